@@ -1,0 +1,76 @@
+# Every target works on a fresh clone: the virtual environment is made when first needed.
+# The stamp files in it remember what is installed, so that a second call is quick.
+
+PYTHON ?= python3
+CASES ?= ../shared/cases/run.py
+SEED ?= 0
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+INSTALL := $(RUN) -m pip install --quiet --no-input --disable-pip-version-check --constraint constraints.txt
+EXAMPLES := transformer_encoder convnet windowed_attention detection_head
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-slow lint cases bench fuzz clean
+
+help:
+	@echo "make demo       verify the models under examples/ and print the reports"
+	@echo "make test       the test suite, without the slow tests"
+	@echo "make test-slow  the slow tests"
+	@echo "make lint       ruff and mypy"
+	@echo "make cases      score torch.export and shapeproof on the cases (CASES=$(CASES))"
+	@echo "make bench      time verified export against torch.export"
+	@echo "make fuzz       the property tests, long and with SEED=$(SEED)"
+	@echo "make clean      remove the virtual environment and the caches"
+
+$(VENV)/.made:
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.made pyproject.toml constraints.txt
+	@echo "installing shapeproof (torch is large: a minute or more the first time)"
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.package
+	$(INSTALL) --editable ".[test]"
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.package
+	$(INSTALL) --editable ".[lint]"
+	@touch $@
+
+# All reports are printed; the target fails if one of them is not a proof.
+demo: $(VENV)/.package
+	@status=0; \
+	for example in $(EXAMPLES); do \
+		echo; echo "== examples/$$example.py"; \
+		$(VENV)/bin/shapeproof explain examples.$$example:build || status=1; \
+	done; \
+	exit $$status
+
+test: $(VENV)/.test
+	$(RUN) -m pytest -m "not slow"
+
+test-slow: $(VENV)/.test
+	$(RUN) -m pytest -m slow
+
+lint: $(VENV)/.lint
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+cases: $(VENV)/.test
+	$(RUN) $(CASES) --exporter torch.export:export
+	$(RUN) $(CASES) --exporter shapeproof.export:export
+
+bench: $(VENV)/.test
+	$(RUN) -m benchmarks.export_ratio
+
+# Every test that uses Hypothesis, with many fresh examples. A find prints how to repeat it, and belongs into tests/regressions/.
+fuzz: $(VENV)/.test
+	$(RUN) -m pytest -m hypothesis --hypothesis-profile=fuzz --hypothesis-seed=$(SEED)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Verified export against torch.export on the same models. Not part of the installed package."""

@@ -1,0 +1,130 @@
+"""How much longer a verified export takes than torch.export.export: both on the same models, in one run.
+
+    python -m benchmarks.export_ratio [--repeats 3] [--json build/export_ratio.json] [model ...]
+
+The two take turns on freshly built models, and of each the quickest of its repeats counts: what disturbs the machine
+only ever adds time. From the second turn on both find sympy's caches warm, so one repeat is not fair. A refusal is
+timed like an answer, and shown as what it is. The ratio carries over to other machines, the seconds do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import platform
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.models import MODELS, Built
+from shapeproof.export import export as verified_export
+
+EXPORTERS: dict[str, Callable[..., Any]] = {"torch": torch.export.export, "shapeproof": verified_export}
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One export: how long it took and how it ended (the report's status, "exported", or the exception's name)."""
+
+    seconds: float
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The quickest attempt of each exporter on one model."""
+
+    model: str
+    torch: Attempt
+    shapeproof: Attempt
+
+    @property
+    def ratio(self) -> float:
+        """Time of the verified export by that of torch.export.
+
+        >>> Row("m", Attempt(2.0, "exported"), Attempt(3.0, "proved")).ratio
+        1.5
+        """
+        return self.shapeproof.seconds / self.torch.seconds
+
+
+def attempt(exporter: Callable[..., Any], build: Callable[[], Built]) -> Attempt:
+    """Build the model, then time its export alone."""
+    torch.manual_seed(0)
+    model, args, kwargs, dynamic_shapes = build()
+    start = time.perf_counter()
+    try:
+        with torch.no_grad():
+            result, outcome = exporter(model, args, kwargs, dynamic_shapes=dynamic_shapes), "exported"
+    except Exception as error:  # noqa: BLE001  (a refusal is a result, whatever its type)
+        result, outcome = error, type(error).__name__
+    seconds = time.perf_counter() - start
+    report = getattr(result, "report", None)
+    return Attempt(seconds, outcome if report is None else report.status)
+
+
+def measure(name: str, repeats: int) -> Row:
+    """Let the exporters take turns on one model; the quickest attempt of each counts."""
+    attempts: dict[str, list[Attempt]] = {exporter: [] for exporter in EXPORTERS}
+    for _ in range(repeats):
+        for exporter, export in EXPORTERS.items():
+            attempts[exporter].append(attempt(export, MODELS[name]))
+    return Row(name, **{exporter: min(tries, key=lambda one: one.seconds) for exporter, tries in attempts.items()})
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """The rows, for people."""
+    result = Table("model", "torch.export", "shapeproof", title="verified export against torch.export")
+    result.add_column("ratio", justify="right")
+    for row in rows:
+        cells = (f"{one.seconds:7.2f} s  {one.outcome}" for one in (row.torch, row.shapeproof))
+        result.add_row(row.model, *cells, f"{row.ratio:.2f}")
+    result.caption = f"median ratio {statistics.median(row.ratio for row in rows):.2f}"
+    return result
+
+
+def record(rows: Sequence[Row], repeats: int) -> dict[str, Any]:
+    """The rows, for machines, with what they depend on."""
+    packages = ("shapeproof", "torch", "z3-solver", "transformers")
+    return {
+        "versions": {name: importlib.metadata.version(name) for name in packages},
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "repeats": repeats,
+        "rows": [asdict(row) | {"ratio": row.ratio} for row in rows],
+    }
+
+
+def main() -> None:
+    """Run the models named on the command line, or all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=list(MODELS), metavar="model", help=", ".join(MODELS))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json", type=Path, default=Path("build/export_ratio.json"))
+    options = parser.parse_args()
+    if unknown := set(options.models) - MODELS.keys():
+        parser.error(f"unknown model {', '.join(sorted(unknown))}; there are {', '.join(MODELS)}")
+    warnings.simplefilter("ignore")
+    console = Console()
+    # The first export of a process pays for imports and caches; it is not counted.
+    measure("convnet", 1)
+    rows = []
+    for name in options.models:
+        with console.status(f"exporting {name}"):
+            rows.append(measure(name, options.repeats))
+    console.print(table(rows))
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(record(rows, options.repeats), indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Fixtures and settings of the whole suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+GOLDEN = Path(__file__).parent / "golden"
+
+# The ordinary run tries the same examples each time, so that neither chance nor a slow machine can fail it.
+# `make fuzz` explores.
+settings.register_profile("ordinary", deadline=None, derandomize=True)
+settings.register_profile("fuzz", deadline=None, max_examples=20_000, print_blob=True)
+settings.load_profile("ordinary")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite the files under tests/golden/ with what the tests got"
+    )
+
+
+class Golden:
+    """Texts under tests/golden/, one file each; the diff of an update is the review."""
+
+    def __init__(self, folder, *, update):
+        self.folder = folder
+        self.update = update
+
+    def check(self, name, text):
+        """Fail unless the file `name` holds `text`; a newline at the end is added where it is missing."""
+        path = self.folder / name
+        got = text if text.endswith("\n") else text + "\n"
+        if self.update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(got, encoding="utf-8")
+            return
+        assert path.exists(), f"no golden file {name}; run pytest with --update-golden and read what it writes"
+        assert got == path.read_text(encoding="utf-8"), f"{name} differs; if the new text is right: --update-golden"
+
+
+@pytest.fixture
+def golden(request):
+    """Compare a text with a file: `golden.check("export/branch.txt", str(report))`."""
+    return Golden(GOLDEN, update=request.config.getoption("--update-golden"))

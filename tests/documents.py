@@ -1,0 +1,97 @@
+"""The Python examples in Markdown pages: finding them, running them, comparing what they print.
+
+A ```python block is run; the blocks of a page share one module, in order. A ```text block directly after it (blank
+lines between do not count) is what it must print. The comment <!-- no-run --> on the line before a block leaves it out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import re
+import sys
+import types
+from dataclasses import dataclass
+
+NO_RUN = "<!-- no-run -->"
+FENCE = re.compile(r"^```(\w*)\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block: its language, its text, and the line of the page where the text begins."""
+
+    language: str
+    text: str
+    line: int
+    skipped: bool
+    follows_block: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A Python block, with what it must print (None: anything)."""
+
+    code: str
+    line: int
+    expected: str | None
+
+
+def blocks(page: str) -> list[Block]:
+    r"""The fenced blocks of a page.
+
+    >>> [(block.language, block.line) for block in blocks("Hello:\n```python\n1\n```\n")]
+    [('python', 3)]
+    """
+    found: list[Block] = []
+    before, start, language, skipped, follows = "", 0, "", False, False
+    lines = page.splitlines()
+    for number, line in enumerate(lines, 1):
+        fence = FENCE.match(line)
+        if fence and not start:
+            start, language, skipped, follows = number + 1, fence[1], before == NO_RUN, before == "```"
+        elif fence:
+            text = "".join(f"{each}\n" for each in lines[start - 1 : number - 1])
+            found.append(Block(language, text, start, skipped, follows))
+            start = 0
+        before = line.strip() or before
+    return found
+
+
+def examples(page: str) -> list[Example]:
+    r"""The Python blocks of a page that are to be run, each with the text that must follow from it.
+
+    >>> examples("```python\nprint(1)\n```\n\n```text\n1\n```\n")
+    [Example(code='print(1)\n', line=2, expected='1\n')]
+    """
+    found = blocks(page)
+    return [
+        Example(block.text, block.line, _expected(after))
+        for block, after in itertools.zip_longest(found, found[1:])
+        if block.language == "python" and not block.skipped
+    ]
+
+
+def _expected(after: Block | None) -> str | None:
+    return after.text if after and after.language == "text" and after.follows_block else None
+
+
+def run(page: str, filename: str) -> None:
+    """Run the examples of a page; AssertionError where one prints something else than the page says.
+
+    Code knows its place: `filename` and the lines of the page, so that a report can quote them. The page is a module
+    while it runs, so that its classes can be copied and pickled.
+    """
+    module = types.ModuleType("page")
+    sys.modules["page"] = module
+    try:
+        for example in examples(page):
+            code = compile("\n" * (example.line - 1) + example.code, filename, "exec")
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(code, module.__dict__)  # noqa: S102  (running the page is the point)
+            if example.expected is not None:
+                assert printed.getvalue() == example.expected, f"{filename}:{example.line} prints something else"
+    finally:
+        del sys.modules["page"]

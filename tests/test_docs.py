@@ -1,0 +1,53 @@
+"""Every Python example in the documentation runs and prints what the page says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.documents import examples, run
+
+ROOT = Path(__file__).parents[1]
+PAGES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))]
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_run(page, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    run((ROOT / page).read_text(encoding="utf-8"), page)
+
+
+@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_lead_somewhere(page):
+    path = ROOT / page
+    broken = [link for link in LINK.findall(path.read_text(encoding="utf-8")) if not (path.parent / link).exists()]
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_placeholder_is_left(page):
+    assert "<!-- fill -->" not in (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_an_example_that_prints_something_else_is_caught():
+    with pytest.raises(AssertionError, match=r"page\.md:2 prints something else"):
+        run("```python\nprint(2)\n```\n```text\n1\n```\n", "page.md")
+
+
+def test_an_example_that_raises_is_caught_at_its_line_of_the_page():
+    with pytest.raises(ZeroDivisionError) as caught:
+        run("Text.\n\n```python\n\n1 / 0\n```\n", "page.md")
+    assert caught.traceback[-1].lineno + 1 == 5
+
+
+def test_blocks_share_a_module_and_may_be_left_out():
+    page = "```python\nx = 1\n```\n<!-- no-run -->\n```python\nx = 2\n```\n```python\nprint(x)\n```\n```text\n1\n```\n"
+    assert [example.line for example in examples(page)] == [2, 9]
+    run(page, "page.md")
+
+
+def test_a_text_block_further_down_is_not_expected_output():
+    assert examples("```python\n1\n```\nSome words.\n```text\nanything\n```\n")[0].expected is None
