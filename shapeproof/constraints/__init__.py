@@ -1,0 +1,1 @@
+"""What must hold: terms, formulas, their meaning, and what is said about them. Standard library only."""

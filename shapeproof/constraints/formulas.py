@@ -1,0 +1,342 @@
+"""Formulas over terms: comparisons with zero, joined by `and` and `or`. Negation is pushed inwards, never stored.
+
+    Formula   ::=  TRUE | FALSE
+                |  Compare(op, term)                     term <= 0, term == 0 or term != 0, in lowest terms
+                |  RealCompare(op, left, right, negated) of doubles; `not a < b` is not `b <= a` where nan may occur
+                |  Truth(name, negated)                  a boolean that the environment gives
+                |  And(args) | Or(args)                  of two or more, flattened, without repetitions
+
+`and` and `or` mean what they mean in Python: from the left, and only as far as needed. Operands that cannot raise are sorted;
+where one can, the order is the order given, so that `b != 0 and a // b > 1` is false, not an error, where b is 0.
+A comparison that holds wherever its terms are defined is `0 == 0` with the checks of its terms, not TRUE, unless it is total.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Self
+
+from shapeproof.constraints import operators, polynomials
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.nodes import Named, Node
+from shapeproof.constraints.polynomials import UNIT
+from shapeproof.constraints.reals import Real, RealConstant
+from shapeproof.constraints.terms import ONE, ZERO, IntLike, Term, as_term, from_poly, modulo
+
+__all__ = [
+    "FALSE", "TRUE", "And", "BooleanConstant", "Compare", "Formula", "Or", "RealCompare", "Truth", "compare", "conjunction",
+    "disjunction", "divides", "eq", "ge", "gt", "implies", "le", "lt", "ne", "negate", "real_compare", "sides", "truth",
+]  # fmt: skip
+
+
+class Formula(Node):
+    """What holds or does not. `negation` is its opposite; `constant` is True, False, or None where it depends."""
+
+    __slots__ = ()
+
+    @property
+    def constant(self) -> bool | None:
+        """The value of TRUE and FALSE."""
+        return None
+
+    @property
+    def negation(self) -> Formula:
+        """What holds just where this does not, and raises where this does."""
+        raise NotImplementedError
+
+    def __bool__(self) -> bool:
+        raise UsageError(f"{self} is a formula: ask for its .constant, or evaluate it.")
+
+
+class BooleanConstant(Formula):
+    """TRUE or FALSE."""
+
+    __slots__ = ("value",)
+    __match_args__ = ("value",)
+    rank = 30
+    value: bool
+
+    @property
+    def constant(self) -> bool:
+        return self.value
+
+    @property
+    def negation(self) -> Formula:
+        return FALSE if self.value else TRUE
+
+
+class Compare(Formula):
+    """`term op 0`, with op one of "<=", "==" and "!="."""
+
+    __slots__ = ("op", "term")
+    __match_args__ = ("op", "term")
+    rank = 31
+    op: str
+    term: Term
+
+    @property
+    def negation(self) -> Formula:
+        match self.op:
+            case "<=":
+                return compare("<=", 1 - self.term)
+            case "==":
+                return compare("!=", self.term)
+            case _:
+                return compare("==", self.term)
+
+
+class RealCompare(Formula):
+    """`left op right` on numbers at least one of which is a double, or its opposite."""
+
+    __slots__ = ("left", "negated", "op", "right")
+    __match_args__ = ("op", "left", "right", "negated")
+    rank = 32
+    op: str
+    left: Real | Term
+    right: Real | Term
+    negated: bool
+
+    @property
+    def negation(self) -> Formula:
+        return RealCompare(self.op, self.left, self.right, not self.negated)
+
+
+class Truth(Named, Formula):
+    """A boolean that the environment gives under this name, or its opposite."""
+
+    __slots__ = ("negated",)
+    __match_args__ = ("name", "negated")
+    rank = 33
+    negated: bool
+
+    def __new__(cls, name: str, negated: bool = False) -> Self:  # noqa: FBT001, FBT002  (a field)
+        return super().__new__(cls, name, negated)
+
+    def _label(self) -> str:
+        return f"{super()._label()}{'!' if self.negated else ''}"
+
+    @property
+    def negation(self) -> Formula:
+        return Truth(self.name, not self.negated)
+
+
+class And(Formula):
+    """All of `args` hold."""
+
+    __slots__ = ("args",)
+    __match_args__ = ("args",)
+    rank = 34
+    args: tuple[Formula, ...]
+
+    @property
+    def negation(self) -> Formula:
+        return disjunction(*(arg.negation for arg in self.args))
+
+
+class Or(Formula):
+    """One of `args` holds."""
+
+    __slots__ = ("args",)
+    __match_args__ = ("args",)
+    rank = 35
+    args: tuple[Formula, ...]
+
+    @property
+    def negation(self) -> Formula:
+        return conjunction(*(arg.negation for arg in self.args))
+
+
+TRUE = BooleanConstant(True)  # noqa: FBT003  (the value itself)
+FALSE = BooleanConstant(False)  # noqa: FBT003
+
+
+def compare(op: str, term: Term) -> Formula:
+    """`term op 0` for op in "<=", "==", "!=", divided by what its coefficients share.
+
+    >>> from shapeproof.constraints.terms import symbol
+    >>> compare("<=", 2 * symbol("x") - 3), compare("==", 2 * symbol("x") - 3)
+    (x <= 1, False)
+    """
+    offset = term.poly.get(UNIT, 0)
+    scale = polynomials.content({monomial: value for monomial, value in term.poly.items() if monomial})
+    if scale == 0:
+        return _decided(offset <= 0 if op == "<=" else (offset == 0) == (op == "=="), term)
+    if op == "<=":
+        # shape*scale + offset <= 0 just where shape <= floor(-offset / scale)
+        return Compare(op, _scaled_down(term, scale, -(-offset // scale)))
+    if offset % scale:
+        return _decided(op == "!=", term)
+    if term.monomials[0][1] < 0:
+        scale = -scale
+    return Compare(op, _scaled_down(term, scale, offset // scale))
+
+
+def sides(term: Term) -> tuple[Term, Term]:
+    """`(left, right)` with `term == left - right`, each of positive summands only.
+
+    >>> from shapeproof.constraints.terms import symbol
+    >>> sides(2 * symbol("x") - symbol("y") - 3)
+    (2*x, y + 3)
+    """
+    right = {monomial: -coefficient for monomial, coefficient in term.poly.items() if coefficient < 0}
+    return term + from_poly(right), from_poly(right)
+
+
+def _scaled_down(term: Term, scale: int, offset: int) -> Term:
+    if scale == 1:
+        return term
+    poly = {monomial: value // scale for monomial, value in term.poly.items() if monomial}
+    return from_poly(poly | {UNIT: offset}, term)
+
+
+def _decided(value: bool, term: Term) -> Formula:  # noqa: FBT001  (a value, not a switch)
+    """TRUE or FALSE if the term is total; if not, what has this value wherever it is defined."""
+    if term.total:
+        return TRUE if value else FALSE
+    return Compare("==", from_poly((ZERO if value else ONE).poly, term))
+
+
+def eq(left: IntLike, right: IntLike) -> Formula:
+    """`left == right`.
+
+    >>> from shapeproof.constraints.terms import symbol
+    >>> eq(symbol("x") // 2 // 2, symbol("x") // 4)
+    True
+    """
+    return compare("==", as_term(left) - right)
+
+
+def ne(left: IntLike, right: IntLike) -> Formula:
+    """`left != right`."""
+    return compare("!=", as_term(left) - right)
+
+
+def le(left: IntLike, right: IntLike) -> Formula:
+    """`left <= right`."""
+    return compare("<=", as_term(left) - right)
+
+
+def lt(left: IntLike, right: IntLike) -> Formula:
+    """`left < right`."""
+    return compare("<=", as_term(left) - right + 1)
+
+
+def ge(left: IntLike, right: IntLike) -> Formula:
+    """`left >= right`."""
+    return le(right, left)
+
+
+def gt(left: IntLike, right: IntLike) -> Formula:
+    """`left > right`."""
+    return lt(right, left)
+
+
+def divides(divisor: IntLike, term: IntLike) -> Formula:
+    """`term % divisor == 0`.
+
+    >>> from shapeproof.constraints.terms import symbol
+    >>> divides(4, 2 * symbol("h"))
+    h % 2 == 0
+    """
+    return eq(modulo(term, divisor), 0)
+
+
+def conjunction(*formulas: Formula) -> Formula:
+    """All of the formulas hold.
+
+    >>> from shapeproof.constraints.terms import symbol
+    >>> conjunction(ge(symbol("x"), 1), TRUE, ge(symbol("x"), 1))
+    x >= 1
+    """
+    return _joined(formulas, And, TRUE, FALSE)
+
+
+def disjunction(*formulas: Formula) -> Formula:
+    """One of the formulas holds.
+
+    >>> from shapeproof.constraints.terms import symbol
+    >>> disjunction(ge(symbol("x"), 1), lt(symbol("x"), 1))
+    True
+    """
+    return _joined(formulas, Or, FALSE, TRUE)
+
+
+def _joined(formulas: Iterable[Formula], kind: type[And | Or], neutral: Formula, absorbing: Formula) -> Formula:
+    """Read from the left: what comes after the absorbing constant, or repeats an operand, is never needed."""
+    operands: dict[Formula, None] = {}
+    for formula in formulas:
+        for operand in formula.args if isinstance(formula, kind) else (formula,):
+            if operand is not neutral:
+                operands[operand] = None
+            if operand is absorbing or (operand.total and operand.negation in operands):
+                operands[absorbing] = None
+                break
+        if absorbing in operands:
+            break
+    kept = list(operands)
+    if all(operand.total for operand in kept):
+        kept = [absorbing] if absorbing in operands else sorted(kept, key=lambda operand: operand.key)
+    while len(kept) > 1 and kept[-1] is absorbing and kept[-2].total:
+        del kept[-2]
+    if len(kept) < 2:  # noqa: PLR2004
+        return kept[0] if kept else neutral
+    return kind(tuple(kept))
+
+
+def negate(formula: Formula) -> Formula:
+    """Its opposite.
+
+    >>> from shapeproof.constraints.terms import symbol
+    >>> negate(conjunction(ge(symbol("x"), 1), eq(symbol("y"), 2)))
+    x <= 0 or y != 2
+    """
+    return formula.negation
+
+
+def implies(premise: Formula, conclusion: Formula) -> Formula:
+    """`conclusion`, where `premise` holds."""
+    return disjunction(premise.negation, conclusion)
+
+
+def truth(name: str) -> Formula:
+    """A boolean that the environment gives."""
+    return Truth(name)
+
+
+def real_compare(op: str, left: Real | IntLike, right: Real | IntLike) -> Formula:
+    """`left op right` for any of the six comparisons, exact between integers and doubles as in Python.
+
+    >>> from shapeproof.constraints.terms import symbol
+    >>> real_compare("<", symbol("n"), RealConstant(2.5))
+    n <= 2
+    """
+    if op in {">", ">="}:
+        return real_compare({">": "<", ">=": "<="}[op], right, left)
+    if op not in operators.COMPARISONS:
+        raise UsageError(f"There is no comparison {op!r}.")
+    left = left if isinstance(left, Real) else as_term(left)
+    right = right if isinstance(right, Real) else as_term(right)
+    match left, right:
+        case Term(), Term():
+            return {"<": lt, "<=": le, "==": eq, "!=": ne}[op](left, right)
+        case Term(), RealConstant(value=value):
+            return _with_double(op, left, value)
+        case RealConstant(value=value), Term():
+            return _with_double(op, -right, -value)
+        case _:
+            return RealCompare(op, left, right, False)  # noqa: FBT003
+
+
+def _with_double(op: str, term: Term, value: float) -> Formula:
+    """`term op value`, as a comparison of integers."""
+    if math.isfinite(value):
+        match op:
+            case "<":
+                return lt(term, math.ceil(value))
+            case "<=":
+                return le(term, math.floor(value))
+        if value.is_integer():
+            return compare(op, term - int(value))
+    # every integer compares alike with a double that is no integer, and with an infinity or nan
+    return _decided(operators.COMPARISONS[op](0, value) if not math.isfinite(value) else op == "!=", term)

@@ -1,0 +1,345 @@
+"""Sound integer bounds of terms over boxes. It may say "unbounded" or "don't know", and is never wrong.
+
+Integers throughout, never floats: None stands for no bound. What is said is about the points of the box where the term
+or formula is defined; that it is defined everywhere is for others to prove.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import gcd
+from typing import TypeAlias
+
+from shapeproof.constraints import polynomials
+from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.evaluate import evaluate, holds
+from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formula, Or
+from shapeproof.constraints.nodes import Node, postorder
+from shapeproof.constraints.polynomials import UNIT, Poly
+from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Where, of_atom
+
+_DEEPEST_FACTORING = 6
+_MOST_RELAXATIONS = 6
+_LARGEST_SHIFT = 4096
+
+_End: TypeAlias = tuple[int, int]  # (-1, 0) is minus infinity, (0, n) is n, (1, 0) is infinity: in the right order
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The integers from `lower` to `upper`, both included; None where there is no bound.
+
+    >>> Interval(1, 8) * Interval(-2, None)
+    Interval(lower=-16, upper=None)
+    >>> 0 in Interval(1, None)
+    False
+    """
+
+    lower: int | None = None
+    upper: int | None = None
+
+    def __contains__(self, value: int) -> bool:
+        return (self.lower is None or self.lower <= value) and (self.upper is None or value <= self.upper)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no integer is in it."""
+        return self.lower is not None and self.upper is not None and self.lower > self.upper
+
+    @property
+    def single(self) -> int | None:
+        """The one integer in it, or None where there are more or none."""
+        return self.lower if self.lower == self.upper else None
+
+    def __neg__(self) -> Interval:
+        return Interval(None if self.upper is None else -self.upper, None if self.lower is None else -self.lower)
+
+    def __add__(self, other: Interval) -> Interval:
+        return Interval(_plus(self.lower, other.lower), _plus(self.upper, other.upper))
+
+    def __sub__(self, other: Interval) -> Interval:
+        return self + -other
+
+    def __mul__(self, other: Interval) -> Interval:
+        products = [_product(left, right) for left in self._ends() for right in other._ends()]
+        return _between(min(products), max(products))
+
+    def __floordiv__(self, other: Interval) -> Interval:
+        above, below = other & _POSITIVE, -other & _POSITIVE
+        parts = [_over_positive(self, above)] if not above.is_empty else []
+        parts += [_over_positive(-self, below)] if not below.is_empty else []
+        return hull(parts) if parts else Interval()
+
+    def __pow__(self, exponent: int) -> Interval:
+        powers = [None if end is None else end**exponent for end in (self.lower, self.upper)]
+        if exponent % 2:
+            return Interval(*powers)
+        greatest = None if None in powers else max(power for power in powers if power is not None)
+        if 0 in self:
+            return Interval(0, greatest)
+        return Interval(powers[0] if self.lower is not None and self.lower > 0 else powers[1], greatest)
+
+    def __and__(self, other: Interval) -> Interval:
+        """The integers in both."""
+        lowers = [end for end in (self.lower, other.lower) if end is not None]
+        uppers = [end for end in (self.upper, other.upper) if end is not None]
+        return Interval(max(lowers, default=None), min(uppers, default=None))
+
+    def _ends(self) -> tuple[_End, _End]:
+        return (-1, 0) if self.lower is None else (0, self.lower), (1, 0) if self.upper is None else (0, self.upper)
+
+
+_POSITIVE = Interval(1, None)
+
+
+def _plus(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left + right
+
+
+def _product(left: _End, right: _End) -> _End:
+    signs = [end[0] or (end[1] > 0) - (end[1] < 0) for end in (left, right)]
+    return (signs[0] * signs[1], 0) if left[0] or right[0] else (0, left[1] * right[1])
+
+
+def _between(low: _End, high: _End) -> Interval:
+    return Interval(None if low[0] else low[1], None if high[0] else high[1])
+
+
+def _over_positive(numerator: Interval, divisor: Interval) -> Interval:
+    """`numerator // divisor` for a divisor of at least 1: monotone in both, with the limits 0 and -1 at infinity."""
+    low, high, least, most = numerator.lower, numerator.upper, divisor.lower or 1, divisor.upper
+    lower = None if low is None else low // least if low < 0 else 0 if most is None else low // most
+    upper = None if high is None else high // least if high >= 0 else -1 if most is None else high // most
+    return Interval(lower, upper)
+
+
+def hull(parts: Iterable[Interval]) -> Interval:
+    """The least interval that holds all the parts, of which there is at least one.
+
+    >>> hull([Interval(1, 2), Interval(5, None)])
+    Interval(lower=1, upper=None)
+    """
+    ends = [part._ends() for part in parts]
+    return _between(min(low for low, _ in ends), max(high for _, high in ends))
+
+
+class Bounds:
+    """Bounds over one box, remembered from one question to the next.
+
+    >>> from shapeproof.constraints.terms import symbol
+    >>> b, n = symbol("b"), symbol("n")
+    >>> Bounds({"b": Interval(1, 64), "n": Interval(8, 100)}).of(n * b - b)
+    Interval(lower=7, upper=6336)
+    """
+
+    def __init__(self, ranges: Mapping[str, Interval]) -> None:
+        self._ranges = ranges
+        self._known: dict[Node, Interval | bool | None] = {}
+
+    def of(self, term: Term) -> Interval:
+        """Where `term` lies."""
+        value = self._visit(term)
+        return value if isinstance(value, Interval) else Interval()
+
+    def truth(self, formula: Formula) -> bool | None:
+        """True or False if `formula` is that wherever it is defined in the box, None if this cannot be seen."""
+        value = self._visit(formula)
+        return value if isinstance(value, bool) else None
+
+    def _visit(self, root: Node) -> Interval | bool | None:
+        if root not in self._known:
+            for node in postorder(root):
+                if node not in self._known:
+                    self._known[node] = self._compute(node)
+        return self._known[root]
+
+    def _compute(self, node: Node) -> Interval | bool | None:
+        match node:
+            case Term():
+                return self._polynomial(node.poly)
+            case Symbol(name):
+                return self._ranges.get(name, Interval())
+            case FloorDiv(numerator, divisor):
+                return self.of(numerator) // self.of(divisor)
+            case Min(args):
+                ends = [self.of(arg)._ends() for arg in args]
+                return _between(min(low for low, _ in ends), min(high for _, high in ends))
+            case Max(args):
+                ends = [self.of(arg)._ends() for arg in args]
+                return _between(max(low for low, _ in ends), max(high for _, high in ends))
+            case Where(condition, then, otherwise):
+                taken = self.truth(condition)
+                return hull(self.of(side) for side, wanted in ((then, True), (otherwise, False)) if taken is not (not wanted))
+            case Apply():
+                return self._applied(node)
+            case Formula():
+                return self._formula(node)
+            case _:
+                return None
+
+    def _atom(self, atom: Node) -> Interval:
+        value = self._known[atom]
+        return value if isinstance(value, Interval) else Interval()
+
+    def _applied(self, node: Apply) -> Interval:
+        """Bounds of the few functions that have simple ones; the value itself where there are no symbols."""
+        if not node.symbols:
+            try:
+                value = evaluate(of_atom(node), {})
+            except (ArithmeticError, ValueError, Unevaluable):
+                return Interval()
+            return Interval(value, value)
+        args = [self.of(arg) if isinstance(arg, Term) else Interval() for arg in node.args]
+        match node.op, args:
+            case "and", (left, right):
+                uppers = [arg.upper for arg in (left, right) if arg.lower is not None and arg.lower >= 0]
+                return Interval(0, min((end for end in uppers if end is not None), default=None)) if uppers else Interval()
+            case "or" | "xor", (Interval(lower=int(low), upper=high), Interval(lower=int(other), upper=top)):
+                if min(low, other) >= 0:
+                    return Interval(0, None if high is None or top is None else 2 ** max(high, top).bit_length() - 1)
+            case "pow", (Interval(lower=int(base)), exponent) if base >= 1:
+                return self._power(args[0], exponent & Interval(0, None))
+            case "lshift", (value, count):
+                return value * self._power(Interval(2, 2), count & Interval(0, None))
+            case "rshift", (value, count):
+                return value // self._power(Interval(2, 2), count & Interval(0, None))
+        return Interval()
+
+    @staticmethod
+    def _power(base: Interval, exponent: Interval) -> Interval:
+        """`base**exponent` for a base of at least 1 and an exponent of at least 0: monotone in both."""
+        low, high = exponent.lower or 0, exponent.upper
+        lower = (base.lower or 1) ** min(low, _LARGEST_SHIFT)
+        if base.upper is None or high is None or high > _LARGEST_SHIFT:
+            return Interval(lower, None)
+        return Interval(lower, base.upper**high)
+
+    def _formula(self, node: Formula) -> bool | None:
+        match node:
+            case BooleanConstant(value):
+                return value
+            case Compare(op, term):
+                return _compared(op, self.of(term))
+            case And(args):
+                truths = [self.truth(arg) for arg in args]
+                return False if False in truths else None if None in truths else True
+            case Or(args):
+                truths = [self.truth(arg) for arg in args]
+                return True if True in truths else None if None in truths else False
+        if node.symbols:
+            return None
+        try:
+            return holds(node, {})
+        except (ArithmeticError, ValueError, Unevaluable):
+            return None
+
+    def _polynomial(self, poly: Poly) -> Interval:
+        """The polynomial as it stands, and with its floor divisions replaced by their numerators one after another.
+
+        Let `scale*poly == rest + factor*divisor*(n // divisor)`. That is `rest + factor*n - factor*(n % divisor)`, where what
+        depends on the same symbols in `rest` and `n` can cancel, and `n % divisor` lies between 0 and the divisor.
+        """
+        found = self._factored(poly)
+        scale, slack = 1, Interval(0, 0)
+        for _ in range(_MOST_RELAXATIONS):
+            step = self._relaxed(poly)
+            if step is None:
+                break
+            poly, factor, loss = step
+            scale, slack = scale * factor, slack * Interval(factor, factor) + loss
+            wide = self._factored(poly) + slack
+            found &= Interval(None if wide.lower is None else -(-wide.lower // scale), (wide // Interval(scale, scale)).upper)
+        return found
+
+    def _relaxed(self, poly: Poly) -> tuple[Poly, int, Interval] | None:
+        """`(p, scale, loss)` with `scale * poly` in `p + loss` and one floor division fewer at the top, if there is one."""
+        atoms = {atom for monomial in poly for atom, exponent in monomial if isinstance(atom, FloorDiv) and exponent == 1}
+        for atom in sorted(atoms, key=lambda each: each.key, reverse=True):
+            step = self._without(atom, poly)
+            if step is not None:
+                return step
+        return None
+
+    def _without(self, atom: FloorDiv, poly: Poly) -> tuple[Poly, int, Interval] | None:
+        ratios = {monomial: polynomials.over(monomial, ((atom, 1),)) for monomial in poly}
+        beside = {ratio: poly[monomial] for monomial, ratio in ratios.items() if ratio is not None}
+        rest = {monomial: coefficient for monomial, coefficient in poly.items() if ratios[monomial] is None}
+        below = atom.divisor.poly
+        scale = below[UNIT] // gcd(below[UNIT], polynomials.content(beside)) if atom.divisor.is_constant else 1
+        factor, left = polynomials.divide(polynomials.scaled(beside, scale), below)
+        if left or any(each is atom for monomial in factor for each, _ in monomial):
+            return None
+        remainder = _remainder(self.of(atom.divisor))
+        joined = polynomials.add(polynomials.scaled(rest, scale), polynomials.multiply(factor, atom.numerator.poly))
+        return joined, scale, -(self._factored(factor) * remainder)
+
+    def _factored(self, poly: Poly, depth: int = 0) -> Interval:
+        """Monomial by monomial, and with the atom that most monomials share factored out, then the next."""
+        total = Interval(0, 0)
+        for monomial, coefficient in poly.items():
+            product = Interval(coefficient, coefficient)
+            for atom, exponent in monomial:
+                product = product * self._atom(atom) ** exponent
+            total += product
+        if total.single is not None or depth > _DEEPEST_FACTORING:
+            return total
+        outside, factored = Interval(0, 0), False
+        while (shared := _most_shared(poly)) is not None:
+            ratios = {monomial: polynomials.over(monomial, ((shared, 1),)) for monomial in poly}
+            inside = {ratio: poly[monomial] for monomial, ratio in ratios.items() if ratio is not None}
+            poly = {monomial: coefficient for monomial, coefficient in poly.items() if ratios[monomial] is None}
+            outside += self._atom(shared) * self._factored(inside, depth + 1)
+            factored = True
+        return total & (outside + self._factored(poly, _DEEPEST_FACTORING)) if factored else total
+
+
+def _most_shared(poly: Poly) -> Node | None:
+    """The atom that occurs in the most monomials, if in two or more."""
+    counts: dict[Node, int] = {}
+    for monomial in poly:
+        for atom, _ in monomial:
+            counts[atom] = counts.get(atom, 0) + 1
+    most = max(counts, key=lambda atom: (counts[atom], atom.key), default=None)
+    return most if most is not None and counts[most] > 1 else None
+
+
+def _remainder(divisor: Interval) -> Interval:
+    """Where `n % d` lies for d in the interval."""
+    above = divisor.upper is None or divisor.upper > 0
+    below = divisor.lower is None or divisor.lower < 0
+    upper = (None if divisor.upper is None else divisor.upper - 1) if above else 0
+    lower = (None if divisor.lower is None else divisor.lower + 1) if below else 0
+    return Interval(lower, upper)
+
+
+def _compared(op: str, value: Interval) -> bool | None:
+    if op == "<=":
+        if value.upper is not None and value.upper <= 0:
+            return True
+        return False if value.lower is not None and value.lower > 0 else None
+    if value == Interval(0, 0):
+        return op == "=="
+    return None if 0 in value else op == "!="
+
+
+def bounds(term: Term, ranges: Mapping[str, Interval]) -> Interval:
+    """Where `term` lies when every symbol is within its range; symbols without a range are unbounded.
+
+    >>> from shapeproof.constraints.terms import symbol
+    >>> n = symbol("n")
+    >>> bounds((n + 7) // 8 * 8 - n, {"n": Interval(1, None)})
+    Interval(lower=0, upper=7)
+    """
+    return Bounds(ranges).of(term)
+
+
+def truth(formula: Formula, ranges: Mapping[str, Interval]) -> bool | None:
+    """True or False if `formula` is that wherever it is defined in the box, None if bounds do not show it.
+
+    >>> from shapeproof.constraints.formulas import le
+    >>> from shapeproof.constraints.terms import symbol
+    >>> truth(le(symbol("n") // 2, 50), {"n": Interval(1, 100)})
+    True
+    """
+    return Bounds(ranges).truth(formula)

@@ -1,0 +1,177 @@
+"""The shared ground of terms, atoms, reals and formulas: immutable nodes of one interned graph.
+
+Two nodes with the same fields are the same object, so `is` (and the default `==` and `hash`) is structural equality.
+The table keeps every node for the life of the process: the distinct expressions of an export are few.
+Nodes may nest thousands deep, so nothing here or above ever recurses over them: use `postorder`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, ClassVar, Self
+
+_TABLE: dict[tuple[Any, ...], Any] = {}
+_LONGEST_LABEL = 60
+
+
+class Node:
+    """An immutable, interned node. `Class(*fields)` returns the one node with these fields.
+
+    `children` are the nodes it is made of. `total` says that evaluating it never raises, whatever integers its symbols
+    stand for. `key` is a total order that depends on structure alone, never on the history of the process.
+    """
+
+    __slots__ = ("_obligations", "_symbols", "children", "key", "total")
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+    rank: ClassVar[int]  # the order among nodes of different classes
+
+    children: tuple[Node, ...]
+    key: tuple[int, int, str]
+    total: bool
+    _obligations: frozenset[Node] | None
+    _symbols: frozenset[str] | None
+
+    def __new__(cls, *fields: Any) -> Self:  # noqa: ANN401  (each class documents its fields)
+        identity = (cls, *fields)
+        found: Self | None = _TABLE.get(identity)
+        return found if found is not None else _TABLE.setdefault(identity, cls._create(fields))
+
+    @classmethod
+    def _create(cls, fields: tuple[Any, ...]) -> Self:
+        node = object.__new__(cls)
+        for name, value in zip(cls.__match_args__, fields, strict=True):
+            object.__setattr__(node, name, value)
+        node._finish()
+        return node
+
+    def _finish(self) -> None:
+        """Derive what every node has from its own fields."""
+        children = self._parts()
+        label = self._label()
+        if len(label) > _LONGEST_LABEL:
+            label = "~" + blake2b(label.encode(), digest_size=16).hexdigest()
+        set_once = object.__setattr__
+        set_once(self, "children", children)
+        set_once(self, "key", (self._depth(), self.rank, label))
+        set_once(self, "total", self._is_total())
+        set_once(self, "_obligations", frozenset() if self.total else None)
+        set_once(self, "_symbols", None)
+
+    def _parts(self) -> tuple[Node, ...]:
+        parts: list[Node] = []
+        for name in self.__match_args__:
+            value = getattr(self, name)
+            if isinstance(value, Node):
+                parts.append(value)
+            elif isinstance(value, tuple):
+                parts.extend(value)
+        return tuple(parts)
+
+    def _depth(self) -> int:
+        return 1 + max((child.key[0] for child in self._parts()), default=0)
+
+    def _label(self) -> str:
+        return f"{type(self).__name__}({','.join(map(_field_label, map(self.__getattribute__, self.__match_args__)))})"
+
+    def _is_total(self) -> bool:
+        return all(child.total for child in self._parts())
+
+    def _own_obligations(self) -> frozenset[Node]:
+        """The atoms that must be defined for this node to be, given those of its children."""
+        return union(*(child._obligations or frozenset() for child in self.children))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable: cannot set {name}")
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """Every name that an environment must give a value to.
+
+        >>> from shapeproof.constraints.terms import symbol
+        >>> sorted((symbol("h") // symbol("w")).symbols)
+        ['h', 'w']
+        """
+        if self._symbols is None:
+            names = frozenset(node.name for node in postorder(self) if isinstance(node, Named))
+            object.__setattr__(self, "_symbols", names)
+        return self._symbols or frozenset()
+
+    def __str__(self) -> str:
+        from shapeproof.constraints.text import format_node  # noqa: PLC0415  (text builds on every other module)
+
+        return format_node(self)
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from shapeproof.constraints.text import parse_any  # noqa: PLC0415  (as above)
+
+        return parse_any, (str(self),)
+
+
+class Named(Node):
+    """A node that stands for a value given by the environment."""
+
+    __slots__ = ("name",)
+    __match_args__ = ("name",)
+    name: str
+
+    def _depth(self) -> int:
+        return 0
+
+    def _label(self) -> str:
+        return self.name if self.name.isidentifier() else repr(self.name)
+
+
+def _field_label(value: object) -> str:
+    if isinstance(value, Node):
+        return value.key[2]
+    if isinstance(value, tuple):
+        return f"[{','.join(map(_field_label, value))}]"
+    return repr(value)
+
+
+def union(*sets: frozenset[Any]) -> frozenset[Any]:
+    """The union, sharing the largest set when it holds the others already."""
+    largest: frozenset[Any] = max(sets, key=len, default=frozenset())
+    return largest if all(each <= largest for each in sets) else largest.union(*sets)
+
+
+@lru_cache(maxsize=8192)
+def postorder(root: Node) -> tuple[Node, ...]:
+    """Every node under `root` and `root` itself, once each, children before parents."""
+    seen: set[Node] = set()
+    order: list[Node] = []
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        waiting = [child for child in node.children if child not in seen]
+        if node in seen:
+            stack.pop()
+        elif waiting:
+            stack.extend(reversed(waiting))
+        else:
+            seen.add(node)
+            order.append(node)
+            stack.pop()
+    return tuple(order)
+
+
+def obligations(root: Node) -> frozenset[Any]:
+    """The atoms that must all be defined for `root` to be: the empty set where it is total.
+
+    A divisor `d` appears as the atom `0 // d`. Each set is cached on its node, so a chain costs what it adds.
+    """
+    if root._obligations is None:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            waiting = [child for child in node.children if child._obligations is None]
+            if waiting:
+                stack.extend(waiting)
+            else:
+                if node._obligations is None:
+                    object.__setattr__(node, "_obligations", node._own_obligations())
+                stack.pop()
+    return root._obligations or frozenset()

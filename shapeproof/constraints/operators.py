@@ -1,0 +1,74 @@
+"""The functions that terms and reals may apply, by name, each with its Python meaning. No algebra.
+
+`INTEGER` functions return an integer, `REAL` functions a double. Those in `NEVER_RAISE` are defined on all arguments.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from shapeproof.constraints.errors import Unevaluable
+
+
+def _integer_power(base: int, exponent: int) -> int:
+    power = base**exponent
+    if not isinstance(power, int):
+        raise Unevaluable(f"{base}**{exponent} is not an integer")
+    return power
+
+
+def _real_power(base: float, exponent: float) -> float:
+    power = base**exponent
+    if isinstance(power, complex):
+        raise Unevaluable(f"{base}**{exponent} is not real")
+    return float(power)
+
+
+INTEGER: dict[str, Callable[..., int]] = {
+    "pow": _integer_power,
+    "lshift": operator.lshift,
+    "rshift": operator.rshift,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    "trunc": math.trunc,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": round,
+}
+
+REAL: dict[str, Callable[..., float]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.truediv,
+    "inttruediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "pow": _real_power,
+    "neg": operator.neg,
+    "abs": abs,
+    "min": min,
+    "max": max,
+    "sqrt": math.sqrt,
+    "exp": math.exp,
+    "log": math.log,
+    "log2": math.log2,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tan": math.tan,
+    "tanh": math.tanh,
+}
+
+NEVER_RAISE = frozenset({"and", "or", "xor", "add", "sub", "mul", "neg", "abs", "min", "max"})
+COMMUTATIVE = frozenset({"and", "or", "xor"})
+
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+}

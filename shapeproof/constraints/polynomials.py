@@ -1,0 +1,136 @@
+"""Integer polynomials over atoms, as dictionaries from monomials to nonzero coefficients. Arithmetic only.
+
+A monomial is a tuple of (atom, exponent) pairs in the order of the atoms; the empty tuple is the constant. Monomials are
+compared by degree, then lexicographically: the greatest comes first. Nothing here knows what an atom means.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import gcd
+
+from shapeproof.constraints.nodes import Node
+
+Monomial = tuple[tuple[Node, int], ...]
+Poly = dict[Monomial, int]
+
+UNIT: Monomial = ()
+_LONGEST_QUOTIENT = 256
+
+
+@cache
+def order(monomial: Monomial) -> tuple[int, tuple[tuple[tuple[int, int, str], int], ...]]:
+    """A key that sorts monomials from the greatest to the least; it respects multiplication."""
+    return -sum(exponent for _, exponent in monomial), tuple((atom.key, -exponent) for atom, exponent in monomial)
+
+
+@cache
+def times(left: Monomial, right: Monomial) -> Monomial:
+    """The product of two monomials."""
+    if not left or not right:
+        return left or right
+    exponents = dict(left)
+    for atom, exponent in right:
+        exponents[atom] = exponents.get(atom, 0) + exponent
+    return tuple(sorted(exponents.items(), key=lambda pair: pair[0].key))
+
+
+def over(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+    """The quotient of two monomials, or None where it is none."""
+    exponents = dict(monomial)
+    for atom, exponent in divisor:
+        left = exponents.get(atom, 0) - exponent
+        if left < 0:
+            return None
+        exponents[atom] = left
+    return tuple((atom, exponent) for atom, exponent in exponents.items() if exponent)
+
+
+def add(left: Poly, right: Poly, scale: int = 1) -> Poly:
+    """`left + scale * right`."""
+    total = dict(left)
+    for monomial, coefficient in right.items():
+        value = total.get(monomial, 0) + scale * coefficient
+        if value:
+            total[monomial] = value
+        else:
+            total.pop(monomial, None)
+    return total
+
+
+def multiply(left: Poly, right: Poly) -> Poly:
+    """`left * right`."""
+    product: Poly = {}
+    for first, scale in left.items():
+        product = add(product, {times(first, monomial): value for monomial, value in right.items()}, scale)
+    return product
+
+
+def scaled(poly: Poly, scale: int) -> Poly:
+    """`scale * poly`, for a scale that is not 0."""
+    return {monomial: scale * coefficient for monomial, coefficient in poly.items()}
+
+
+def constant(value: int) -> Poly:
+    """The polynomial with this one value."""
+    return {UNIT: value} if value else {}
+
+
+def is_constant(poly: Poly) -> bool:
+    """Whether it has no atoms."""
+    return not poly or (len(poly) == 1 and UNIT in poly)
+
+
+def leading(poly: Poly) -> Monomial:
+    """The greatest monomial of a polynomial that is not zero."""
+    return min(poly, key=order)
+
+
+def common_monomial(*polys: Poly) -> Monomial:
+    """The greatest monomial that divides every monomial of all of them."""
+    monomials = [monomial for poly in polys for monomial in poly]
+    exponents = dict(monomials[0])
+    for monomial in monomials[1:]:
+        if not exponents:
+            break
+        other = dict(monomial)
+        exponents = {atom: min(power, other[atom]) for atom, power in exponents.items() if atom in other}
+    return tuple(exponents.items())
+
+
+def content(*polys: Poly) -> int:
+    """The greatest common divisor of all coefficients; 0 where there are none."""
+    return gcd(*(coefficient for poly in polys for coefficient in poly.values()))
+
+
+def divide_exactly(poly: Poly, monomial: Monomial, scale: int) -> Poly:
+    """`poly / (scale * monomial)`, where the monomial divides it; coefficients are divided rounding down."""
+    quotients = ((over(each, monomial), coefficient // scale) for each, coefficient in poly.items())
+    return {each: coefficient for each, coefficient in quotients if each is not None and coefficient}
+
+
+def divide(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly]:
+    """Quotient and remainder with `numerator == quotient * divisor + remainder`; the remainder is unique.
+
+    The leading coefficient `c` of the divisor must be positive. Every coefficient of the remainder whose monomial the
+    leading one divides lies in `(-c/2, c/2]`: balanced, so that `3x` over 4 leaves `-x` and round-ups collapse.
+    """
+    lead = leading(divisor)
+    scale = divisor[lead]
+    tail = {monomial: coefficient for monomial, coefficient in divisor.items() if monomial != lead}
+    quotient: Poly = {}
+    remainder: Poly = {}
+    rest = dict(numerator)
+    while rest:
+        monomial = leading(rest) if tail else next(iter(rest))
+        coefficient = rest.pop(monomial)
+        ratio = over(monomial, lead)
+        count = 0 if ratio is None else (2 * coefficient + scale - 1) // (2 * scale)
+        if ratio is not None and count:
+            quotient[ratio] = count
+            rest = add(rest, {times(ratio, each): value for each, value in tail.items()}, -count)
+            if len(quotient) > _LONGEST_QUOTIENT:
+                return {}, numerator
+        if coefficient != count * scale:
+            remainder[monomial] = coefficient - count * scale
+    return quotient, remainder

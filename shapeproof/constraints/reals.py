@@ -1,0 +1,87 @@
+"""Float-valued expressions. They mean IEEE doubles, as in Python, and are never rewritten: not even `x * 1.0`.
+
+The canonical form of an integer term may contain one under `int(...)`, `math.floor(...)` and the like.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from shapeproof.constraints import operators
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.nodes import Named, Node
+
+if TYPE_CHECKING:
+    from shapeproof.constraints.terms import Term
+
+
+class Real(Node):
+    """A float-valued expression."""
+
+    __slots__ = ()
+
+
+class RealConstant(Real):
+    """A double, kept as its exact hexadecimal digits so that -0.0 is not 0.0 and nan is itself."""
+
+    __slots__ = ("digits",)
+    __match_args__ = ("digits",)
+    rank = 20
+    digits: str
+
+    def __new__(cls, value: float) -> Self:
+        return super().__new__(cls, float(value).hex())
+
+    @property
+    def value(self) -> float:
+        """The double."""
+        return float.fromhex(self.digits)
+
+
+class RealSymbol(Named, Real):
+    """A float that the environment gives."""
+
+    __slots__ = ()
+    rank = 21
+
+
+class FromInt(Real):
+    """`float(term)`: rounds, and raises OverflowError where Python does."""
+
+    __slots__ = ("term",)
+    __match_args__ = ("term",)
+    rank = 22
+    term: Term
+
+    def _is_total(self) -> bool:
+        return False
+
+
+class RealCall(Real):
+    """`op` of `operators.REAL` on doubles; "inttruediv" is Python's division of two integer terms."""
+
+    __slots__ = ("args", "op")
+    __match_args__ = ("op", "args")
+    rank = 23
+    op: str
+    args: tuple[Node, ...]
+
+    def _is_total(self) -> bool:
+        return self.op in operators.NEVER_RAISE and super()._is_total()
+
+
+def real_call(op: str, *args: Real | Term) -> Real:
+    """Apply a float function; integer terms are converted first, except by "inttruediv".
+
+    >>> from shapeproof.constraints.terms import symbol
+    >>> real_call("mul", symbol("n"), RealConstant(0.5))
+    float(n) * 0.5
+    """
+    if op not in operators.REAL:
+        raise UsageError(f"There is no float function called {op!r}.")
+    match op, args:
+        case "inttruediv", _:
+            return RealCall(op, args)
+        case "neg", (RealConstant(value=value),):
+            return RealConstant(-value)
+    return RealCall(op, tuple(arg if isinstance(arg, Real) else FromInt(arg) for arg in args))

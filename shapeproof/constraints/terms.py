@@ -1,0 +1,542 @@
+"""Integer terms in canonical form. Two terms that the rules below make equal are the same object.
+
+    Term      ::=  coefficient * Atom**exponent * ... + ...        an integer polynomial, and its `checks`
+    Atom      ::=  Symbol(name)
+                |  FloorDiv(numerator: Term, divisor: Term)        Python's //, rounding down
+                |  Min(args: Term...)  |  Max(args: Term...)
+                |  Where(condition: Formula, then: Term, otherwise: Term)
+                |  Apply(op, args: Term|Real...)                   an integer function that has a meaning but no algebra
+                |  Unknown(name, args: Term|Real...)               a function without a meaning; equal on equal arguments
+
+`a % b` is `a - b*(a//b)`. In a division, multiples of the divisor are pulled out with balanced remainders and common
+factors are cancelled; by a positive constant, nested divisions are joined and of the two ways to write one,
+`p//c == -1 - (-p-1)//c`, one is chosen.
+
+Definedness. In Python `0*(a//b)` raises where b is 0, so canonical form may not lose a division. Rather than restrict the
+algebra, a term carries `checks`: atoms that its polynomial does not show but that must still be defined; a divisor `d`
+is the check `0 // d`. With every atom of the polynomial counted in, the set of what must be defined is the same before
+and after each rewriting, so `(p*q)//q` is `p` with the check `0 // q`, and `x//b - x//b` is 0 with the check `0 // b`.
+A term that cannot raise is `total` and has none; arithmetic on total terms costs nothing extra.
+
+This module never decides what depends on facts about symbols, and never compares: `==` is identity.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, TypeAlias
+
+from shapeproof.constraints import operators, polynomials
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.nodes import Named, Node, obligations, postorder, union
+from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
+from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol, real_call
+
+if TYPE_CHECKING:
+    from shapeproof.constraints.formulas import Formula
+
+__all__ = [
+    "ONE", "ZERO", "Apply", "Atom", "FloorDiv", "FromInt", "IntLike", "Max", "Min", "Real", "RealCall", "RealConstant",
+    "RealSymbol", "Symbol", "Term", "Unknown", "Where", "apply", "as_term", "constant", "divisors", "floor_div",
+    "from_poly", "maximum", "minimum", "modulo", "of_atom", "real_call", "symbol", "unknown", "where",
+]  # fmt: skip
+
+_LARGEST_EXPANSION = 16
+
+
+class Term(Node):
+    """An integer polynomial over atoms: `monomials` from the greatest to the constant, and the hidden `checks`.
+
+    >>> x = symbol("x")
+    >>> x + (4 - x % 4) % 4 is -4 * (-x // 4)
+    True
+    """
+
+    __slots__ = ("checks", "monomials", "poly")
+    __match_args__ = ("monomials", "checks")
+    rank = 10
+    monomials: tuple[tuple[Monomial, int], ...]
+    checks: tuple[Atom, ...]
+    poly: Poly  # the monomials again, for arithmetic: do not change it
+
+    def _finish(self) -> None:
+        object.__setattr__(self, "poly", dict(self.monomials))
+        super()._finish()
+
+    def _parts(self) -> tuple[Node, ...]:
+        return (*dict.fromkeys(atom for monomial in self.poly for atom, _ in monomial), *self.checks)
+
+    def _depth(self) -> int:
+        return max((child.key[0] for child in self._parts()), default=0)
+
+    def _label(self) -> str:
+        shown = [
+            "*".join((hex(coefficient), *(f"{atom.key[2]}^{exponent}" for atom, exponent in monomial)))
+            for monomial, coefficient in self.monomials
+        ]
+        return "+".join(shown + [f"?{check.key[2]}" for check in self.checks])
+
+    def _is_total(self) -> bool:
+        return not self.checks and super()._is_total()
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is one integer and always defined."""
+        return not self.checks and polynomials.is_constant(self.poly)
+
+    @property
+    def constant_value(self) -> int:
+        """The integer that a constant is."""
+        if not self.is_constant:
+            raise UsageError(f"{self} is not a constant.")
+        return self.poly.get(UNIT, 0)
+
+    def __add__(self, other: IntLike) -> Term:
+        right = _operand(other)
+        if right is None:
+            return NotImplemented
+        return _build(polynomials.add(self.poly, right.poly), self, right)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: IntLike) -> Term:
+        right = _operand(other)
+        if right is None:
+            return NotImplemented
+        return _build(polynomials.add(self.poly, right.poly, -1), self, right)
+
+    def __rsub__(self, other: IntLike) -> Term:
+        return -self + other
+
+    def __mul__(self, other: IntLike) -> Term:
+        right = _operand(other)
+        return NotImplemented if right is None else _product(self, right)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Term:
+        return _build(polynomials.scaled(self.poly, -1), self)
+
+    def __pos__(self) -> Term:
+        return self
+
+    def __floordiv__(self, other: IntLike) -> Term:
+        right = _operand(other)
+        return NotImplemented if right is None else floor_div(self, right)
+
+    def __rfloordiv__(self, other: IntLike) -> Term:
+        return floor_div(other, self)
+
+    def __mod__(self, other: IntLike) -> Term:
+        right = _operand(other)
+        return NotImplemented if right is None else modulo(self, right)
+
+    def __rmod__(self, other: IntLike) -> Term:
+        return modulo(other, self)
+
+    def __pow__(self, exponent: int) -> Term:
+        if exponent < 0:
+            raise UsageError(f"The power {exponent} of an integer is not an integer.")
+        if exponent > _LARGEST_EXPANSION and len(self.poly) > 1:
+            return of_atom(Apply("pow", (_bare(self), constant(exponent))), self)
+        power, square = ONE, self
+        while exponent:
+            power = power * square if exponent & 1 else power
+            exponent >>= 1
+            square = square * square if exponent else square
+        return power
+
+
+class Symbol(Named):
+    """An integer that the environment gives."""
+
+    __slots__ = ()
+    rank = 0
+
+
+class FloorDiv(Node):
+    """`numerator // divisor`, in lowest terms; a divisor that is a constant is at least 2."""
+
+    __slots__ = ("divisor", "numerator")
+    __match_args__ = ("numerator", "divisor")
+    rank = 1
+    numerator: Term
+    divisor: Term
+
+    def _is_total(self) -> bool:
+        return super()._is_total() and self.divisor.is_constant and self.divisor is not ZERO
+
+    def _own_obligations(self) -> frozenset[Node]:
+        nonzero = (self,) if self.numerator is ZERO else _nonzero(self.divisor)
+        return union(super()._own_obligations(), frozenset(nonzero))
+
+
+class Min(Node):
+    """The least of two or more terms."""
+
+    __slots__ = ("args",)
+    __match_args__ = ("args",)
+    rank = 2
+    args: tuple[Term, ...]
+
+
+class Max(Node):
+    """The greatest of two or more terms."""
+
+    __slots__ = ("args",)
+    __match_args__ = ("args",)
+    rank = 3
+    args: tuple[Term, ...]
+
+
+class Where(Node):
+    """`then if condition else otherwise`: only the side that is taken need be defined."""
+
+    __slots__ = ("condition", "otherwise", "then")
+    __match_args__ = ("condition", "then", "otherwise")
+    rank = 4
+    condition: Formula
+    then: Term
+    otherwise: Term
+
+    def _own_obligations(self) -> frozenset[Node]:
+        return frozenset({self})
+
+
+class Apply(Node):
+    """A function of `operators.INTEGER`: it can be evaluated, and nothing else is known of it."""
+
+    __slots__ = ("args", "op")
+    __match_args__ = ("op", "args")
+    rank = 5
+    op: str
+    args: tuple[Term | Real, ...]
+
+    def _is_total(self) -> bool:
+        return self.op in operators.NEVER_RAISE and super()._is_total()
+
+    def _own_obligations(self) -> frozenset[Node]:
+        own: frozenset[Node] = frozenset() if self.op in operators.NEVER_RAISE else frozenset({self})
+        return union(super()._own_obligations(), own)
+
+
+class Unknown(Node):
+    """An integer function without a meaning: it cannot be evaluated, but equal arguments give equal values."""
+
+    __slots__ = ("args", "name")
+    __match_args__ = ("name", "args")
+    rank = 6
+    name: str
+    args: tuple[Term | Real, ...]
+
+
+Atom: TypeAlias = Symbol | FloorDiv | Min | Max | Where | Apply | Unknown
+IntLike: TypeAlias = Term | int
+
+_TERMS: dict[tuple[frozenset[tuple[Monomial, int]], tuple[Node, ...]], Term] = {}
+
+
+def _intern(poly: Poly, checks: tuple[Node, ...] = ()) -> Term:
+    identity = (frozenset(poly.items()), checks)
+    found = _TERMS.get(identity)
+    if found is None:
+        monomials = tuple(sorted(poly.items(), key=lambda pair: polynomials.order(pair[0])))
+        found = _TERMS.setdefault(identity, Term(monomials, checks))
+    return found
+
+
+def _build(poly: Poly, *operands: Node, nonzero: Iterable[Node] = ()) -> Term:
+    """The polynomial as a term that is defined just where all `operands` and the checks in `nonzero` are."""
+    extra = frozenset(nonzero)
+    if not extra and all(operand.total for operand in operands):
+        return _intern(poly)
+    required = union(extra, *map(obligations, operands))
+    shown = (obligations(atom) for monomial in poly for atom, _ in monomial if not atom.total)
+    return _intern(poly, tuple(sorted(required.difference(*shown), key=lambda check: check.key)))
+
+
+def _bare(term: Term) -> Term:
+    return _intern(term.poly) if term.checks else term
+
+
+def _shape(poly: Poly) -> Poly:
+    """The polynomial without its constant."""
+    return {monomial: coefficient for monomial, coefficient in poly.items() if monomial}
+
+
+def _operand(value: object) -> Term | None:
+    if isinstance(value, Term):
+        return value
+    return constant(value) if isinstance(value, int) else None
+
+
+@cache
+def _product(left: Term, right: Term) -> Term:
+    return _build(polynomials.multiply(left.poly, right.poly), left, right)
+
+
+def from_poly(poly: Poly, *operands: Node) -> Term:
+    """The polynomial as a term that is defined just where all `operands` are."""
+    return _build({monomial: coefficient for monomial, coefficient in poly.items() if coefficient}, *operands)
+
+
+def of_atom(atom: Atom, *operands: Node) -> Term:
+    """One atom as a term, with the obligations of what it was made from."""
+    return _build({((atom, 1),): 1}, atom, *operands)
+
+
+def symbol(name: str) -> Term:
+    """The integer called `name`.
+
+    >>> symbol("n") is symbol("n")
+    True
+    """
+    return of_atom(Symbol(name))
+
+
+def constant(value: int) -> Term:
+    """An integer constant.
+
+    >>> constant(2) + 3
+    5
+    """
+    return _intern(polynomials.constant(int(operator.index(value))))
+
+
+def as_term(value: IntLike) -> Term:
+    """A term, or an int made one."""
+    return value if isinstance(value, Term) else constant(value)
+
+
+def floor_div(numerator: IntLike, divisor: IntLike) -> Term:
+    """Python's `//`.
+
+    >>> x = symbol("x")
+    >>> floor_div(4*x + 8, 4), floor_div(x // 2, 2), floor_div(6*x, 4) is 3*x // 2
+    (x + 2, x//4, True)
+    """
+    return _floor_div(as_term(numerator), as_term(divisor))
+
+
+@cache
+def _floor_div(numerator: Term, divisor: Term) -> Term:
+    nonzero = () if divisor.is_constant and divisor is not ZERO else _nonzero(divisor)
+    if not divisor.poly:
+        return _build({}, numerator, divisor, nonzero=nonzero)
+    return _build(_floor(numerator.poly, divisor.poly), numerator, divisor, nonzero=nonzero)
+
+
+def _floor(numerator: Poly, divisor: Poly) -> Poly:
+    """`numerator // divisor` in canonical form, where the divisor is not 0."""
+    whole: Poly = {}
+    sign = 1
+    while True:
+        if divisor[polynomials.leading(divisor)] < 0:
+            numerator, divisor = polynomials.scaled(numerator, -1), polynomials.scaled(divisor, -1)
+        quotient, numerator = polynomials.divide(numerator, divisor)
+        whole = polynomials.add(whole, quotient, sign)
+        if not numerator:
+            return whole
+        step = _cancel(numerator, divisor)
+        if step is None and _faces_away(numerator, divisor):
+            whole = polynomials.add(whole, {UNIT: -sign})
+            sign, step = -sign, (polynomials.add({UNIT: -1}, numerator, -1), divisor)
+        if step is None:
+            step = _unnest(numerator, divisor)
+        if step is None:
+            atom = FloorDiv(_intern(numerator), _intern(divisor))
+            return polynomials.add(whole, {((atom, 1),): sign})
+        numerator, divisor = step
+
+
+def _cancel(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly] | None:
+    """Divide both by what they have in common; by a constant, the constant of the numerator is rounded down."""
+    if polynomials.is_constant(divisor):
+        monomial, scale = UNIT, polynomials.content(divisor, _shape(numerator))
+    else:
+        monomial = polynomials.common_monomial(numerator, divisor)
+        scale = polynomials.content(numerator, divisor)
+    if scale == 1 and not monomial:
+        return None
+    return polynomials.divide_exactly(numerator, monomial, scale), polynomials.divide_exactly(divisor, monomial, scale)
+
+
+def _faces_away(numerator: Poly, divisor: Poly) -> bool:
+    """Whether `-1 - (-numerator-1)//divisor` is the way to write it: the constant is then in the lower half."""
+    if not polynomials.is_constant(divisor):
+        return False
+    size = divisor[UNIT]
+    twice = 2 * (numerator.get(UNIT, 0) % size)
+    return twice > size - 1 or (twice == size - 1 and numerator[polynomials.leading(numerator)] < 0)
+
+
+def _unnest(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly] | None:
+    """`(p + x//e)//c` is `(p*e + x)//(e*c)`, and `(p - x//e)//c` is `(p*e - x + e - 1)//(e*c)`, for positive c (and e)."""
+    if not polynomials.is_constant(divisor):
+        return None
+    for monomial, coefficient in sorted(numerator.items(), key=lambda pair: polynomials.order(pair[0])):
+        match monomial:
+            case ((FloorDiv() as atom, 1),) if coefficient in (1, -1):
+                inner, below = atom.numerator.poly, atom.divisor
+                rest = polynomials.add(numerator, {monomial: -coefficient})
+                if not below.is_constant and (coefficient < 0 or not polynomials.is_constant(rest)):
+                    continue
+                joined = polynomials.add(polynomials.multiply(rest, below.poly), inner, coefficient)
+                if coefficient < 0:
+                    joined = polynomials.add(joined, polynomials.constant(below.constant_value - 1))
+                return joined, polynomials.multiply(below.poly, divisor)
+    return None
+
+
+def _nonzero(divisor: Term) -> list[Node]:
+    """The checks `0 // f`, one for each factor that is seen in the divisor."""
+    if not divisor.poly:
+        return [FloorDiv(ZERO, ZERO)]
+    shared = polynomials.common_monomial(divisor.poly)
+    rest = polynomials.divide_exactly(divisor.poly, shared, polynomials.content(divisor.poly))
+    factors = [_intern({((atom, 1),): 1}) for atom, _ in shared]
+    if not polynomials.is_constant(rest):
+        positive = rest if rest[polynomials.leading(rest)] > 0 else polynomials.scaled(rest, -1)
+        factors.append(_intern(positive))
+    return [FloorDiv(ZERO, factor) for factor in factors]
+
+
+def modulo(value: IntLike, divisor: IntLike) -> Term:
+    """Python's `%`, as `value - divisor * (value // divisor)`.
+
+    >>> modulo(symbol("x") * 4 + 7, 4)
+    3
+    """
+    value, divisor = as_term(value), as_term(divisor)
+    return value - divisor * floor_div(value, divisor)
+
+
+def minimum(*terms: IntLike) -> Term:
+    """The least of the terms.
+
+    >>> x = symbol("x")
+    >>> minimum(x + 3, x, 7, 5)
+    min(5, x)
+    """
+    return _extremum(tuple(map(as_term, terms)), 1)
+
+
+def maximum(*terms: IntLike) -> Term:
+    """The greatest of the terms.
+
+    >>> maximum(symbol("x"), maximum(symbol("y"), 1))
+    max(1, x, y)
+    """
+    return _extremum(tuple(map(as_term, terms)), -1)
+
+
+@cache
+def _extremum(terms: tuple[Term, ...], sense: int) -> Term:
+    """The least (sense 1) or greatest (-1) term: of those that differ by a constant one is kept, shared parts pulled out."""
+    best: dict[Term, int] = {}
+    for poly in _flattened(terms, sense):
+        shape, offset = _intern(_shape(poly)), poly.get(UNIT, 0)
+        best[shape] = sense * min(sense * offset, sense * best.get(shape, offset))
+    if not best:
+        raise UsageError("The least or greatest of no terms at all has no value.")
+    if len(best) == 1:
+        ((shape, offset),) = best.items()
+        return _build((shape + offset).poly, *terms)
+    if all(poly[polynomials.leading(poly)] < 0 for poly in (shape.poly for shape in best) if poly):
+        return _build((-_extremum(tuple(-shape - offset for shape, offset in best.items()), -sense)).poly, *terms)
+    shift = min(offset for shape, offset in best.items() if shape is not ZERO)
+    polys = [(shape + (offset - shift)).poly for shape, offset in best.items()]
+    scale = polynomials.content(*polys)
+    args = sorted((_intern(polynomials.divide_exactly(poly, UNIT, scale)) for poly in polys), key=lambda arg: arg.key)
+    atom = Min(tuple(args)) if sense > 0 else Max(tuple(args))
+    return _build(polynomials.add(polynomials.constant(shift), {((atom, 1),): scale}), *terms)
+
+
+def _flattened(terms: Iterable[Term], sense: int) -> Iterator[Poly]:
+    """The terms; one that is itself such an extremum, shifted or scaled, gives its arguments so shifted and scaled."""
+    for term in terms:
+        shape = _shape(term.poly)
+        match list(shape.items()):
+            case [((((Min() | Max()) as atom, 1),), scale)] if (scale * sense > 0) == isinstance(atom, Min):
+                offset = polynomials.constant(term.poly.get(UNIT, 0))
+                yield from (polynomials.add(offset, arg.poly, scale) for arg in atom.args)
+            case _:
+                yield term.poly
+
+
+def where(condition: Formula, then: IntLike, otherwise: IntLike) -> Term:
+    """`then if condition else otherwise`.
+
+    >>> from shapeproof.constraints.formulas import ge
+    >>> where(ge(symbol("n"), 2), symbol("n"), 1)
+    n if n >= 2 else 1
+    """
+    then, otherwise = as_term(then), as_term(otherwise)
+    if condition.constant is not None:
+        return then if condition.constant else otherwise
+    if then is otherwise and condition.total:
+        return then
+    opposite = condition.negation
+    if opposite.key < condition.key:
+        condition, then, otherwise = opposite, otherwise, then
+    return of_atom(Where(condition, then, otherwise))
+
+
+def apply(op: str, *args: IntLike | Real) -> Term:
+    """An integer function of `operators.INTEGER` by its Python meaning; what has an algebra is turned into it.
+
+    >>> apply("rshift", symbol("x"), 3), apply("pow", symbol("x"), symbol("k"))
+    (x//8, x**k)
+    """
+    if op not in operators.INTEGER:
+        raise UsageError(f"There is no integer function called {op!r}.")
+    nodes = tuple(arg if isinstance(arg, Real) else as_term(arg) for arg in args)
+    match op, nodes:
+        case "trunc" | "floor" | "ceil" | "round", (Term() as value,):
+            return value
+        case "pow", (Term() as base, Term(is_constant=True, constant_value=exponent)) if exponent >= 0:
+            return base**exponent
+        case "lshift", (Term() as value, Term(is_constant=True, constant_value=count)) if count >= 0:
+            return value * 2**count
+        case "rshift", (Term() as value, Term(is_constant=True, constant_value=count)) if count >= 0:
+            return value // 2**count
+    bare = tuple(_bare(node) if isinstance(node, Term) else node for node in nodes)
+    if op in operators.COMMUTATIVE:
+        bare = tuple(sorted(bare, key=lambda arg: arg.key))
+    return of_atom(Apply(op, bare), *nodes)
+
+
+def unknown(name: str, *args: IntLike | Real) -> Term:
+    """An integer function of which nothing is known but its name.
+
+    >>> unknown("f", symbol("x")) is unknown("f", symbol("x"))
+    True
+    """
+    nodes = tuple(arg if isinstance(arg, Real) else as_term(arg) for arg in args)
+    bare = tuple(_bare(node) if isinstance(node, Term) else node for node in nodes)
+    return of_atom(Unknown(name, bare), *nodes)
+
+
+def divisors(node: Node) -> frozenset[Term]:
+    """Every divisor in it that is not a nonzero constant, also the hidden ones and those on a side not taken.
+
+    >>> x, y = symbol("x"), symbol("y")
+    >>> divisors(x // y - x // y + x // 4)
+    frozenset({y})
+    """
+    found: set[Term] = set()
+    for each in postorder(node):
+        match each:
+            case FloorDiv(_, divisor):
+                found.add(divisor)
+            case RealCall("inttruediv", (_, Term() as divisor)):
+                found.add(divisor)
+            case RealCall("truediv" | "floordiv" | "mod", (_, FromInt(divisor))):
+                found.add(divisor)
+    return frozenset(divisor for divisor in found if not divisor.is_constant or divisor is ZERO)
+
+
+ZERO = constant(0)
+ONE = constant(1)

@@ -1,0 +1,76 @@
+"""The language of terms and formulas: parse and print. `parse(str(x)) is x`, for terms, reals and formulas alike.
+
+The syntax is Python's, with Python's precedence: `+ - * // % ** / << >> & | ^ ~`, comparisons (chained too), `and or not`,
+`a if c else b`, `min max abs int float floor ceil trunc round` and the usual functions of `math`. A condition on its own
+is a formula; a number where a condition is wanted means that it is not 0. In addition `truth(p)` is an opaque condition,
+`real(a)` a float that is given, `x.shape[0]` one symbol, and backquotes make a name of any text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from shapeproof.constraints.errors import FormulaSyntaxError
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.nodes import Node
+from shapeproof.constraints.parsing import as_truth, parse
+from shapeproof.constraints.printing import format_node
+from shapeproof.constraints.terms import Real, Term
+
+__all__ = [
+    "FormulaSyntaxError",
+    "format_formula",
+    "format_node",
+    "format_term",
+    "parse_any",
+    "parse_formula",
+    "parse_term",
+]
+
+
+def parse_any(text: str) -> Term | Real | Formula:
+    """What the text is: a term, a real or a formula.
+
+    >>> parse_any("x.shape[0] % 4"), parse_any("x / 2"), parse_any("x < 2")
+    (x.shape[0] % 4, x / 2, x <= 1)
+    """
+    return parse(text)
+
+
+def parse_formula(text: str) -> Formula:
+    """The formula that the text is.
+
+    >>> parse_formula("1 <= h//4 and not h % 4")
+    h % 4 == 0 and h//4 >= 1
+    """
+    return as_truth(parse(text))
+
+
+def parse_term(text: str) -> Term:
+    """The integer term that the text is.
+
+    >>> parse_term("x + (4 - x%4) % 4")
+    4*((x + 3)//4)
+    """
+    value = parse(text)
+    if not isinstance(value, Term):
+        raise FormulaSyntaxError(f"An integer is wanted, and {value} is none.", 1)
+    return value
+
+
+def format_term(term: Term, rename: Mapping[str, str] | None = None) -> str:
+    """The text of a term; `rename` says how to show symbols.
+
+    >>> format_term(parse_term("s0 // 2"), {"s0": "x.shape[0]"})
+    'x.shape[0]//2'
+    """
+    return format_node(term, rename)
+
+
+def format_formula(formula: Formula, rename: Mapping[str, str] | None = None) -> str:
+    """The text of a formula; `rename` says how to show symbols.
+
+    >>> format_formula(parse_formula("0 < s0 < 9"), {"s0": "x.shape[0]"})
+    'x.shape[0] <= 8 and x.shape[0] >= 1'
+    """
+    return format_node(formula, rename)

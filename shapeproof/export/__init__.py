@@ -1,0 +1,48 @@
+"""Verified export: the public names, resolved when first used, so that importing a neighbour does not load torch."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch.export import Dim
+
+    from shapeproof.export.inputs import TensorSpec
+    from shapeproof.export.program import VerifiedProgram
+    from shapeproof.export.report import ConstraintViolation, Report, load_report
+    from shapeproof.export.verify import UndecidedWarning, check, export
+    from shapeproof.solver.budget import Budget
+
+_HOMES = {
+    "Budget": "shapeproof.solver.budget",
+    "ConstraintViolation": "shapeproof.export.report",
+    "Dim": "torch.export",
+    "Report": "shapeproof.export.report",
+    "TensorSpec": "shapeproof.export.inputs",
+    "UndecidedWarning": "shapeproof.export.verify",
+    "VerifiedProgram": "shapeproof.export.program",
+    "check": "shapeproof.export.verify",
+    "export": "shapeproof.export.verify",
+    "load_report": "shapeproof.export.report",
+}
+
+__all__ = [
+    "Budget",
+    "ConstraintViolation",
+    "Dim",
+    "Report",
+    "TensorSpec",
+    "UndecidedWarning",
+    "VerifiedProgram",
+    "check",
+    "export",
+    "load_report",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(importlib.import_module(_HOMES[name]), name)

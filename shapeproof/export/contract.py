@@ -1,0 +1,178 @@
+"""Puts the declared domain into a traced program, as assertions that every consumer of the graph executes.
+
+Guards outside the graph are dropped by `unflatten` and by AOTInductor; an `_assert_scalar` inside it is run by both, and by the module,
+after save and load and after `run_decompositions()`. Each assertion carries a sentence in the user's names. Nothing is
+decided here: what to assert is handed over, and a formula that has no form in a graph is given back.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints import terms as t
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term
+from shapeproof.constraints.text import format_formula
+from shapeproof.export import tracing
+from shapeproof.export.inputs import Inputs
+
+SENTENCE = "input outside the declared domain: {}"
+
+_COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {"<=": operator.le, "==": operator.eq, "!=": operator.ne}
+
+
+class NoGraphForm(ValueError):  # noqa: N818 - says what the formula has, and is always caught
+    """A formula that cannot be computed by operators of a graph."""
+
+
+def assert_domain(
+    program: torch.export.ExportedProgram, inputs: Inputs, formulas: Iterable[Formula]
+) -> list[Formula]:
+    """Add an assertion for each formula, and for each input size that is a function of others.
+
+    Returns:
+        The formulas that have no form in a graph, and are therefore not checked at run time.
+    """
+    writer = _Writer(program, inputs)
+    left = []
+    for formula, text in [*writer.relations(), *((formula, "") for formula in formulas)]:
+        try:
+            writer.check(formula, text or format_formula(formula, rename=inputs.user_names))
+        except NoGraphForm:
+            left.append(formula)
+    writer.finish()
+    return left
+
+
+class _Writer:
+    """Writes size computations and assertions after the inputs of a graph."""
+
+    def __init__(self, program: torch.export.ExportedProgram, inputs: Inputs) -> None:
+        self._graph = program.graph_module.graph
+        self._module = program.graph_module
+        self._inputs = inputs
+        placeholders = [node for node in self._graph.nodes if node.op == "placeholder"]
+        self._nodes = dict(zip((leaf.source for leaf in inputs.leaves), placeholders[len(placeholders) - len(inputs.leaves) :], strict=True))
+        self._before = next(node for node in self._graph.nodes if node.op != "placeholder")
+        self._symbols: dict[str, torch.fx.Node] = {}
+        self._sizes: dict[tuple[str, int], torch.fx.Node] = {}
+        self._terms: dict[Term, Any] = {}
+        self._find_symbols()
+
+    def _find_symbols(self) -> None:
+        """Each symbol is read off the first input size that is just that symbol, else solved from a derived one."""
+        declared = [(leaf, i, term) for leaf in self._inputs.leaves for i, term in enumerate(leaf.terms) if not term.is_constant]
+        for leaf, i, term in declared:
+            for name in term.symbols:
+                if term is t.symbol(name) and name not in self._symbols:
+                    self._symbols[name] = self._size(leaf.source, i)
+        for leaf, i, term in declared:
+            for name in term.symbols - self._symbols.keys():
+                offset, step = _linear(term, name)
+                size = self._size(leaf.source, i)
+                shifted = self._call(operator.sub, size, offset) if offset else size
+                self._symbols[name] = self._call(operator.floordiv, shifted, step) if step != 1 else shifted
+
+    def relations(self) -> list[tuple[Formula, str]]:
+        """Input sizes that are functions of the symbols: equal to what the declaration says."""
+        found = []
+        for leaf in self._inputs.leaves:
+            for i, term in enumerate(leaf.terms):
+                node = None if term.is_constant else self._size(leaf.source, i)
+                if node is None or node in self._symbols.values():
+                    continue
+                name = f"{leaf.source}#{i}"
+                self._symbols[name] = node
+                shown = format_formula(f.eq(t.symbol(name), term), rename=self._inputs.user_names | {name: leaf.size_name(i)})
+                found.append((f.eq(t.symbol(name), term), shown))
+        return found
+
+    def check(self, formula: Formula, text: str) -> None:
+        """Assert one formula."""
+        condition = self._formula(formula)
+        if isinstance(condition, torch.fx.Node):
+            self._call(torch.ops.aten._assert_scalar.default, condition, SENTENCE.format(text))  # noqa: SLF001 - public operator
+
+    def finish(self) -> None:
+        """Leave a graph that is consistent."""
+        for node in self._sizes.values():
+            if not node.users:
+                self._graph.erase_node(node)
+        self._graph.lint()
+        self._module.recompile()
+
+    def _size(self, source: str, index: int) -> torch.fx.Node:
+        placeholder = self._nodes[source]
+        if not isinstance(placeholder.meta["val"], torch.Tensor):
+            return placeholder
+        key = (source, index)
+        if key not in self._sizes:
+            self._sizes[key] = self._call(torch.ops.aten.sym_size.int, placeholder, index)
+        return self._sizes[key]
+
+    def _formula(self, formula: Formula) -> Any:
+        match formula:
+            case f.Compare(op, term):
+                plus = [(factors, value) for factors, value in term.monomials if value > 0]
+                minus = [(factors, -value) for factors, value in term.monomials if value < 0]
+                return self._call(_COMPARE[op], self._sum(plus), self._sum(minus))
+            case f.And(parts):
+                return functools.reduce(lambda a, b: self._call(operator.and_, a, b), map(self._formula, parts))
+            case f.Or(parts):
+                return functools.reduce(lambda a, b: self._call(operator.or_, a, b), map(self._formula, parts))
+            case _ if formula is f.TRUE or formula is f.FALSE:
+                return formula is f.TRUE
+            case _:
+                raise NoGraphForm(str(formula))
+
+    def _term(self, term: Term) -> Any:
+        if term not in self._terms:
+            self._terms[term] = self._sum(term.monomials)
+        return self._terms[term]
+
+    def _sum(self, monomials: Sequence[tuple[Any, int]]) -> Any:
+        products = [self._monomial(factors, coefficient) for factors, coefficient in monomials]
+        return functools.reduce(lambda a, b: self._call(operator.add, a, b), products) if products else 0
+
+    def _monomial(self, factors: Any, coefficient: int) -> Any:
+        values = [self._atom(atom) for atom, power in factors for _ in range(power)]
+        if coefficient != 1 or not values:
+            values.insert(0, coefficient)
+        return functools.reduce(lambda a, b: self._call(operator.mul, a, b), values)
+
+    def _atom(self, atom: t.Atom) -> Any:
+        match atom:
+            case t.Symbol(name) if name in self._symbols:
+                return self._symbols[name]
+            case t.FloorDiv(numerator, divisor):
+                return self._call(operator.floordiv, self._term(numerator), self._term(divisor))
+            case t.Min(args):
+                return functools.reduce(lambda a, b: self._call(torch.sym_min, a, b), map(self._term, args))
+            case t.Max(args):
+                return functools.reduce(lambda a, b: self._call(torch.sym_max, a, b), map(self._term, args))
+            case _:
+                raise NoGraphForm(str(atom))
+
+    def _call(self, target: Callable[..., Any], *args: Any) -> Any:
+        """The node for an application, or the value itself where nothing is symbolic."""
+        if not any(isinstance(arg, torch.fx.Node) for arg in args):
+            return target(*args)
+        with self._graph.inserting_before(self._before):
+            node = self._graph.call_function(target, args)
+        values = [arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg for arg in args]
+        tracing.describe_node(node, target, values)
+        return node
+
+
+def _linear(term: Term, name: str) -> tuple[int, int]:
+    """Offset and step of a derived dim `step*name + offset`."""
+    from shapeproof.constraints.evaluate import evaluate
+
+    offset = evaluate(term, {name: 0})
+    return offset, evaluate(term, {name: 1}) - offset

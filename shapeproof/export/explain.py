@@ -1,0 +1,149 @@
+"""Words a finding: from a decision that does not hold over the domain to a diagnostic in the user's names.
+
+Each kind of finding owns its words here: its id, its title, what is required and what happened. Nothing is decided and
+nothing is laid out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints import terms as t
+from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
+from shapeproof.constraints.diagnostics import Diagnostic, Note
+from shapeproof.constraints.domain import Domain
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.text import format_formula
+from shapeproof.export.inputs import Inputs
+from shapeproof.export.sizes import Finding, Narrowing, Outcome
+
+
+def diagnose(finding: Finding, inputs: Inputs) -> Diagnostic:
+    """The diagnostic of a finding."""
+    names = inputs.user_names
+    required = format_formula(finding.requirement, rename=names)
+    where = _place(finding.decision)
+    return Diagnostic(
+        id=_identify(finding),
+        message=_title(finding, names, required),
+        severity="warning" if finding.outcome is Outcome.UNDECIDED else "error",
+        file=where.file if where else None,
+        line=where.line if where else None,
+        notes=tuple(_notes(finding, inputs, required)),
+        witness=_in_user_terms(finding.witness, names),
+        help=(),
+    )
+
+
+def narrowing_note(narrowing: Narrowing, inputs: Inputs) -> str:
+    """What was inferred, and the line that asked for it."""
+    required = format_formula(narrowing.requirement, rename=inputs.user_names)
+    where = _place(narrowing.decision)
+    line = f", asked for at {where.file}:{where.line}" if where else ""
+    return f"inferred and enforced at run time: {required}{line}"
+
+
+def _identify(finding: Finding) -> str:
+    """The id of a diagnostic: the page of the manual that explains it."""
+    if finding.outcome is Outcome.UNDECIDED:
+        return "undecided"
+    if finding.outcome is Outcome.DATA:
+        return "data-dependent"
+    if finding.outcome is Outcome.DIFFERS:
+        return "other-program"
+    return {"divides": "divides", "bound": "bound", "equal": "equal"}.get(_form(finding.requirement), "relation")
+
+
+def _form(formula: Formula) -> str:
+    """What sort of requirement a formula is."""
+    match formula:
+        case f.Compare("==", term) if _divisor(term) is not None:
+            return "divides"
+        case f.Compare("==", _):
+            return "equal"
+        case f.Compare("<=", term) if len(term.symbols) == 1:
+            return "bound"
+        case _:
+            return "relation"
+
+
+def _divisor(term: t.Term) -> tuple[t.Term, int] | None:
+    """(p, k) where the term is `p - k*(p//k)`, that is `p % k`, for a constant k; None for any other term."""
+    for factors, coefficient in term.monomials:
+        match factors:
+            case ((t.FloorDiv(numerator, divisor), 1),) if divisor.is_constant and abs(coefficient) == divisor.constant_value:
+                for value in (numerator, -numerator):
+                    if term is t.modulo(value, divisor) or term is -t.modulo(value, divisor):
+                        return value, divisor.constant_value
+            case _:
+                continue
+    return None
+
+
+def _title(finding: Finding, names: dict[str, str], required: str) -> str:
+    decision = finding.decision
+    if finding.outcome is Outcome.DATA:
+        return f"the program depends on data that is known only at run time: `{required}`"
+    if finding.outcome is Outcome.UNDECIDED:
+        return f"could not be decided: is the program right where `{required}` does not hold?"
+    if finding.outcome is Outcome.DIFFERS or decision.kind is not Kind.ASSERTED:
+        other = format_formula(f.negate(finding.requirement), rename=names)
+        return f"the model does something else where `{other}`"
+    match _form(finding.requirement), finding.requirement:
+        case "divides", f.Compare(_, term):
+            value, divisor = _divisor(term) or (term, 0)
+            shown = format_formula(f.eq(value, 0), rename=names).removesuffix(" == 0")
+            return f"`{shown}` must be a multiple of {divisor}"
+        case _:
+            return f"`{required}` must hold"
+
+
+def _notes(finding: Finding, inputs: Inputs, required: str) -> list[Note]:
+    names = inputs.user_names
+    notes = [Note("declared", text) for text in _declared(finding.requirement, inputs.domain, names)]
+    source = _asked_by(finding.decision)
+    notes.append(Note("required", f"{required}{source}"))
+    if finding.witness is not None:
+        sizes = ", ".join(f"{name} = {value}" for name, value in (_in_user_terms(finding.witness, names) or {}).items())
+        label = "fails at" if finding.outcome in {Outcome.RAISES, Outcome.DIFFERS} else "where"
+        notes.append(Note(label, f"{sizes}   {_happened(finding)}"))
+    elif finding.text:
+        notes.append(Note("because", finding.text))
+    return notes
+
+
+def _happened(finding: Finding) -> str:
+    if finding.outcome is Outcome.RAISES:
+        return f"replayed; eager raises {finding.text.removeprefix(Outcome.RAISES.value + ', the program does not: ')}"
+    return f"replayed; {finding.text}" if finding.outcome is Outcome.DIFFERS else finding.text
+
+
+def _declared(requirement: Formula, domain: Domain, names: dict[str, str]) -> list[str]:
+    """What the user declared about the symbols of the requirement, with where."""
+    found = []
+    for name in sorted(requirement.symbols):
+        own = [d for d in domain.declarations if name in d.formula.symbols]
+        if own:
+            formulas = " and ".join(format_formula(d.formula, rename=names) for d in own)
+            found.append(f"{formulas}   {own[0].origin.text}")
+    return found
+
+
+def _asked_by(decision: Decision) -> str:
+    if decision.operator is not None:
+        return f"   by {decision.operator}"
+    return "   assumed by torch" if decision.kind is Kind.ASSUMED else ""
+
+
+def _place(decision: Decision) -> SourceLocation | None:
+    return decision.where or decision.framework
+
+
+def _in_user_terms(witness: dict[str, int] | None, names: dict[str, str]) -> dict[str, int] | None:
+    return None if witness is None else {names.get(name, name): value for name, value in witness.items()}
+
+
+def domain_texts(formulas: Sequence[Formula], inputs: Inputs) -> tuple[str, ...]:
+    """The formulas of a domain in the user's names."""
+    return tuple(format_formula(formula, rename=inputs.user_names) for formula in formulas)

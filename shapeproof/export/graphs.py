@@ -1,0 +1,231 @@
+"""Are two traced programs the same on a region?
+
+Two programs are the same where they run the same operators on the same operands in the same order, where every size that
+either computes is proved equal to the other's, and where what they check is the same. The answer is a reason why they are
+not known to be the same, or None. It never runs a program, and an equality that is not proved counts as a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Real, Term, constant
+from shapeproof.export import tracing
+from shapeproof.export.translate import Translator, Untranslatable
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+
+_ASSERTIONS = {torch.ops.aten._assert_scalar.default}  # noqa: SLF001 - the operator's public name has the underscore
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first way in which two programs are not known to agree, and the line of the user's code it comes from."""
+
+    text: str
+    stack: str | None = None
+
+
+@dataclass(slots=True)
+class _Side:
+    """One program's graph and how to read the sizes in it."""
+
+    graph: torch.fx.Graph
+    owner: torch.nn.Module
+    translator: Translator
+    checks: list[Formula] = field(default_factory=list)
+
+    def operations(self) -> list[torch.fx.Node]:
+        """The nodes that do something; sizes computed from sizes are read as terms where they are used."""
+        kept = []
+        for node in self.graph.nodes:
+            if node.target in _ASSERTIONS:
+                self.checks.append(self.condition(node.args[0]))
+            elif node.op in {"placeholder", "output"} or not self.is_size(node):
+                kept.append(node)
+        return kept
+
+    def is_size(self, node: torch.fx.Node) -> bool:
+        """Whether the node only computes a size (or a condition on sizes) from sizes."""
+        value = node.meta.get("val")
+        symbolic = isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
+        return symbolic and node.op == "call_function" and not node.meta.get("unbacked_bindings")
+
+    def condition(self, value: Any) -> Formula:
+        """The condition that an assertion makes."""
+        value = value.meta["val"] if isinstance(value, torch.fx.Node) else value
+        if isinstance(value, bool):
+            return f.TRUE if value else f.FALSE
+        return self.translator.formula(tracing.expression(value))
+
+    def quantity(self, value: Any) -> Term | Real | Formula | None:
+        """The term of a size, int or float that an argument is; None if the argument is none of them."""
+        if isinstance(value, torch.fx.Node):
+            value = value.meta.get("val")
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+            expr = tracing.expression(value)
+            kind = type(value)
+            read = {torch.SymInt: self.translator.term, torch.SymFloat: self.translator.real, torch.SymBool: self.translator.formula}
+            return read[kind](expr)
+        if isinstance(value, bool) or not isinstance(value, int):
+            return None
+        return constant(value)
+
+
+def difference(
+    left: torch.export.ExportedProgram, right: torch.export.ExportedProgram, region: Facts
+) -> Difference | None:
+    """The first difference of two programs on a region, or None if there is none."""
+    found = _signature(left, right)
+    if found is None:
+        found = _Comparison(
+            _Side(left.graph, left.graph_module, tracing.translator_of(left)),
+            _Side(right.graph, right.graph_module, tracing.translator_of(right)),
+            region,
+        ).run()
+    return found
+
+
+def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedProgram) -> Difference | None:
+    """Inputs, outputs, mutations and lifted constants."""
+    if left.call_spec != right.call_spec:
+        return Difference("the structure of the outputs differs")
+    a, b = left.graph_signature, right.graph_signature
+    inputs = [[(spec.kind, spec.target) for spec in s.input_specs] for s in (a, b)]
+    outputs = [[(spec.kind, spec.target) for spec in s.output_specs] for s in (a, b)]
+    if inputs[0] != inputs[1]:
+        return Difference("the parameters, buffers or constants that are used differ")
+    if outputs[0] != outputs[1]:
+        return Difference("what is returned or mutated differs")
+    for name, value in left.constants.items():
+        if not _same_constant(value, right.constants.get(name)):
+            return Difference(f"the constant `{name}` differs")
+    return None
+
+
+def _same_constant(a: Any, b: Any) -> bool:
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        return a.dtype == b.dtype and a.shape == b.shape and bool(torch.equal(a, b))
+    return a is b or bool(a == b)
+
+
+class _Comparison:
+    """Walks two graphs side by side."""
+
+    def __init__(self, left: _Side, right: _Side, region: Facts) -> None:
+        self.left = left
+        self.right = right
+        self.region = region
+        self._pairs: dict[torch.fx.Node, torch.fx.Node] = {}
+
+    def run(self) -> Difference | None:
+        """The first difference."""
+        a, b = self.left.operations(), self.right.operations()
+        for mine, other in zip(a, b, strict=False):
+            found = self._node(mine, other)
+            if found is not None:
+                return found
+        if len(a) != len(b):
+            longer = a if len(a) > len(b) else b
+            return _at(longer[min(len(a), len(b))], "one program does more than the other")
+        return self._checks()
+
+    def _node(self, mine: torch.fx.Node, other: torch.fx.Node) -> Difference | None:
+        self._pairs[mine] = other
+        if mine.op != other.op:
+            return _at(other, f"`{_label(mine)}` in one program, `{_label(other)}` in the other")
+        if mine.op == "get_attr":
+            return self._attribute(mine, other)
+        if mine.op == "call_function" and mine.target != other.target:
+            return _at(other, f"`{_label(mine)}` in one program, `{_label(other)}` in the other")
+        if not self._same(mine.args, other.args) or not self._same(mine.kwargs, other.kwargs):
+            return _at(other, f"`{_label(other)}` is given other arguments: {_arguments(mine)} against {_arguments(other)}")
+        if not self._same_value(mine.meta.get("val"), other.meta.get("val")):
+            return _at(other, f"`{_label(other)}` gives another shape")
+        return None
+
+    def _attribute(self, mine: torch.fx.Node, other: torch.fx.Node) -> Difference | None:
+        a = getattr(self.left.owner, str(mine.target), None)
+        b = getattr(self.right.owner, str(other.target), None)
+        if isinstance(a, torch.fx.GraphModule) and isinstance(b, torch.fx.GraphModule):
+            inner = _Comparison(_Side(a.graph, a, self.left.translator), _Side(b.graph, b, self.right.translator), self.region)
+            return inner.run()
+        return None if _same_constant(a, b) else _at(other, f"the constant `{mine.target}` differs")
+
+    def _same(self, mine: Any, other: Any) -> bool:
+        if isinstance(mine, torch.fx.Node) and isinstance(other, torch.fx.Node) and mine in self._pairs:
+            return self._pairs[mine] is other
+        try:
+            a, b = self.left.quantity(mine), self.right.quantity(other)
+        except Untranslatable:
+            return False
+        if a is not None and b is not None:
+            return self._equal(a, b)
+        if isinstance(mine, tuple | list) and isinstance(other, tuple | list):
+            return len(mine) == len(other) and all(map(self._same, mine, other))
+        if isinstance(mine, dict) and isinstance(other, dict):
+            return mine.keys() == other.keys() and all(self._same(mine[k], other[k]) for k in mine)
+        if isinstance(mine, slice) and isinstance(other, slice):
+            return self._same((mine.start, mine.stop, mine.step), (other.start, other.stop, other.step))
+        return type(mine) is type(other) and bool(mine == other or (mine != mine and other != other))  # noqa: PLR0124 - NaN is NaN
+
+    def _equal(self, a: Term | Real | Formula, b: Term | Real | Formula) -> bool:
+        if a is b:
+            return True
+        if isinstance(a, Term) and isinstance(b, Term):
+            return decide(f.eq(a, b), self.region).status == "proved"
+        if isinstance(a, Formula) and isinstance(b, Formula):
+            return all(decide(f.implies(p, q), self.region).status == "proved" for p, q in ((a, b), (b, a)))
+        return a == b
+
+    def _same_value(self, mine: Any, other: Any) -> bool:
+        """Rank, sizes, dtype and device of what a node gives."""
+        if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
+            return (
+                (mine.dtype, mine.device, mine.layout, mine.requires_grad) == (other.dtype, other.device, other.layout, other.requires_grad)
+                and len(mine.shape) == len(other.shape)
+                and self._same(list(mine.shape), list(other.shape))
+            )
+        if isinstance(mine, tuple | list) and isinstance(other, tuple | list):
+            return len(mine) == len(other) and all(map(self._same_value, mine, other))
+        if isinstance(mine, int | torch.SymInt) and isinstance(other, int | torch.SymInt):
+            return self._same(mine, other)
+        return type(mine) is type(other)
+
+    def _checks(self) -> Difference | None:
+        """Each check of one program is made by the other too, or holds on the region."""
+        for ours, theirs in ((self.left.checks, self.right.checks), (self.right.checks, self.left.checks)):
+            for check in _missing(ours, theirs):
+                if decide(check, self.region).status != "proved":
+                    return Difference(f"only one program checks `{check}`")
+        return None
+
+
+def _missing(ours: Iterable[Formula], theirs: Iterable[Formula]) -> list[Formula]:
+    made = set(theirs)
+    return [check for check in ours if check not in made]
+
+
+def _at(node: torch.fx.Node, text: str) -> Difference:
+    return Difference(text, node.meta.get("stack_trace"))
+
+
+def _label(node: torch.fx.Node) -> str:
+    return str(node.target) if node.op == "call_function" else node.op
+
+
+def _arguments(node: torch.fx.Node) -> str:
+    return ", ".join(_brief(arg) for arg in node.args)
+
+
+def _brief(arg: Any) -> str:
+    if isinstance(arg, torch.fx.Node):
+        value = arg.meta.get("val")
+        return str(value) if isinstance(value, torch.SymInt) else arg.name
+    return f"[{', '.join(map(_brief, arg))}]" if isinstance(arg, tuple | list) else str(arg)

@@ -1,0 +1,309 @@
+"""What the user declared: the inputs of a model, their symbolic sizes, and the domain that the sizes range over.
+
+Reads every form of dynamic_shapes that torch.export takes, plus `constraints=`, and finds fault with what cannot be meant
+before anything is traced, in one sentence that names the entry. It builds concrete inputs at a point of the domain:
+empty ones to trace with, filled ones to replay with. It traces nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.domain import Declaration, Domain, Origin, Variable, VariableKind
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.evaluate import evaluate
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term, constant, symbol
+from shapeproof.constraints.text import FormulaSyntaxError, parse_formula
+from shapeproof.export import tracing
+
+DimEntry = Any
+"""One entry of dynamic_shapes: None, an int, a Dim, a derived dim or a Dim hint."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A tensor input for which there is no example: its dtype and its dims (ints, Dims, or Dim hints).
+
+    >>> import torch
+    >>> TensorSpec(torch.float32, (torch.export.Dim("batch", max=64), 128)).dtype
+    torch.float32
+    """
+
+    dtype: torch.dtype
+    dims: tuple[DimEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One flat input: where it is, its example, and the term of each of its sizes (of itself, for an int)."""
+
+    source: str
+    name: str
+    example: Any
+    terms: tuple[Term, ...] = ()
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether the input is a tensor (given by example or by TensorSpec)."""
+        return isinstance(self.example, torch.Tensor | TensorSpec)
+
+    def size_name(self, index: int) -> str:
+        """What the user calls the size: `x.shape[0]`, or `n` for an int input."""
+        return f"{self.name}.shape[{index}]" if self.is_tensor else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The declared inputs of a model."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    leaves: tuple[Leaf, ...]
+    domain: Domain
+    inferred: frozenset[str]
+    """Symbols whose range may be narrowed to what the model supports (Dim.AUTO and Dim.DYNAMIC without bounds)."""
+    fixed: frozenset[str]
+    """Inferred symbols that must not become constants (Dim.DYNAMIC)."""
+    liftable: frozenset[str]
+    """Named dims without written bounds: the lower bound may rise to 1 or 2."""
+    example: dict[str, int] | None
+    """The point of the user's example; None where a tensor was given without one."""
+    verify: Any = field(repr=False, default=None)
+
+    @property
+    def sizes(self) -> dict[str, tuple[Term, ...]]:
+        """The declared terms by torch's source name, for inputs that have any."""
+        return {leaf.source: leaf.terms for leaf in self.leaves if any(not term.is_constant for term in leaf.terms)}
+
+    @property
+    def user_names(self) -> dict[str, str]:
+        """From symbol to what the user calls it."""
+        return self.domain.user_names
+
+    def at(self, point: Mapping[str, int], *, filled: bool, seed: int = 0) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Concrete inputs at a point: `filled` with data like the example's, or empty."""
+        values = {leaf.source: _materialize(leaf, point, filled=filled, seed=seed) for leaf in self.leaves}
+        return tracing.rebuild_inputs(self.args, self.kwargs, values)
+
+
+def declare(
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    dynamic_shapes: Any,
+    constraints: Sequence[str] = (),
+) -> Inputs:
+    """Read what the user declared.
+
+    Raises:
+        UsageError: an entry cannot be meant; the sentence names it.
+    """
+    if not isinstance(args, tuple):
+        message = f"args must be a tuple of example inputs, not {type(args).__name__}"
+        raise UsageError(message)
+    kwargs = dict(kwargs or {})
+    examples = tracing.name_leaves(mod, args, kwargs)
+    shapes, verify = tracing.resolve_shapes(mod, args, kwargs, dynamic_shapes)
+    entries = tracing.match_shapes(mod, args, kwargs, shapes)
+    reader = _Reader()
+    leaves = tuple(reader.leaf(leaf, entries.get(leaf.source)) for leaf in examples)
+    reader.relations(constraints)
+    return Inputs(
+        args,
+        kwargs,
+        leaves,
+        Domain(reader.variables, tuple(reader.declarations)),
+        frozenset(reader.inferred),
+        frozenset(reader.fixed),
+        frozenset(reader.liftable),
+        None if any(isinstance(leaf.example, TensorSpec) for leaf in leaves) else dict(reader.example),
+        verify,
+    )
+
+
+class _Reader:
+    """Collects symbols and declarations while the entries are read in order."""
+
+    def __init__(self) -> None:
+        self.variables: dict[str, Variable] = {}
+        self.declarations: list[Declaration] = []
+        self.inferred: set[str] = set()
+        self.fixed: set[str] = set()
+        self.liftable: set[str] = set()
+        self.example: dict[str, int] = {}
+        self._dims: dict[str, Any] = {}
+
+    def leaf(self, leaf: Leaf, entry: Any) -> Leaf:
+        """The leaf with the terms that its entry declares."""
+        if isinstance(leaf.example, TensorSpec):
+            sizes: Sequence[int | None] = [None] * len(leaf.example.dims)
+            listed = list(leaf.example.dims) if entry is None else _listed(leaf, entry, len(sizes))
+        elif isinstance(leaf.example, torch.Tensor):
+            sizes = list(leaf.example.shape)
+            listed = _listed(leaf, entry, len(sizes))
+        elif isinstance(leaf.example, int) and not isinstance(leaf.example, bool):
+            sizes, listed = [leaf.example], [entry]
+            if tracing.is_dim(entry):
+                message = f"`{leaf.name}` is an int and cannot take the named {entry!r}: use Dim.AUTO or Dim.DYNAMIC"
+                raise UsageError(message)
+        elif entry is None:
+            return leaf
+        else:
+            message = f"dynamic_shapes gives {entry!r} for `{leaf.name}`, which has no sizes ({type(leaf.example).__name__})"
+            raise UsageError(message)
+        terms = [self._term(leaf, i, size, dim) for i, (size, dim) in enumerate(zip(sizes, listed, strict=True))]
+        return Leaf(leaf.source, leaf.name, leaf.example, tuple(terms))
+
+    def _term(self, leaf: Leaf, index: int, size: int | None, entry: DimEntry) -> Term:
+        name = leaf.size_name(index)
+        if entry is None or tracing.is_static_hint(entry):
+            if size is None:
+                message = f"`{name}` has neither an example nor a dim"
+                raise UsageError(message)
+            return constant(size)
+        if isinstance(entry, int):
+            return _fixed_size(name, size, entry)
+        if tracing.is_dim(entry):
+            return self._named(name, size, entry)
+        if tracing.is_hint(entry):
+            return self._hinted(leaf, name, size, entry)
+        message = f"dynamic_shapes gives {entry!r} for `{name}`: expected None, an int, a Dim, or a Dim hint"
+        raise UsageError(message)
+
+    def _named(self, name: str, size: int | None, dim: Any) -> Term:
+        root, derive = tracing.dim_root(dim)
+        term: Term = derive(symbol(root.__name__))
+        lower, upper = tracing.dim_bounds(root)
+        known = self._dims.setdefault(root.__name__, root)
+        if tracing.dim_bounds(known) != (lower, upper):
+            message = f"`{root.__name__}` is declared twice, as {known!r} and as {root!r}"
+            raise UsageError(message)
+        if root.__name__ not in self.variables:
+            self._declare(root.__name__, name if term is symbol(root.__name__) else root.__name__, "dim", lower, upper, repr(root))
+            if lower == 0 and upper is None:
+                self.liftable.add(root.__name__)
+        elif term is symbol(root.__name__) and self.variables[root.__name__].user_name == root.__name__:
+            self.variables[root.__name__] = Variable(root.__name__, name, "dim")
+        if term is not symbol(root.__name__):
+            self.declarations.append(Declaration(f.ge(term, 0), Origin(f"{name} is {dim!r}, and a size")))
+        if size is not None:
+            self._solve_example(name, size, root.__name__, derive, dim)
+        return term
+
+    def _solve_example(self, name: str, size: int, root: str, derive: Any, dim: Any) -> None:
+        """The root's value in the example; a size that the declaration cannot have is an error."""
+        offset = derive(0)
+        step = derive(1) - offset
+        if (size - offset) % step:
+            message = f"the example has {name} = {size}, which is not of the declared form {dim!r}"
+            raise UsageError(message)
+        value = (size - offset) // step
+        if self.example.setdefault(root, value) != value:
+            message = f"the example has {name} = {size}, but elsewhere `{root}` is {self.example[root]}"
+            raise UsageError(message)
+
+    def _hinted(self, leaf: Leaf, name: str, size: int | None, hint: Any) -> Term:
+        lower, upper = tracing.hint_bounds(hint)
+        floor = 0 if leaf.is_tensor else None
+        self._declare(name, name, "size" if leaf.is_tensor else "int", floor if lower is None else lower, upper, repr(hint))
+        if lower is None and upper is None:
+            self.inferred.add(name)
+            if tracing.must_stay_dynamic(hint):
+                self.fixed.add(name)
+        if size is not None:
+            self.example[name] = size
+        return symbol(name)
+
+    def _declare(self, name: str, user_name: str, kind: VariableKind, lower: int | None, upper: int | None, text: str) -> None:
+        if lower is not None and upper is not None and lower > upper:
+            message = f"`{user_name}` has min={lower} greater than max={upper}"
+            raise UsageError(message)
+        self.variables[name] = Variable(name, user_name, kind)
+        if lower is not None:
+            self.declarations.append(Declaration(f.ge(symbol(name), lower), Origin(text)))
+        if upper is not None:
+            self.declarations.append(Declaration(f.le(symbol(name), upper), Origin(text)))
+
+    def relations(self, constraints: Iterable[str]) -> None:
+        """The relations that `constraints=` adds, over dim names or `x.shape[0]`."""
+        for text in constraints:
+            formula = _relation(text, self.variables)
+            self.declarations.append(Declaration(formula, Origin(text)))
+
+
+def _relation(text: str, known: Iterable[str]) -> Formula:
+    """A constraint as the user wrote it, over the names of dims (`x.shape[0]` where a dim has no name)."""
+    names = sorted(known)
+    try:
+        formula = parse_formula(text)
+    except FormulaSyntaxError as error:
+        message = f"constraint {text!r} cannot be read: {error}"
+        raise UsageError(message) from None
+    for name in sorted(formula.symbols - set(names)):
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"; did you mean `{near[0]}`?" if near else f"; declared are {', '.join(names) or 'none'}"
+        message = f"constraint {text!r} names `{name}`, which no dim is called{hint}"
+        raise UsageError(message)
+    return formula
+
+
+def _listed(leaf: Leaf, entry: Any, rank: int) -> list[DimEntry]:
+    """The entry of each dimension."""
+    if entry is None:
+        return [None] * rank
+    if isinstance(entry, Mapping):
+        for index in entry:
+            if not isinstance(index, int) or not -rank <= index < rank:
+                message = f"dynamic_shapes names dimension {index!r} of `{leaf.name}`, which has {rank}"
+                raise UsageError(message)
+        at = {index % rank: dim for index, dim in entry.items()}
+        return [at.get(i) for i in range(rank)]
+    if isinstance(entry, tuple | list):
+        if len(entry) != rank:
+            message = f"dynamic_shapes gives {len(entry)} entries for `{leaf.name}`, which has {rank} dimensions"
+            raise UsageError(message)
+        return list(entry)
+    message = f"dynamic_shapes gives {entry!r} for `{leaf.name}`: expected a dict, a tuple or a list of dims, or None"
+    raise UsageError(message)
+
+
+def _fixed_size(name: str, size: int | None, declared: int) -> Term:
+    if size is not None and size != declared:
+        message = f"`{name}` is declared to be {declared}, but the example has {size}"
+        raise UsageError(message)
+    return constant(declared)
+
+
+def _materialize(leaf: Leaf, point: Mapping[str, int], *, filled: bool, seed: int) -> Any:
+    """The input at a point. Data that is run keeps the example's value range: an index stays an index."""
+    if not leaf.is_tensor:
+        return evaluate(leaf.terms[0], point) if leaf.terms else leaf.example
+    sizes = [evaluate(term, point) for term in leaf.terms]
+    if isinstance(leaf.example, TensorSpec):
+        return _fill(torch.empty(sizes, dtype=leaf.example.dtype), None, seed) if filled else torch.empty(sizes, dtype=leaf.example.dtype)
+    if sizes == list(leaf.example.shape):
+        return leaf.example.detach().clone().requires_grad_(leaf.example.requires_grad)
+    tensor = tracing.empty_like_layout(leaf.example, sizes)
+    if filled:
+        tensor = _fill(tensor, leaf.example, seed)
+    return tensor.requires_grad_(leaf.example.requires_grad)
+
+
+def _fill(tensor: torch.Tensor, example: torch.Tensor | None, seed: int) -> torch.Tensor:
+    generator = torch.Generator(device="cpu").manual_seed(seed)
+    if example is not None and example.numel():
+        picks = torch.randint(example.numel(), (tensor.numel(),), generator=generator)
+        values = example.detach().reshape(-1)[picks].reshape(tensor.shape)
+        if tensor.is_floating_point():
+            values = values + torch.randn(tensor.shape, generator=generator).to(values.dtype) * 0.1
+        return tensor.copy_(values)
+    if tensor.is_floating_point():
+        return tensor.copy_(torch.randn(tensor.shape, generator=generator))
+    return tensor.copy_(torch.randint(2, tensor.shape, generator=generator))

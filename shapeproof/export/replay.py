@@ -1,0 +1,91 @@
+"""Runs the eager model and an exported program on the same concrete inputs, and says how they relate.
+
+Each run gets its own deep copy of the model, so that no run sees another's state. It decides nothing about domains.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import torch
+
+from shapeproof.export import tracing
+from shapeproof.export.inputs import Inputs
+
+
+class Relation(Enum):
+    """How a program relates to the eager model on one input."""
+
+    SAME = "same"
+    BOTH_RAISE = "both raise"
+    EAGER_RAISES = "eager raises, the program does not"
+    PROGRAM_RAISES = "the program raises, eager does not"
+    DIFFERENT = "results differ"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What happened at one point."""
+
+    relation: Relation
+    text: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the program did what eager did."""
+        return self.relation in {Relation.SAME, Relation.BOTH_RAISE}
+
+
+Runner = Callable[..., Any]
+
+
+def eager_failure(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int]) -> str | None:
+    """What eager raises at a point, or None."""
+    args, kwargs = inputs.at(point, filled=True)
+    _, failure = _run(copy.deepcopy(mod), args, kwargs)
+    return failure
+
+
+def compare(mod: torch.nn.Module, program: Runner, inputs: Inputs, point: Mapping[str, int]) -> Replay:
+    """Run both at a point. Where both raise because of the data that was made up, small integers are tried too."""
+    args, kwargs = inputs.at(point, filled=True)
+    found = compare_on(mod, program, args, kwargs)
+    if found.relation is Relation.BOTH_RAISE:
+        found = compare_on(mod, program, *tracing.map_integers(args, kwargs, torch.zeros_like))
+    return found
+
+
+def compare_on(mod: torch.nn.Module, program: Runner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay:
+    """Run both on given inputs; mutations of the inputs are compared as results."""
+    mine, theirs = copy.deepcopy((args, kwargs)), copy.deepcopy((args, kwargs))
+    torch.manual_seed(0)
+    want, eager_error = _run(copy.deepcopy(mod), *mine)
+    torch.manual_seed(0)
+    got, program_error = _run(program, *theirs)
+    if eager_error is not None or program_error is not None:
+        return _failures(eager_error, program_error)
+    reason = tracing.unequal((want, mine), (got, theirs))
+    return Replay(Relation.SAME) if reason is None else Replay(Relation.DIFFERENT, reason)
+
+
+def _failures(eager: str | None, program: str | None) -> Replay:
+    if eager is None:
+        return Replay(Relation.PROGRAM_RAISES, program or "")
+    if program is None:
+        return Replay(Relation.EAGER_RAISES, eager)
+    return Replay(Relation.BOTH_RAISE, eager)
+
+
+def _run(run: Runner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, str | None]:
+    try:
+        return run(*args, **kwargs), None
+    except Exception as error:  # noqa: BLE001 - whatever the model raises is the answer
+        return None, f"{type(error).__name__}: {_first_line(str(error))}"
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else ""

@@ -1,0 +1,118 @@
+"""What an export found: the verdict, one diagnostic per cause, the decisions, and the domain that the program is good for.
+
+Everything said here was established elsewhere: this module words it, in the user's names, and keeps it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
+from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.text import parse_formula
+from shapeproof.export import tracing
+from shapeproof.export.text import render
+
+FORMAT = 1
+"""The version of the saved form."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of an export or a check.
+
+    `status` is "proved", "refuted", "undecided" or "vacuous"; `str()` is the rendered text. `domain` lists, as text in the user's
+    names, what holds of every input that the program accepts.
+    """
+
+    status: str
+    diagnostics: tuple[Diagnostic, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    domain: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    statistics: Mapping[str, int] = field(default_factory=dict)
+    program: Any = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return render(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write domain, verdicts and versions as JSON: the contract to ship beside a file that cannot carry assertions."""
+        versions = {name: importlib.metadata.version(name) for name in ("shapeproof", "torch", "z3-solver")}
+        saved = {
+            "format": FORMAT,
+            "status": self.status,
+            "domain": list(self.domain),
+            "notes": list(self.notes),
+            "statistics": dict(self.statistics),
+            "versions": versions,
+            "diagnostics": [dataclasses.asdict(diagnostic) for diagnostic in self.diagnostics],
+            "decisions": [_saved_decision(decision) for decision in self.decisions],
+        }
+        target = Path(path)
+        partial = target.with_name(target.name + ".partial")
+        partial.write_text(json.dumps(saved, indent=1) + "\n", encoding="utf-8")
+        partial.replace(target)
+
+
+def load_report(path: str | Path) -> Report:
+    """Read a saved report; it has no program.
+
+    Raises:
+        UsageError: the file is not a report.
+    """
+    try:
+        saved = json.loads(Path(path).read_text(encoding="utf-8"))
+        if saved["format"] != FORMAT:
+            message = f"{path} is a report of format {saved['format']}; this release reads format {FORMAT}"
+            raise UsageError(message)
+        return Report(
+            saved["status"],
+            tuple(map(_loaded_diagnostic, saved["diagnostics"])),
+            tuple(map(_loaded_decision, saved["decisions"])),
+            tuple(saved["domain"]),
+            tuple(saved["notes"]),
+            saved["statistics"],
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, UsageError):
+            raise
+        message = f"{path} is not a saved report: {error}"
+        raise UsageError(message) from None
+
+
+def _saved_decision(decision: Decision) -> dict[str, Any]:
+    return {
+        "formula": str(decision.formula),
+        "kind": decision.kind.value,
+        "outcome": decision.outcome,
+        "where": decision.where and dataclasses.asdict(decision.where),
+        "operator": decision.operator,
+        "framework": decision.framework and dataclasses.asdict(decision.framework),
+    }
+
+
+def _loaded_decision(saved: dict[str, Any]) -> Decision:
+    where, framework = (saved[key] and SourceLocation(**saved[key]) for key in ("where", "framework"))
+    return Decision(parse_formula(saved["formula"]), Kind(saved["kind"]), saved["outcome"], where, saved["operator"], framework)
+
+
+def _loaded_diagnostic(saved: dict[str, Any]) -> Diagnostic:
+    notes = tuple(Note(n["label"], n["text"], n["where"] and SourceLocation(**n["where"])) for n in saved["notes"])
+    help_ = tuple(Help(**entry) for entry in saved["help"])
+    return Diagnostic(**(saved | {"notes": notes, "help": help_}))
+
+
+class ConstraintViolation(tracing.TorchConstraintError):  # noqa: N818 - the name that users of torch.export expect
+    """The model does not support the declared domain. `report` says why; the message is its text."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(tracing.CONSTRAINT_VIOLATION, str(report))
+        self.report = report

@@ -1,0 +1,298 @@
+"""The ShapeEnv that asks the solver and records decisions.
+
+torch asks its ShapeEnv about sizes in four ways: what is statically known, which side of a branch to take, whether a check
+may be assumed, and what a fresh symbol may be. Each is translated into a formula and put to the trial; nothing is
+answered from torch's own sympy rules, no guard is produced, and no symbol is replaced by its example value.
+
+This module and tracing.py are the only ones that touch private names of torch; `tests/export/test_canaries.py` holds the
+facts relied on.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import sympy
+import torch
+from torch._guards import Source
+from torch.fx.experimental.symbolic_shapes import DimDynamic, RuntimeAssert, ShapeEnv
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.symbol import SymT, make_symbol, symbol_is_type
+from torch.utils._sympy.value_ranges import ValueRanges
+from torch.utils._traceback import CapturedTraceback
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints import intervals
+from shapeproof.constraints.decisions import Kind, SourceLocation
+from shapeproof.constraints.evaluate import evaluate
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.terms import Term, constant, symbol
+from shapeproof.export.promises import PROMISING, Shape, promises
+from shapeproof.export.translate import Translator, Untranslatable
+from shapeproof.export.trial import Place, Trial
+
+_TORCH = str(Path(torch.__file__).parent)
+_OURS = str(Path(__file__).parent.parent)
+_ASKING = ("symbolic_shapes.py", "sym_node.py", "proxy_tensor.py", "torch/__init__.py")
+"""Files that carry a question and never raise it themselves."""
+
+
+class NoConstraints:
+    """What torch's exporter consults after tracing in place of its own DimConstraints: there is nothing to solve."""
+
+    def solve(self) -> None:
+        """Nothing: constraints are the solver's business."""
+
+    def forced_specializations(self) -> dict[str, sympy.Expr]:
+        """None: a specialization is a decision."""
+        return {}
+
+    def prettify_results(self, *_: object) -> str:
+        """No text: diagnostics are built elsewhere."""
+        return ""
+
+
+class ProofShapeEnv(ShapeEnv):
+    """A ShapeEnv whose questions go to a trial.
+
+    Args:
+        trial: what is known, and where decisions are recorded.
+        sizes: for each input of the program, by torch's source name, the term of each of its sizes (a tensor) or of itself (an int).
+        operator: the name of the operator that is being run, if any.
+    """
+
+    def __init__(
+        self, trial: Trial, sizes: Mapping[str, tuple[Term, ...]], operator: Callable[[], str | None]
+    ) -> None:
+        super().__init__(
+            tracked_fakes=[],
+            specialize_zero_one=False,
+            duck_shape=False,
+            prefer_deferred_runtime_asserts_over_guards=True,
+            trace_asserts=True,
+        )
+        self.trial = trial
+        self._sizes = sizes
+        self._operator = operator
+        self._terms: dict[sympy.Symbol, Term] = {}
+        self.translator = Translator(self._term)
+
+    # ------------------------------------------------------------------ symbols
+
+    def _term(self, sympy_symbol: sympy.Symbol) -> Term:
+        """The term that a symbol of torch stands for: a declared one for an input's size, else a symbol of its own."""
+        return self._terms.get(sympy_symbol) or symbol(sympy_symbol.name)
+
+    def create_symbol(  # type: ignore[override]
+        self, val: Any, source: Source, dynamic_dim: DimDynamic = DimDynamic.DUCK, *_: object, **__: object
+    ) -> sympy.Expr:
+        """A symbol of its own for each declared size of an input. Strides and offsets that are no product of sizes are the example's.
+
+        Sizes that are declared equal stay two symbols for torch, with one term for us: an assertion that they are equal
+        would otherwise fold away in the next pass over the graph.
+        """
+        term = self._declared(source)
+        if term is None or term.is_constant:
+            return sympy.Integer(val)
+        created = self._create(term, source)
+        self.source_to_var[source.name] = created
+        self.var_to_sources[created] = [source]
+        return created
+
+    def _declared(self, source: Source) -> Term | None:
+        """The term of an input's size, or of an int input; None for any other property."""
+        base = getattr(source, "base", None)
+        if base is None or source.name in self._sizes:
+            return self._sizes[source.name][0] if source.name in self._sizes else None
+        if getattr(getattr(source, "prop", None), "name", "") != "SIZE" or base.name not in self._sizes:
+            return None
+        return self._sizes[base.name][source.idx]  # type: ignore[attr-defined]
+
+    def _create(self, term: Term, source: Source) -> sympy.Symbol:
+        """sympy is told at most that the size is not negative: `1 <= s0` would fold away if it were told more."""
+        bounds = intervals.bounds(term, self.trial.facts.ranges)
+        sign = {"nonnegative": True} if bounds.lower is not None and bounds.lower >= 0 else {}
+        created = make_symbol(SymT.SIZE, self._generate_unique_id(source.name), integer=True, **sign)
+        self._terms[created] = term
+        self.backed_var_to_val[created] = sympy.Integer(evaluate(term, self.trial.point))
+        self.var_to_range[created] = _value_range(bounds)
+        self.symbol_guard_counter[created] = 0
+        return created
+
+    def _is_data(self, sympy_symbol: sympy.Symbol) -> bool:
+        return symbol_is_type(sympy_symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT))
+
+    def constrain_symbol_range(self, s: sympy.Symbol, compiler_min: int, compiler_max: int) -> None:  # type: ignore[override]
+        """Bounds that an operator promises for a fresh symbol."""
+        super().constrain_symbol_range(s, compiler_min, compiler_max)
+        for bound in _bounds(self._term(s), compiler_min, compiler_max):
+            self.trial.learn(bound)
+
+    def _shapes(self, values: Any) -> list[Shape | None]:
+        """Operands or results of an operator, as far as they are tensors or ints."""
+        listed = values if isinstance(values, tuple | list) else (values,)
+        return [self._shape(value) for value in listed]
+
+    def _shape(self, value: Any) -> Shape | None:
+        if isinstance(value, torch.Tensor):
+            if value.layout != torch.strided:
+                return None
+            return Shape(sizes=tuple(map(self._read, value.shape)), dtype=str(value.dtype))
+        if isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
+            return Shape(value=self._read(value))
+        return None
+
+    def _read(self, size: int | torch.SymInt) -> Term:
+        return constant(size) if isinstance(size, int) else self.translator.term(size.node.expr)
+
+    def keep_promises(self, name: str, operands: Any, results: Any) -> None:
+        """Take what an operator promises about its results as facts."""
+        if name in PROMISING:
+            for promise in promises(name, self._shapes(operands), self._shapes(results)):
+                self.trial.learn(promise)
+
+    # ------------------------------------------------------------------ questions
+
+    def evaluate_expr(  # type: ignore[override]
+        self,
+        orig_expr: sympy.Basic,
+        hint: float | None = None,  # noqa: ARG002 - the trial's point is the hint
+        fx_node: object = None,  # noqa: ARG002
+        size_oblivious: bool = False,  # noqa: FBT001, FBT002
+        fallback_value: bool | None = None,  # noqa: FBT001
+        *,
+        forcing_spec: bool = False,  # noqa: ARG002
+    ) -> sympy.Basic:
+        """Answer a question that decides which program is traced."""
+        if orig_expr.is_number or orig_expr in (sympy.true, sympy.false):
+            return orig_expr
+        try:
+            return self._evaluate(orig_expr, fallback_value, size_oblivious=size_oblivious)
+        except Untranslatable:
+            raise self._make_data_dependent_error(orig_expr, orig_expr) from None
+
+    def _evaluate(self, expr: sympy.Basic, fallback: bool | None, *, size_oblivious: bool) -> sympy.Basic:
+        if not _is_condition(expr):
+            return sympy.Integer(self.trial.value(self.translator.term(expr), self._place))
+        formula = self.translator.formula(expr)
+        if fallback is None and self._about_data(expr) and self._is_assert():
+            return sympy.true if self._check(formula, expr, "assert") else sympy.false
+        kind = Kind.BRANCH if fallback is None and not size_oblivious else Kind.ASSUMED
+        return sympy.true if self.trial.choose(formula, kind, self._place, fallback) else sympy.false
+
+    def _about_data(self, expr: sympy.Basic) -> bool:
+        return any(map(self._is_data, expr.free_symbols))
+
+    def _is_assert(self) -> bool:
+        return bool(self._is_python_assert())
+
+    def guard_or_defer_runtime_assert(  # type: ignore[override]
+        self, orig_expr: sympy.Basic, msg: str, fx_node: object = None  # noqa: ARG002
+    ) -> bool:
+        """Answer a check that eager makes too; a check on data becomes an assertion of the program."""
+        if orig_expr in (sympy.true, sympy.false):
+            return bool(orig_expr)
+        return self._check(self.translator.formula(orig_expr), orig_expr, msg)
+
+    def _check(self, formula: Formula, expr: sympy.Basic, message: str) -> bool:
+        before = len(self.trial.checks)
+        passed = self.trial.check(formula, self._place)
+        if len(self.trial.checks) > before:
+            self._defer(expr, message)
+        return passed
+
+    def _defer(self, expr: sympy.Basic, message: str) -> None:
+        """Have torch's own pass put the check into the graph, after the last symbol it needs."""
+        data = sorted((s for s in expr.free_symbols if self._is_data(s)), key=lambda s: int(s.name.lstrip("zuf")))
+        check = RuntimeAssert(expr, message, CapturedTraceback.extract(skip=1))
+        self.deferred_runtime_asserts.setdefault(data[-1] if data else None, []).append(check)
+        self.num_deferred_runtime_asserts += 1
+        for name in data:
+            bounds = self.trial.facts.ranges.get(name.name)
+            if bounds is not None and symbol_is_type(name, SymT.UNBACKED_INT):
+                self.var_to_range[name] &= _value_range(bounds)
+
+    def _maybe_evaluate_static(  # type: ignore[override]
+        self, expr: sympy.Basic, *, unbacked_only: bool = False, compute_hint: bool = False, **_: object
+    ) -> sympy.Basic | None:
+        """What is known without taking a decision."""
+        if expr.is_number or expr in (sympy.true, sympy.false):
+            return expr
+        if compute_hint:
+            value = expr.xreplace(self.backed_var_to_val)
+            return value if value.is_number or value in (sympy.true, sympy.false) else None
+        if unbacked_only:
+            return expr
+        try:
+            if not _is_condition(expr):
+                term = self.translator.term(expr)
+                return sympy.Integer(term.constant_value) if term.is_constant else None
+            known = self.trial.settled(self.translator.formula(expr))
+        except Untranslatable:
+            return None
+        return None if known is None else (sympy.true if known else sympy.false)
+
+    def simplify(self, expr: Any, size_oblivious: bool = False) -> Any:  # type: ignore[override]  # noqa: ARG002, FBT001, FBT002
+        """Expressions are simplified as terms, where it matters; torch keeps what it has."""
+        return self.replace(expr)
+
+    def produce_guards(self, *_: object, **__: object) -> list[str]:  # type: ignore[override]
+        """No guards: the declared domain is asserted inside the graph."""
+        self.dim_constraints = NoConstraints()  # type: ignore[assignment]
+        return []
+
+    # ------------------------------------------------------------------ places
+
+    def _place(self) -> Place:
+        user, framework = _frames(sys._getframe(1))  # noqa: SLF001 - the documented way to walk a stack
+        return Place(user, self._operator(), framework)
+
+
+def _is_condition(expr: sympy.Basic) -> bool:
+    return isinstance(expr, sympy.logic.boolalg.Boolean) and not isinstance(expr, sympy.Symbol)
+
+
+def _bounds(term: Term, lower: Any, upper: Any) -> list[Formula]:
+    found = []
+    if lower != -int_oo:
+        found.append(f.ge(term, int(lower)))
+    if upper != int_oo:
+        found.append(f.le(term, int(upper)))
+    return found
+
+
+def _value_range(bounds: Interval) -> ValueRanges[Any]:
+    return ValueRanges(
+        -int_oo if bounds.lower is None else bounds.lower, int_oo if bounds.upper is None else bounds.upper
+    )
+
+
+def _frames(frame: FrameType | None) -> tuple[SourceLocation | None, SourceLocation | None]:
+    """The innermost line of the user's code below the call into this project, and the innermost line of torch's."""
+    framework = None
+    inside = True
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(_OURS):
+            if not inside:
+                break
+        elif file.startswith(_TORCH):
+            inside = False
+            if framework is None and not file.endswith(_ASKING):
+                framework = _location(frame)
+        elif not file.startswith("<"):
+            return _location(frame), framework
+        frame = frame.f_back
+    return None, framework
+
+
+def _location(frame: FrameType) -> SourceLocation:
+    import linecache
+
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+    return SourceLocation(frame.f_code.co_filename, frame.f_lineno, line)

@@ -1,0 +1,418 @@
+"""Which sizes does one traced program serve? Region exploration, sizes 0 and 1 included.
+
+A trace is good for the inputs that take its decisions as it did. What is left of the domain is cut into *cells*, one for each
+decision that is not implied by the others; each cell is traced on its own, and the two programs are compared there. Cells of a cell are
+settled in turn, until the solver proves that nothing of the domain is left. A cell is
+
+- *served*: the program traced there is the same;
+- *narrowed*: it lies in what the user left to be inferred, and is given up with a note and a run-time check;
+- a *finding*: eager raises there, or does something else than the program (replayed), or neither could be established.
+
+This module does not say what a finding means for the user; that is export.py and report.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.decisions import Decision, Kind
+from shapeproof.constraints.evaluate import holds
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import symbol
+from shapeproof.export import graphs, replay, tracing
+from shapeproof.export.inputs import Inputs
+from shapeproof.export.trial import Step, Trial, flipped
+from shapeproof.solver.blame import reasons
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+from shapeproof.solver.witness import find, generic, smallest
+
+TRACE_LIMIT = 64
+"""How many traces one export may take before the rest is called undecided."""
+
+
+OBLIVIOUS_ROUNDS = 2
+"""How often a domain is explored anew with torch's general path where the point's own path did not serve it."""
+
+
+class Outcome(Enum):
+    """What a finding is."""
+
+    RAISES = "eager raises"
+    DIFFERS = "the program differs"
+    UNDECIDED = "undecided"
+    DATA = "depends on data"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A cell of the domain that the program does not serve, or is not known to serve."""
+
+    outcome: Outcome
+    decision: Decision
+    witness: dict[str, int] | None
+    text: str
+    asked: Formula = f.TRUE
+    """The question whose other answer leads here; `decision` is the one that explains it best."""
+
+    @property
+    def requirement(self) -> Formula:
+        """What holds of the sizes that the program does serve, as far as this decision goes."""
+        return self.decision.taken
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """A requirement on inferred sizes that the program was given up to, and the decision that asked for it."""
+
+    requirement: Formula
+    decision: Decision
+
+
+@dataclass(slots=True)
+class Traced:
+    """One trace: what it knew and was asked, and the program, or what stopped it."""
+
+    trial: Trial
+    program: torch.export.ExportedProgram | None
+    error: Exception | None = None
+
+
+@dataclass(slots=True)
+class Exploration:
+    """The program, and how the whole domain relates to it."""
+
+    main: Traced
+    findings: list[Finding] = field(default_factory=list)
+    narrowings: list[Narrowing] = field(default_factory=list)
+    served: list[Traced] = field(default_factory=list)
+    traces: int = 0
+
+    def wrong_guesses(self) -> frozenset[Formula]:
+        """Questions with a fallback that the program answered otherwise, where what it does is not served everywhere."""
+        asked = {finding.asked for finding in self.findings}
+        return frozenset(
+            step.decision.formula
+            for step in self.main.trial.steps
+            if step.fallback is not None and step.decision.formula in asked and step.decision.outcome != step.fallback
+        )
+
+
+class Explorer:
+    """Traces a model wherever the domain asks for it.
+
+    Args:
+        mod: the model.
+        inputs: what was declared.
+        trace: how to trace it at a trial's point.
+        budget: what one solver question may cost.
+        progress: told in words what is being done.
+    """
+
+    def __init__(
+        self,
+        mod: torch.nn.Module,
+        inputs: Inputs,
+        trace: Callable[[Trial], torch.export.ExportedProgram],
+        budget: Budget,
+        progress: Callable[[str], None],
+    ) -> None:
+        self._mod = mod
+        self._inputs = inputs
+        self._trace = trace
+        self._budget = budget
+        self._progress = progress
+        self._declared = frozenset(inputs.domain.symbols)
+        self._traces = 0
+        self._oblivious: frozenset[Formula] = frozenset()
+
+    def run(self, domain: Facts) -> Exploration:
+        """Explore the whole domain.
+
+        Raises:
+            Exception: what the model raised, if it cannot be traced at any point that was tried.
+        """
+        best = self._explore(domain)
+        for _ in range(OBLIVIOUS_ROUNDS):
+            wrong = best.wrong_guesses() - self._oblivious
+            if not wrong:
+                break
+            self._oblivious |= wrong
+            again = self._explore(domain)
+            if len(again.findings) < len(best.findings):
+                best = again
+        best.traces = self._traces
+        return best
+
+    def _explore(self, domain: Facts) -> Exploration:
+        found = Exploration(self._choose_main(domain))
+        self._settle(found.main, found)
+        return found
+
+    # ------------------------------------------------------------------ the main program
+
+    def _choose_main(self, domain: Facts) -> Traced:
+        """A program that serves the example, traced at a point as generic as that allows."""
+        example = self._inputs.example
+        first = self._trace_in(domain, self._generic(domain), self._oblivious)
+        if example is None:
+            return first if first.program is not None else self._elsewhere(domain, first)
+        if first.program is not None and _takes(first.trial, example):
+            return first
+        second = self._trace_in(domain, example, self._oblivious)
+        if second.program is None:
+            raise second.error or RuntimeError("the model cannot be traced")
+        if first.program is not None and self._same(first, second):
+            return first
+        return self._generalize(domain, second)
+
+    def _generalize(self, domain: Facts, example: Traced) -> Traced:
+        """A generic point that takes the example's decisions, except those that pin a size to the example's."""
+        region = domain.fork()
+        for decision in example.trial.decisions:
+            if not _pins(decision) and not self._about_data(decision.formula):
+                region.learn(decision.taken)
+        point = self._generic(region)
+        if point is None:
+            return example
+        third = self._trace_in(domain, point, self._oblivious)
+        if third.program is not None and (_takes(third.trial, self._inputs.example or {}) or self._same(third, example)):
+            return third
+        return example
+
+    def _elsewhere(self, domain: Facts, failed: Traced) -> Traced:
+        """Without an example: another place, where the checks that failed hold."""
+        for step in reversed(failed.trial.steps):
+            cell = step.given.fork()
+            cell.learn(flipped(step))
+            point = self._generic(cell)
+            other = self._trace_in(domain, point, self._oblivious) if point is not None else failed
+            if other.program is not None:
+                return other
+        raise failed.error or RuntimeError("the model cannot be traced")
+
+    def _same(self, program: Traced, there: Traced) -> bool:
+        """Whether a program serves the region of another trace."""
+        if program.program is None or there.program is None:
+            return False
+        return graphs.difference(program.program, there.program, there.trial.region) is None
+
+    # ------------------------------------------------------------------ cells
+
+    def _settle(self, traced: Traced, found: Exploration) -> None:
+        """Account for all that the trace's decisions leave out."""
+        for step, cell in self._cells(traced.trial):
+            narrowing = self._narrow(step.decision, cell)
+            if narrowing is not None:
+                found.narrowings.append(narrowing)
+                continue
+            self._settle_cell(step, cell, found)
+
+    def _settle_cell(self, step: Step, cell: Facts, found: Exploration) -> None:
+        for narrowing in found.narrowings:
+            cell.learn(narrowing.requirement)
+        inhabited = find(f.TRUE, cell, self._budget)
+        if inhabited is None:
+            return
+        point = self._generic(cell)
+        if point is None or self._traces >= TRACE_LIMIT:
+            reason = "the solver's budget ran out" if point is None else f"more than {TRACE_LIMIT} traces would be needed"
+            found.findings.append(Finding(Outcome.UNDECIDED, step.decision, None, reason))
+            return
+        there = self._trace_in(cell, point)
+        finding = self._judge(step, cell, there, found.main)
+        if finding is not None:
+            finding = _attributed(replace(finding, asked=step.decision.formula), found.main.trial)
+        if finding is None:
+            found.served.append(there)
+            self._settle(there, found)
+            return
+        lifted = self._lift(step.decision)
+        if lifted is not None:
+            found.narrowings.append(lifted)
+        elif finding.decision not in (known.decision for known in found.findings):
+            found.findings.append(finding)
+
+    def _cells(self, trial: Trial) -> list[tuple[Step, Facts]]:
+        """What the trace leaves out, cut along the decisions that imply the others."""
+        sizes = [step for step in trial.steps if not self._about_data(step.decision.formula)]
+        weighed = [(step.decision.taken, _weight(step.decision)) for step in sizes]
+        base = trial.known.fork()
+        cells = []
+        for index in sorted(reasons(weighed, trial.known, self._budget)):
+            cell = base.fork()
+            cell.learn(flipped(sizes[index]))
+            base.learn(sizes[index].decision.taken)
+            cells.append((sizes[index], cell))
+        for step in trial.steps:
+            if self._about_data(step.decision.formula):
+                cell = step.given.fork()
+                for other in sizes:
+                    cell.learn(other.decision.taken)
+                cell.learn(flipped(step))
+                cells.append((step, cell))
+        return cells
+
+    def _judge(self, step: Step, cell: Facts, there: Traced, main: Traced) -> Finding | None:
+        """Whether the main program serves the cell, as far as it was traced; None if it does."""
+        if main.program is None:
+            message = "there is no program to judge"
+            raise ValueError(message)
+        if there.program is None:
+            return self._judge_failure(step, cell, there)
+        difference = graphs.difference(main.program, there.program, there.trial.region)
+        if difference is None:
+            return None
+        if self._about_data(step.decision.formula):
+            return Finding(Outcome.DATA, step.decision, dict(there.trial.point), difference.text)
+        return self._judge_difference(step, there, main, difference)
+
+    def _judge_failure(self, step: Step, cell: Facts, there: Traced) -> Finding:
+        """The model cannot be traced in the cell: does eager raise there too?"""
+        text = _describe(there.error)
+        if self._about_data(step.decision.formula):
+            return Finding(Outcome.DATA, step.decision, dict(there.trial.point), text)
+        for point in (self._smallest(cell), self._smallest(there.trial.region), self._sizes_of(there.trial.point)):
+            failure = replay.eager_failure(self._mod, self._inputs, point) if point is not None else None
+            if failure is not None:
+                return Finding(Outcome.RAISES, step.decision, point, failure)
+        return Finding(Outcome.UNDECIDED, step.decision, self._sizes_of(there.trial.point), f"it cannot be traced there: {text}")
+
+    def _judge_difference(
+        self, step: Step, there: Traced, main: Traced, difference: graphs.Difference
+    ) -> Finding:
+        """The programs differ in the cell: do their results, at a concrete input?"""
+        module = tracing.run_program(main.program)
+        region = there.trial.region
+        for point in (self._smallest(region), self._sizes_of(there.trial.point)):
+            if point is None:
+                continue
+            result = replay.compare(self._mod, module, self._inputs, point)
+            if not result.agrees:
+                outcome = Outcome.RAISES if result.relation is replay.Relation.EAGER_RAISES else Outcome.DIFFERS
+                return Finding(outcome, step.decision, point, f"{result.relation.value}: {result.text}")
+        return Finding(Outcome.UNDECIDED, step.decision, self._sizes_of(there.trial.point), difference.text)
+
+    # ------------------------------------------------------------------ what may be inferred
+
+    def _narrow(self, decision: Decision, cell: Facts) -> Narrowing | None:
+        """Give up a cell of inferred sizes that the example is not in, unless a size would become a constant."""
+        example = self._inputs.example
+        inferred = decision.formula.symbols & self._inputs.inferred
+        if not inferred or (example is not None and not _holds(decision.taken, example)):
+            return None
+        del cell
+        return Narrowing(decision.taken, decision)
+
+    def _lift(self, decision: Decision) -> Narrowing | None:
+        """Raise the lower bound of a Dim without written bounds to 1 or 2, where that is enough."""
+        example = self._inputs.example
+        for name in sorted(decision.formula.symbols & self._inputs.liftable):
+            for bound in (1, 2):
+                raised = f.ge(symbol(name), bound)
+                if example is not None and not _holds(raised, example):
+                    continue
+                facts = Facts(self._inputs.domain.formulas)
+                facts.learn(raised)
+                if decide(decision.taken, facts, self._budget).status == "proved":
+                    return Narrowing(raised, decision)
+        return None
+
+    # ------------------------------------------------------------------ points and traces
+
+    def _trace_in(
+        self, known: Facts, point: dict[str, int] | None, oblivious: frozenset[Formula] = frozenset()
+    ) -> Traced:
+        """Trace at a point of a cell; what defines the cell is known."""
+        if point is None:
+            message = "the declared domain has no point that could be found"
+            raise RuntimeError(message)
+        self._traces += 1
+        self._progress(f"tracing at {self.describe(point)}")
+        trial = Trial(known, point, data=self._is_data, budget=self._budget, oblivious=oblivious)
+        try:
+            return Traced(trial, self._trace(trial))
+        except Exception as error:  # noqa: BLE001 - what stopped the trace is judged by whoever asked for it
+            return Traced(trial, None, error)
+
+    def _generic(self, facts: Facts) -> dict[str, int] | None:
+        names = sorted(self._declared)
+        point = generic(facts, names, frozenset(), self._budget)
+        return point if isinstance(point, dict) else None
+
+    def _smallest(self, facts: Facts) -> dict[str, int] | None:
+        point = smallest(f.TRUE, facts, sorted(self._declared), self._budget)
+        return self._sizes_of(point) if isinstance(point, dict) else None
+
+    def _sizes_of(self, point: dict[str, int]) -> dict[str, int]:
+        return {name: value for name, value in point.items() if name in self._declared}
+
+    def _is_data(self, name: str) -> bool:
+        return name not in self._declared
+
+    def _about_data(self, formula: Formula) -> bool:
+        return not formula.symbols <= self._declared
+
+    def describe(self, point: dict[str, int]) -> str:
+        """A point in the user's words."""
+        names = self._inputs.user_names
+        return ", ".join(f"{names.get(name, name)} = {value}" for name, value in sorted(point.items())) or "the example"
+
+
+def _attributed(finding: Finding, trial: Trial) -> Finding:
+    """The finding, laid to the question that best explains it: one that the program and the witness answer differently."""
+    if finding.witness is None:
+        return finding
+    order = _BLAME_RAISES if finding.outcome is Outcome.RAISES else _BLAME_DIFFERS
+    answered = [d for d in trial.asked.values() if d.formula.symbols <= finding.witness.keys() and not _holds(d.taken, finding.witness)]
+    best = min(answered, key=lambda d: order[d.kind] + (d.operator is not None) * len(Kind), default=finding.decision)
+    return replace(finding, decision=best)
+
+
+_BLAME_RAISES = {Kind.ASSERTED: 0, Kind.BRANCH: 1, Kind.ASSUMED: 2}
+_BLAME_DIFFERS = {Kind.BRANCH: 0, Kind.ASSERTED: 1, Kind.ASSUMED: 2}
+
+
+def _takes(trial: Trial, point: dict[str, int]) -> bool:
+    """Whether an input of these sizes takes every decision on sizes as the trial did."""
+    return all(
+        _holds(decision.taken, point) for decision in trial.decisions if decision.formula.symbols <= point.keys()
+    )
+
+
+def _holds(formula: Formula, point: dict[str, int]) -> bool:
+    try:
+        return formula.symbols <= point.keys() and holds(formula, point)
+    except ArithmeticError:
+        return False
+
+
+def _pins(decision: Decision) -> bool:
+    """Whether the decision as taken fixes a size to a number (`b == 1`)."""
+    taken = decision.taken
+    return isinstance(taken, f.Compare) and taken.op == "==" and len(taken.symbols) == 1
+
+
+def _weight(decision: Decision) -> int:
+    """Reasons are sought among the user's own lines first, then among short formulas."""
+    framework = 0 if decision.operator is None else 1000
+    return framework + len(str(decision.taken))
+
+
+def _describe(error: Exception | None) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else ''}"
+
+
+def narrowed(domain: Facts, narrowings: Sequence[Narrowing]) -> Facts:
+    """The domain with what was given up left out."""
+    facts = domain.fork()
+    for narrowing in narrowings:
+        facts.learn(narrowing.requirement)
+    return facts

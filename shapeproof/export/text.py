@@ -1,0 +1,57 @@
+"""Renders a report as text: the one place that lays diagnostics out.
+
+Plain text of a bounded width; colour is the business of whoever prints it.
+"""
+
+from __future__ import annotations
+
+import linecache
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shapeproof.constraints.diagnostics import Diagnostic
+    from shapeproof.export.report import Report
+
+WIDTH = 100
+
+
+def render(report: Report, width: int = WIDTH) -> str:
+    """The whole report."""
+    parts = [diagnostic_text(diagnostic, width) for diagnostic in report.diagnostics]
+    parts += [_wrap(f"note: {note}", width, "      ") for note in report.notes]
+    parts.append(summary(report))
+    return "\n".join(parts)
+
+
+def summary(report: Report) -> str:
+    """The last line: the verdict, and what stands behind it."""
+    counts = ", ".join(f"{count} {name}" for name, count in report.statistics.items() if count)
+    lines = [f"{report.status}: {counts}" if counts else report.status]
+    if report.domain and report.status in {"proved", "undecided"}:
+        lines += [_wrap(f"  for every input with {', '.join(report.domain)}", WIDTH, "    ")]
+    return "\n".join(lines)
+
+
+def diagnostic_text(diagnostic: Diagnostic, width: int = WIDTH) -> str:
+    """One diagnostic: title, place, what is declared, required and seen, and help where there is some."""
+    lines = [_wrap(f"{diagnostic.severity}[{diagnostic.id}]: {diagnostic.message}", width, "  ")]
+    if diagnostic.file:
+        source = linecache.getline(diagnostic.file, diagnostic.line or 0).strip()
+        lines.append(f"  --> {_short(diagnostic.file)}:{diagnostic.line}   {source}".rstrip())
+    lines += [_wrap(f"   = {note.label:<10} {note.text}", width, " " * 16) for note in diagnostic.notes]
+    lines += [_wrap(f"help: {help_.text}   ({help_.proof})", width, "      ") for help_ in diagnostic.help]
+    return "\n".join(lines)
+
+
+def _wrap(text: str, width: int, indent: str) -> str:
+    return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _short(file: str) -> str:
+    """The path as seen from here, if it is below here."""
+    try:
+        return str(Path(file).relative_to(Path.cwd()))
+    except ValueError:
+        return file

@@ -1,0 +1,386 @@
+"""Every touch of torch's exporter: how a model is traced, how its inputs are named, how declarations are read.
+
+Supported: the torch 2.13 series. What is relied on is written down in `tests/export/test_canaries.py`, so that a new torch release is
+this file's and shape_env.py's work. The way in is public: inside `torch._guards.tracing(context)`, torch.export takes the
+context's FakeTensorMode, whose ShapeEnv is ours; no global is patched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch._dynamo.exc
+import torch.utils._pytree as pytree
+from torch._export.non_strict_utils import _combine_args
+from torch._guards import TracingContext
+from torch._guards import tracing as torch_tracing
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.export.dynamic_shapes import _DerivedDim, _Dim, _DimHint, _DimHintType, _tree_map_with_path
+from torch.utils._sympy.numbers import int_oo
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.terms import symbol
+from shapeproof.export.shape_env import ProofShapeEnv
+from shapeproof.export.translate import Translator
+
+if TYPE_CHECKING:
+    from shapeproof.export.inputs import Inputs, Leaf
+    from shapeproof.export.trial import Trial
+
+_NOISY = ("torch.fx.experimental.symbolic_shapes", "torch.fx.experimental.sym_node", "torch.export", "torch._export.non_strict_utils")
+
+SUPPORTED_TORCH = ("2.13",)
+
+TorchConstraintError = torch._dynamo.exc.UserError  # noqa: SLF001 - what torch.export raises for a violated constraint
+CONSTRAINT_VIOLATION = torch._dynamo.exc.UserErrorType.CONSTRAINT_VIOLATION  # noqa: SLF001
+
+
+def check_version() -> None:
+    """Refuse a torch whose internals are not known here.
+
+    Raises:
+        UsageError: naming the supported releases.
+    """
+    if not torch.__version__.startswith(tuple(f"{series}." for series in SUPPORTED_TORCH)):
+        message = f"torch {torch.__version__} is not supported; supported: {', '.join(f'{s}.x' for s in SUPPORTED_TORCH)}"
+        raise UsageError(message)
+
+
+# ---------------------------------------------------------------------- inputs by name
+
+
+def name_leaves(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Leaf]:
+    """The flat inputs in order, by the name of the parameter they are bound to."""
+    from shapeproof.export.inputs import Leaf
+
+    return [Leaf(_source(path), _user_name(path), value) for path, value in _flatten(_bind(mod, args, kwargs))]
+
+
+def match_shapes(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> dict[str, Any]:
+    """The entry of dynamic_shapes for each flat input, by source name.
+
+    Raises:
+        UsageError: the structure of dynamic_shapes is not that of the inputs.
+    """
+    if not shapes:
+        return {}
+    combined: Any = _bind(mod, args, kwargs)
+    names = list(combined)
+    if isinstance(shapes, Mapping):
+        if set(shapes) != set(names):
+            message = f"dynamic_shapes names {sorted(map(str, shapes))}, but the inputs are {names}"
+            raise UsageError(message)
+    elif isinstance(shapes, tuple | list):
+        if len(shapes) != len(names):
+            message = f"dynamic_shapes has {len(shapes)} entries for {len(names)} inputs ({', '.join(names)})"
+            raise UsageError(message)
+        shapes = dict(zip(names, shapes, strict=True))
+    else:
+        message = f"dynamic_shapes must be a dict, a tuple or a list, not {type(shapes).__name__}"
+        raise UsageError(message)
+    entries: dict[str, Any] = {}
+
+    def note(path: Any, _leaf: Any, entry: Any) -> None:
+        entries[_source(path)] = entry
+
+    try:
+        _tree_map_with_path(note, combined, shapes, tree_name="inputs")
+    except (ValueError, TorchConstraintError) as error:
+        message = f"dynamic_shapes does not match the inputs: {str(error).splitlines()[0]}"
+        raise UsageError(message) from None
+    return entries
+
+
+def resolve_shapes(
+    mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
+) -> tuple[Any, Callable[[Any], None] | None]:
+    """dynamic_shapes as a tree, and what AdditionalInputs wants checked of the program."""
+    try:
+        if isinstance(shapes, torch.export.AdditionalInputs):
+            return shapes.dynamic_shapes(mod, args, kwargs), shapes.verify
+        if isinstance(shapes, torch.export.ShapesCollection):
+            return shapes.dynamic_shapes(mod, args, kwargs), None
+    except (ValueError, AssertionError) as error:
+        raise UsageError(str(error)) from None
+    return shapes, None
+
+
+def rebuild_inputs(
+    args: tuple[Any, ...], kwargs: dict[str, Any], values: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same structure with other leaves; `values` in the order of the flat inputs of (args, kwargs)."""
+    _, spec = pytree.tree_flatten((args, kwargs))
+    return pytree.tree_unflatten(list(values.values()), spec)  # type: ignore[no-any-return]
+
+
+def _bind(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    try:
+        bound = dict(_combine_args(mod, args, kwargs))
+    except TypeError as error:
+        message = f"the example inputs do not fit the model's forward: {error}"
+        raise UsageError(message) from None
+    # Positional arguments come first in the program, keywords in the order given.
+    return {k: v for k, v in bound.items() if k not in kwargs} | {k: bound[k] for k in kwargs if k in bound}
+
+
+def _flatten(tree: Any) -> list[tuple[Any, Any]]:
+    return pytree.tree_flatten_with_path(tree)[0]
+
+
+def _source(path: Sequence[Any]) -> str:
+    """torch's source name of a flat input: `L['x'][0]`."""
+    return f"L[{path[0].key!r}]{_keys(path[1:])}"
+
+
+def _user_name(path: Sequence[Any]) -> str:
+    return f"{path[0].key}{_keys(path[1:])}"
+
+
+def _keys(path: Sequence[Any]) -> str:
+    return "".join(pytree.keystr((key,)) for key in path)
+
+
+# ---------------------------------------------------------------------- declarations
+
+
+def is_dim(entry: Any) -> bool:
+    """Whether the entry is a named or derived Dim."""
+    return isinstance(entry, _Dim)
+
+
+def is_hint(entry: Any) -> bool:
+    """Whether the entry is Dim.AUTO, Dim.DYNAMIC or Dim.STATIC."""
+    return isinstance(entry, _DimHint)
+
+
+def is_static_hint(entry: Any) -> bool:
+    """Whether the entry is Dim.STATIC."""
+    return isinstance(entry, _DimHint) and entry.type == _DimHintType.STATIC
+
+
+def must_stay_dynamic(hint: Any) -> bool:
+    """Whether the hint forbids that the size becomes a constant (Dim.DYNAMIC)."""
+    return bool(hint.type == _DimHintType.DYNAMIC)
+
+
+def dim_root(dim: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """The named Dim that a Dim derives from, and how."""
+    if isinstance(dim, _DerivedDim):
+        return dim.root, dim.fn
+    return dim, lambda x: x
+
+
+def dim_bounds(dim: Any) -> tuple[int, int | None]:
+    """The bounds of a named Dim; None for no upper bound."""
+    return int(dim.min), None if dim.max == int_oo else int(dim.max)
+
+
+def hint_bounds(hint: Any) -> tuple[int | None, int | None]:
+    """The written bounds of a Dim hint."""
+    return hint.min, hint.max
+
+
+# ---------------------------------------------------------------------- tracing
+
+
+class RecordingFakeMode(FakeTensorMode):
+    """A FakeTensorMode that knows which operator is being run."""
+
+    def __init__(self) -> None:
+        super().__init__(allow_non_fake_inputs=True, export=True)
+        self.static_shapes = False
+        self._running: list[str] = []
+
+    def operator(self) -> str | None:
+        """The operator being run, innermost first."""
+        return self._running[-1] if self._running else None
+
+    def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run one operator on fake tensors."""
+        self._running.append(str(func))
+        try:
+            result = super().dispatch(func, types, args, kwargs or {})
+        finally:
+            self._running.pop()
+        if isinstance(self.shape_env, ProofShapeEnv):
+            self.shape_env.keep_promises(str(func), args, result)
+        return result
+
+
+def trace(
+    mod: torch.nn.Module,
+    inputs: Inputs,
+    trial: Trial,
+    *,
+    strict: bool = False,
+    preserve_module_call_signature: tuple[str, ...] = (),
+) -> torch.export.ExportedProgram:
+    """Trace the model at the trial's point, on a fresh copy; what torch asks about sizes goes to the trial.
+
+    Whatever the model or torch raises is let through: the caller knows what it means there.
+    """
+    args, kwargs = inputs.at(trial.point, filled=False)
+    mode = RecordingFakeMode()
+    mode.shape_env = ProofShapeEnv(trial, inputs.sizes, mode.operator)
+    with _quiet(), torch_tracing(TracingContext(mode)):
+        program = torch.export.export(
+            fresh_copy(mod),
+            args,
+            kwargs,
+            dynamic_shapes=_hints(mod, inputs),
+            strict=strict,
+            preserve_module_call_signature=preserve_module_call_signature,
+        )
+    return program
+
+
+def _hints(mod: torch.nn.Module, inputs: Inputs) -> Any:
+    """dynamic_shapes that only says which sizes are symbols; what they are, and what derives from them, the ShapeEnv knows."""
+    auto = torch.export.Dim.AUTO
+    entries: dict[str, Any] = {}
+    for leaf in inputs.leaves:
+        hints = [None if term.is_constant else auto for term in leaf.terms]
+        if leaf.is_tensor:
+            entries[leaf.source] = dict(enumerate(hints))
+        else:
+            entries[leaf.source] = hints[0] if hints else None
+    if not inputs.sizes:
+        return None
+    return pytree.tree_map_with_path(lambda path, _: entries[_source(path)], _bind(mod, inputs.args, inputs.kwargs))
+
+
+def fresh_copy(mod: torch.nn.Module) -> torch.nn.Module:
+    """A copy that shares parameters and buffers but no Python state, so that no trace sees what another has changed."""
+    shared = {id(tensor): tensor for tensor in [*mod.parameters(), *mod.buffers()]}
+    return copy.deepcopy(mod, shared)
+
+
+def empty_like_layout(example: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    """An uninitialised tensor of the given sizes in the example's memory format."""
+    order = sorted(range(example.dim()), key=lambda i: (example.stride(i), example.size(i) != 1), reverse=True)
+    if example.is_contiguous():
+        order = list(range(example.dim()))
+    strides = [0] * len(sizes)
+    step = 1
+    for i in reversed(order):
+        strides[i] = step
+        step *= max(1, sizes[i])
+    return torch.empty_strided(list(sizes), strides, dtype=example.dtype, device=example.device)
+
+
+# ---------------------------------------------------------------------- reading a traced program
+
+
+def expression(value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
+    """The sympy expression of a symbolic number."""
+    return value.node.expr
+
+
+def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
+    """The ShapeEnv that a program was traced with."""
+    for node in program.graph.nodes:
+        for value in pytree.tree_leaves(node.meta.get("val")):
+            if isinstance(value, FakeTensor) and isinstance(value.fake_mode.shape_env, ProofShapeEnv):
+                return value.fake_mode.shape_env
+            if isinstance(value, torch.SymInt) and isinstance(value.node.shape_env, ProofShapeEnv):
+                return value.node.shape_env
+    message = "the program was not traced here"
+    raise LookupError(message)
+
+
+def translator_of(program: torch.export.ExportedProgram) -> Translator:
+    """How to read the sizes in a program; any reader will do for one that has none."""
+    try:
+        return shape_env_of(program).translator
+    except LookupError:
+        return Translator(lambda free: symbol(free.name))
+
+
+def describe_node(node: torch.fx.Node, target: Callable[..., Any], values: Sequence[Any]) -> None:
+    """Give an added node the metadata that torch's verifier and serializer expect."""
+    is_assertion = target is torch.ops.aten._assert_scalar.default  # noqa: SLF001 - public operator
+    is_size = target is torch.ops.aten.sym_size.int
+    node.meta["val"] = None if is_assertion else values[0].shape[values[1]] if is_size else target(*values)
+    node.meta["stack_trace"] = ""
+    node.meta["nn_module_stack"] = _root_stack(node.graph)
+
+
+def _root_stack(graph: torch.fx.Graph) -> dict[str, Any]:
+    """The module stack of a node that belongs to the outermost module."""
+    stacks = (node.meta.get("nn_module_stack") for node in graph.nodes if node.op == "call_function")
+    return next((dict(list(stack.items())[:1]) for stack in stacks if stack), {"L__self__": ("", "torch.nn.Module")})
+
+
+def run_program(program: torch.export.ExportedProgram | None) -> Callable[..., Any]:
+    """The program as a callable; each call starts from the program's own state."""
+
+    if program is None:
+        message = "there is no program to run"
+        raise ValueError(message)
+    with _quiet():
+        module = program.module()
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with _quiet():
+            return copy.deepcopy(module)(*args, **kwargs)
+
+    return run
+
+
+def map_integers(
+    args: tuple[Any, ...], kwargs: dict[str, Any], change: Callable[[torch.Tensor], torch.Tensor]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The inputs with every integer tensor changed."""
+
+    def visit(leaf: Any) -> Any:
+        integral = isinstance(leaf, torch.Tensor) and not leaf.is_floating_point() and not leaf.is_complex() and leaf.dtype != torch.bool
+        return change(leaf) if integral else leaf
+
+    return pytree.tree_map(visit, (args, kwargs))  # type: ignore[no-any-return]
+
+
+def unequal(want: Any, got: Any) -> str | None:
+    """Why two results are not the same, or None."""
+    wanted, had = pytree.tree_leaves(want), pytree.tree_leaves(got)
+    if len(wanted) != len(had):
+        return f"eager returns {len(wanted)} values, the program {len(had)}"
+    for a, b in zip(wanted, had, strict=True):
+        reason = _unequal_leaf(a, b)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _unequal_leaf(a: Any, b: Any) -> str | None:
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+        same = type(a) is type(b) and (a is b or a == b or a != a)  # noqa: PLR0124 - NaN
+        return None if same else f"eager returns {a!r}, the program {b!r}"
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return f"eager returns {a.dtype} {list(a.shape)}, the program {b.dtype} {list(b.shape)}"
+    try:
+        torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-4, equal_nan=True)
+    except AssertionError:
+        return "the values differ"
+    return None
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """torch logs and warns about guards that are not its business here."""
+    loggers = [logging.getLogger(name) for name in _NOISY]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)

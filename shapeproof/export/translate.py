@@ -1,0 +1,217 @@
+"""sympy -> terms. The only place that knows both.
+
+Every function that torch puts into a size expression is recognised by its class name and given its Python
+meaning; a function that is not known becomes an opaque term of its arguments (equal arguments, equal value), so that no
+constraint is ever dropped. Each expression is translated once.
+
+Functions of torch are known by name, so that this module imports nothing of torch.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sympy
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints import terms as t
+
+Value = t.Term | t.Real | f.Formula
+
+_COMPARISONS: Mapping[str, tuple[str, Callable[..., f.Formula]]] = {
+    "Equality": ("==", f.eq),
+    "Unequality": ("!=", f.ne),
+    "LessThan": ("<=", f.le),
+    "StrictLessThan": ("<", f.lt),
+    "GreaterThan": (">=", f.ge),
+    "StrictGreaterThan": (">", f.gt),
+}
+_ROUNDINGS = {"TruncToInt": "trunc", "CeilToInt": "ceil", "FloorToInt": "floor", "RoundToInt": "round"}
+_BITS = {"LShift": "lshift", "RShift": "rshift", "BitwiseFn_bitwise_and": "and", "BitwiseFn_bitwise_or": "or", "BitwiseFn_bitwise_xor": "xor"}
+_REALS = {"FloatTrueDiv": "truediv", "FloatPow": "pow", "OpaqueUnaryFn_sqrt": "sqrt", "TruncToFloat": "trunc"}
+
+
+class Untranslatable(ValueError):  # noqa: N818 - names what the expression is, and is always caught
+    """An expression has no formula (a float where a size is expected, say)."""
+
+
+class Translator:
+    """Translates sympy expressions over named symbols; remembers what it has translated.
+
+    Args:
+        meaning: the term that an integer symbol stands for.
+    """
+
+    def __init__(self, meaning: Callable[[sympy.Symbol], t.Term]) -> None:
+        self._meaning = meaning
+        self._memo: dict[sympy.Basic, Value] = {}
+
+    def term(self, expr: sympy.Basic) -> t.Term:
+        """The integer term that the expression means."""
+        value = self._value(expr)
+        if not isinstance(value, t.Term):
+            message = f"{expr} is not an integer"
+            raise Untranslatable(message)
+        return value
+
+    def formula(self, expr: sympy.Basic) -> f.Formula:
+        """The formula that the expression means."""
+        value = self._value(expr)
+        if isinstance(value, f.Formula):
+            return value
+        if isinstance(value, t.Term):
+            return f.ne(value, 0)
+        message = f"{expr} is not a condition"
+        raise Untranslatable(message)
+
+    def real(self, expr: sympy.Basic) -> t.Real:
+        """The float expression that the expression means."""
+        value = self._value(expr)
+        if isinstance(value, t.Term):
+            return t.FromInt(value)
+        if isinstance(value, f.Formula):
+            message = f"{expr} is not a number"
+            raise Untranslatable(message)
+        return value
+
+    def _value(self, expr: sympy.Basic) -> Value:
+        """Arguments first, without recursion: size expressions nest deeply."""
+        stack = [expr]
+        while stack:
+            top = stack[-1]
+            if top in self._memo:
+                stack.pop()
+                continue
+            missing = [arg for arg in top.args if arg not in self._memo]
+            if missing:
+                stack.extend(missing)
+                continue
+            self._memo[top] = self._node(top, [self._memo[arg] for arg in top.args])
+            stack.pop()
+        return self._memo[expr]
+
+    def _node(self, expr: sympy.Basic, args: list[Value]) -> Value:
+        if not args:
+            return self._leaf(expr)
+        kind = type(expr).__name__
+        if kind in _COMPARISONS:
+            return _compare(kind, *args)
+        if kind in {"And", "Or", "Not"}:
+            return _connect(kind, args)
+        if kind in {"Where", "Piecewise"}:
+            return _where(kind, args)
+        if all(isinstance(arg, t.Term) for arg in args):
+            return _integer(kind, args)
+        return _real(kind, args)
+
+    def _leaf(self, expr: sympy.Basic) -> Value:
+        if isinstance(expr, sympy.Symbol):
+            return self._meaning(expr) if expr.is_integer else t.RealSymbol(expr.name)
+        if isinstance(expr, sympy.Integer):
+            return t.constant(int(expr))
+        if isinstance(expr, sympy.Rational | sympy.Float):
+            return t.RealConstant(float(expr))
+        if expr in (sympy.true, sympy.false):
+            return f.TRUE if expr == sympy.true else f.FALSE
+        if type(expr).__name__ in {"IntInfinity", "NegativeIntInfinity"}:
+            return t.RealConstant(float("inf") if type(expr).__name__ == "IntInfinity" else float("-inf"))
+        return t.unknown(str(expr))
+
+
+def _compare(kind: str, left: Value, right: Value) -> f.Formula:
+    symbol, build = _COMPARISONS[kind]
+    if isinstance(left, f.Formula) and isinstance(right, f.Formula):
+        same = f.disjunction(f.conjunction(left, right), f.conjunction(f.negate(left), f.negate(right)))
+        return same if kind == "Equality" else f.negate(same)
+    if isinstance(left, t.Term) and isinstance(right, t.Term):
+        return build(left, right)
+    a, b = _as_real(left), _as_real(right)
+    return f.real_compare(symbol, a, b) if symbol not in {">", ">="} else f.real_compare(symbol.replace(">", "<"), b, a)
+
+
+def _connect(kind: str, args: list[Value]) -> f.Formula:
+    parts = [arg if isinstance(arg, f.Formula) else f.ne(arg, 0) for arg in args]
+    if kind == "Not":
+        return f.negate(parts[0])
+    return f.conjunction(*parts) if kind == "And" else f.disjunction(*parts)
+
+
+def _where(kind: str, args: list[Value]) -> Value:
+    if kind == "Where" and isinstance(args[0], f.Formula) and all(isinstance(arg, t.Term) for arg in args[1:]):
+        return t.where(args[0], args[1], args[2])
+    return t.unknown(kind, *args)
+
+
+def _integer(kind: str, args: list[Any]) -> Value:
+    """A function of integers, by the name of its class."""
+    match kind:
+        case "Add":
+            return functools.reduce(operator.add, args)
+        case "Mul":
+            return functools.reduce(operator.mul, args)
+        case "Pow" | "PowByNatural":
+            return _power(*args)
+        case "FloorDiv" | "CleanDiv":
+            return t.floor_div(*args)
+        case "CeilDiv":
+            return -t.floor_div(-args[0], args[1])
+        case "Mod" | "PythonMod":
+            return t.modulo(*args)
+        case "ModularIndexing":
+            return t.modulo(t.floor_div(args[0], args[1]), args[2])
+        case "Min":
+            return t.minimum(*args)
+        case "Max":
+            return t.maximum(*args)
+        case "Identity":
+            return args[0]
+        case "IntTrueDiv":
+            return t.real_call("inttruediv", *args)
+        case "ToFloat":
+            return t.FromInt(args[0])
+        case "Abs":
+            return t.maximum(args[0], -args[0])
+        case _ if kind in _ROUNDINGS:
+            return args[0]
+        case _ if kind in _BITS:
+            return t.apply(_BITS[kind], *args)
+        case _ if kind in _REALS:
+            return t.real_call(_REALS[kind], *map(_as_real, args))
+        case _:
+            return t.unknown(kind, *args)
+
+
+def _power(base: t.Term, exponent: t.Term) -> t.Term:
+    if exponent.is_constant and 0 <= exponent.constant_value <= 16:  # noqa: PLR2004 - larger ones stay unexpanded
+        return base**exponent.constant_value
+    return t.apply("pow", base, exponent)
+
+
+def _real(kind: str, args: list[Value]) -> Value:
+    """A function with at least one float argument."""
+    if any(isinstance(arg, f.Formula) for arg in args):
+        return t.unknown(kind, *args)
+    reals = tuple(map(_as_real, args))
+    if kind in _ROUNDINGS:
+        return t.apply(_ROUNDINGS[kind], *reals)
+    names = {"Add": "add", "Mul": "mul", "Min": "min", "Max": "max", "Pow": "pow", "Mod": "mod", "PythonMod": "mod", "FloorDiv": "floordiv"} | _REALS
+    if kind == "Identity":
+        return reals[0]
+    if kind in {"Min", "Max"}:
+        return functools.reduce(lambda a, b: t.real_call(names[kind], a, b), reals)
+    if kind not in names or len(reals) > 2:  # noqa: PLR2004 - IEEE sums of three depend on an order that sympy does not keep
+        return t.unknown(kind, *args)
+    return t.real_call(names[kind], *reals)
+
+
+def _as_real(value: Value) -> t.Real:
+    if isinstance(value, t.Term):
+        return t.FromInt(value)
+    if isinstance(value, f.Formula):
+        message = "a condition was used as a number"
+        raise Untranslatable(message)
+    return value
+

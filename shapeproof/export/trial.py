@@ -1,0 +1,210 @@
+"""One trace of the model: what it may rely on, what it is asked, and what it answers.
+
+A trial walks the model once at a *point* (one value per symbol). Whatever torch asks about sizes comes here as a
+formula. What follows from the facts is answered and forgotten; everything else is a *decision*: it is answered as the point
+says and recorded, together with what was known just before it.
+
+Laws:
+- `facts` hold wherever the trial's program is entered: the domain, what operators promise, checks that eager executes.
+- `region` is `facts` and every decision as taken. An answer drawn from `region` is a consequence of decisions that are
+  recorded, so it is valid for exactly the inputs that take them, and is claimed for no others.
+- `asked` holds every question that the facts alone do not answer, also those that earlier decisions answer: the reason for a
+  difference is sought among them, since the user's `if b == 1` often comes after torch has assumed `b != 1`.
+- the point satisfies `region` at all times, for every symbol that has a value in it.
+
+This module knows nothing of torch or sympy, and never decides what a decision means for the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
+from shapeproof.constraints.evaluate import evaluate, holds
+from shapeproof.constraints.formulas import TRUE, Formula, eq, negate
+from shapeproof.constraints.terms import Term, symbol
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import truth
+from shapeproof.solver.witness import find
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a question was asked: the user's line, the operator being run, torch's own line."""
+
+    user: SourceLocation | None = None
+    operator: str | None = None
+    framework: SourceLocation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A decision and the region as it was just before it: where `given` and not `decision.taken` hold, another trace begins."""
+
+    decision: Decision
+    given: Facts
+    fallback: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DataCheck:
+    """A check on data that the program itself makes at run time, as eager does."""
+
+    formula: Formula
+    place: Place
+
+
+class Trial:
+    """What one trace knew, was asked and answered.
+
+    Args:
+        known: the declared domain (or a region of it) as facts.
+        point: a value for every symbol of the inputs; values of data-dependent symbols may be missing.
+        data: says of a symbol whether it stands for data (an unbacked symbol) and not for an input's size.
+        budget: what one question may cost.
+        oblivious: questions to which torch's fallback is the answer, whatever the point says; they teach the region nothing.
+    """
+
+    def __init__(
+        self,
+        known: Facts,
+        point: Mapping[str, int],
+        *,
+        data: Callable[[str], bool],
+        budget: Budget,
+        oblivious: frozenset[Formula] = frozenset(),
+    ) -> None:
+        self.known = known
+        self.facts = known.fork()
+        self.region = known.fork()
+        self.point = dict(point)
+        self.steps: list[Step] = []
+        self.asked: dict[Formula, Decision] = {}
+        self.checks: list[DataCheck] = []
+        self._data = data
+        self._budget = budget
+        self._oblivious = oblivious
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """The recorded decisions, in program order."""
+        return tuple(step.decision for step in self.steps)
+
+    def settled(self, formula: Formula) -> bool | None:
+        """True or False if the formula is so for every input of the region; None if it is not, or cannot be, proved."""
+        return truth(formula, self.region, self._budget).always
+
+    def choose(
+        self, formula: Formula, kind: Kind, place: Callable[[], Place], fallback: bool | None = None
+    ) -> bool:
+        """Answer a question that decides which program is traced."""
+        answer = self.settled(formula)
+        if answer is None and fallback is not None and formula in self._oblivious:
+            self.steps.append(Step(_decision(formula, kind, place(), outcome=fallback), self.region.fork(), fallback))
+            return fallback
+        if answer is None:
+            answer = self._side(formula, fallback)
+            self._record(formula, kind, place, outcome=answer, fallback=fallback)
+        else:
+            self._note(formula, kind, place, outcome=answer)
+        return answer
+
+    def value(self, term: Term, place: Callable[[], Place]) -> int:
+        """The one value of the term on the region; where it has several, a specialization to the point's is recorded."""
+        self._complete(term.symbols)
+        value = evaluate(term, self.point)
+        self.choose(eq(term, value), Kind.BRANCH, place)
+        return value
+
+    def check(self, formula: Formula, place: Callable[[], Place]) -> bool:
+        """Answer a check that eager makes too. False means that eager raises here.
+
+        A check on data stays in the program, so from here on it is a fact. A check on the sizes of inputs is a decision.
+        """
+        answer = self.settled(formula)
+        if answer is not None:
+            self._note(formula, Kind.ASSERTED, place, outcome=answer)
+            return answer
+        if any(map(self._data, formula.symbols)):
+            return self._check_data(formula, place)
+        outcome = holds(formula, self.point)
+        self._record(formula, Kind.ASSERTED, place, outcome=outcome)
+        return outcome
+
+    def learn(self, formula: Formula) -> None:
+        """Take what an operator promises (`0 <= nonzero(x).shape[0] <= x.numel()`) as a fact."""
+        self.facts.learn(formula)
+        self.region.learn(formula)
+        self._repair_point(formula)
+
+    def _record(
+        self,
+        formula: Formula,
+        kind: Kind,
+        place: Callable[[], Place],
+        *,
+        outcome: bool,
+        fallback: bool | None = None,
+    ) -> None:
+        decision = _decision(formula, kind, place(), outcome=outcome)
+        self.asked.setdefault(formula, decision)
+        self.steps.append(Step(decision, self.region.fork(), fallback))
+        self.region.learn(decision.taken)
+        if formula.symbols <= self.point.keys():
+            self.region.add_sample(self.point)
+
+    def _note(self, formula: Formula, kind: Kind, place: Callable[[], Place], *, outcome: bool) -> None:
+        """Remember a question that earlier decisions answered; the user's own line is preferred to torch's."""
+        known = self.asked.get(formula)
+        if known is not None and (known.kind is not Kind.ASSUMED or kind is Kind.ASSUMED):
+            return
+        if truth(formula, self.facts, self._budget).always is None:
+            self.asked[formula] = _decision(formula, kind, place(), outcome=outcome)
+
+    def _check_data(self, formula: Formula, place: Callable[[], Place]) -> bool:
+        if not self._repair_point(formula):
+            return False
+        self.checks.append(DataCheck(formula, place()))
+        self.facts.learn(formula)
+        self.region.learn(formula)
+        return True
+
+    def _side(self, formula: Formula, fallback: bool | None) -> bool:
+        if fallback is not None and not formula.symbols <= self.point.keys():
+            return fallback
+        return self._complete(formula.symbols) and holds(formula, self.point)
+
+    def _complete(self, symbols: frozenset[str]) -> bool:
+        """Give the data symbols values that the region allows; False if there are none at the point's sizes."""
+        return symbols <= self.point.keys() or self._move_data(self.region.fork(), symbols)
+
+    def _repair_point(self, formula: Formula) -> bool:
+        """Keep the point inside a fact that was just learned; False if no data at the point's sizes satisfies it."""
+        valued = {name for name in formula.symbols & self.point.keys() if self._data(name)}
+        if not valued or (formula.symbols <= self.point.keys() and holds(formula, self.point)):
+            return True
+        wanted = self.region.fork()
+        wanted.learn(formula)
+        return self._move_data(wanted, formula.symbols)
+
+    def _move_data(self, wanted: Facts, symbols: frozenset[str]) -> bool:
+        for name, value in self.point.items():
+            if not self._data(name):
+                wanted.learn(eq(symbol(name), value))
+        found = find(TRUE, wanted, self._budget)
+        if not isinstance(found, dict):
+            return False
+        moved = {name for name in found if self._data(name) and (name in symbols or name in self.point)}
+        self.point.update({name: found[name] for name in moved})
+        return True
+
+
+def _decision(formula: Formula, kind: Kind, place: Place, *, outcome: bool) -> Decision:
+    return Decision(formula, kind, outcome, place.user, place.operator, place.framework)
+
+
+def flipped(step: Step) -> Formula:
+    """What holds of the inputs that leave this trial at this step."""
+    return negate(step.decision.taken)

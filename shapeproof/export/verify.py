@@ -1,0 +1,160 @@
+"""Verified export, top to bottom: declare, trace, explore, replay, explain, build.
+
+    declare   read what the user declared; find fault with what cannot be meant        inputs.py
+    explore   trace the model and settle the rest of the domain against that program    sizes.py, graphs.py
+    replay    run the program beside eager at the corners of the domain                 replay.py, corners.py
+    explain   word what was found                                                       explain.py
+    build     put the domain into the graph as assertions                               contract.py, program.py
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from shapeproof.constraints.diagnostics import Diagnostic, Note
+from shapeproof.export import tracing
+from shapeproof.export.contract import assert_domain
+from shapeproof.export.corners import disagreements
+from shapeproof.export.explain import diagnose, domain_texts, narrowing_note
+from shapeproof.export.inputs import Inputs, declare
+from shapeproof.export.program import VerifiedProgram
+from shapeproof.export.report import ConstraintViolation, Report
+from shapeproof.export.sizes import Exploration, Explorer, Outcome
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import contradiction
+
+
+class UndecidedWarning(UserWarning):
+    """The solver's budget ran out: the program carries run-time checks in place of a proof."""
+
+
+def export(
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    strict: bool = False,
+    preserve_module_call_signature: tuple[str, ...] = (),
+    prefer_deferred_runtime_asserts_over_guards: bool = False,  # noqa: ARG001 - every check is in the graph already
+    constraints: Sequence[str] = (),
+    narrow: bool = False,
+    branches: str = "error",
+    budget: Budget | None = None,
+) -> VerifiedProgram:
+    """Export a model and prove that the program works across the declared sizes, 0 and 1 included.
+
+    Takes what torch.export.export takes, and `constraints`: relations over dim names that torch cannot say.
+
+    Returns:
+        A torch.export.ExportedProgram with `.report`. Undecided questions warn once and are checked at run time.
+
+    Raises:
+        ConstraintViolation: the model does not support the declared domain; `.report` says why.
+        UsageError: an entry cannot be meant; the sentence names it.
+
+    >>> import torch
+    >>> program = export(torch.nn.Linear(4, 2), (torch.randn(3, 4),), dynamic_shapes=({0: torch.export.Dim("b", min=1, max=8)},))
+    >>> program.report.status
+    'proved'
+    """
+    report = check(
+        mod,
+        args,
+        kwargs,
+        dynamic_shapes=dynamic_shapes,
+        strict=strict,
+        preserve_module_call_signature=preserve_module_call_signature,
+        constraints=constraints,
+        narrow=narrow,
+        branches=branches,
+        budget=budget,
+    )
+    if report.program is None:
+        raise ConstraintViolation(report)
+    if report.status == "undecided":
+        warnings.warn(str(report), UndecidedWarning, stacklevel=2)
+    return report.program  # type: ignore[no-any-return]
+
+
+def check(
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    strict: bool = False,
+    preserve_module_call_signature: tuple[str, ...] = (),
+    prefer_deferred_runtime_asserts_over_guards: bool = False,  # noqa: ARG001 - as above
+    constraints: Sequence[str] = (),
+    narrow: bool = False,
+    branches: str = "error",
+    budget: Budget | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """As export, but never raises for what it finds: the report's `program` is None where the domain is refuted or empty."""
+    if narrow or branches != "error":
+        message = "narrow=True and branches='split' are not implemented yet"
+        raise NotImplementedError(message)
+    tracing.check_version()
+    budget = budget or Budget()
+    inputs = declare(mod, args, kwargs, dynamic_shapes, constraints)
+    domain = Facts(inputs.domain.formulas, budget)
+    if domain.contradictory:
+        return _vacuous(inputs, domain)
+    trace = functools.partial(
+        tracing.trace, mod, inputs, strict=strict, preserve_module_call_signature=preserve_module_call_signature
+    )
+    found = Explorer(mod, inputs, trace, budget, progress).run(domain)
+    progress("replaying at the corners")
+    diagnostics = [diagnose(finding, inputs) for finding in found.findings]
+    if not diagnostics:
+        diagnostics += disagreements(mod, inputs, found, budget)
+    return _conclude(inputs, found, diagnostics)
+
+
+def _conclude(inputs: Inputs, found: Exploration, diagnostics: list[Diagnostic]) -> Report:
+    """The verdict, and the program if there is one to give."""
+    refuted = any(diagnostic.severity == "error" for diagnostic in diagnostics)
+    undecided = [finding for finding in found.findings if finding.outcome is Outcome.UNDECIDED]
+    enforced = [
+        *inputs.domain.formulas,
+        *(narrowing.requirement for narrowing in found.narrowings),
+        *(finding.requirement for finding in undecided),
+    ]
+    notes = list(dict.fromkeys(narrowing_note(narrowing, inputs) for narrowing in found.narrowings))
+    program = None
+    if not refuted:
+        unchecked = assert_domain(found.main.program, inputs, dict.fromkeys(enforced))
+        notes += [f"not checked at run time: {text}" for text in domain_texts(unchecked, inputs)]
+        program = VerifiedProgram.of(found.main.program)
+        if inputs.verify is not None:
+            inputs.verify(program)
+    report = Report(
+        status="refuted" if refuted else "undecided" if undecided else "proved",
+        diagnostics=tuple(diagnostics),
+        decisions=found.main.trial.decisions,
+        domain=domain_texts(tuple(dict.fromkeys(enforced)), inputs),
+        notes=tuple(notes),
+        statistics={"decisions": len(found.main.trial.steps), "regions": 1 + len(found.served), "traces": found.traces},
+        program=program,
+    )
+    if program is not None:
+        program.report = report
+    return report
+
+
+def _vacuous(inputs: Inputs, domain: Facts) -> Report:
+    """The declarations contradict each other: name those that do."""
+    clash = contradiction(domain)
+    texts = domain_texts(clash, inputs)
+    origins = {d.formula: d.origin.text for d in inputs.domain.declarations}
+    notes = tuple(Note("declared", f"{text}   {origins.get(formula, '')}") for formula, text in zip(clash, texts, strict=True))
+    message = f"no input satisfies all declarations: {', '.join(texts)}"
+    return Report("vacuous", (Diagnostic(id="vacuous", message=message, severity="error", notes=notes),), domain=texts)
