@@ -50,14 +50,14 @@ def holds(formula: Formula, env: Environment) -> bool:
 class _Values(dict[Node, Any]):
     """The values so far. Reading one that could not be computed raises what computing it raised."""
 
-    def of(self, node: Node) -> Any:  # noqa: ANN401  (int, float or bool, by the class of the node)
+    def of(self, node: Node) -> Any:  # int, float or bool, by the class of the node
         value = self[node]
         if isinstance(value, Exception):
             raise value
         return value
 
 
-def _value(root: Node, env: Environment) -> Any:  # noqa: ANN401  (as above)
+def _value(root: Node, env: Environment) -> Any:
     values = _Values()
     for node in postorder(root):
         try:

@@ -6,9 +6,9 @@
                 |  Truth(name, negated)                  a boolean that the environment gives
                 |  And(args) | Or(args)                  of two or more, flattened, without repetitions
 
-`and` and `or` mean what they mean in Python: from the left, and only as far as needed. Operands that cannot raise are sorted;
-where one can, the order is the order given, so that `b != 0 and a // b > 1` is false, not an error, where b is 0.
-A comparison that holds wherever its terms are defined is `0 == 0` with the checks of its terms, not TRUE, unless it is total.
+`and` and `or` mean what they mean in Python: from the left, and only as far as needed. Operands that cannot raise are
+sorted; where one can, the order is the order given, so that `b != 0 and a // b > 1` is false, not an error, at b = 0.
+A comparison that holds wherever its terms are defined is `0 == 0` with their checks, and TRUE only if it is total.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import Self
 
 from shapeproof.constraints import operators, polynomials
+from shapeproof.constraints.division import FloorDiv
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.nodes import Named, Node
 from shapeproof.constraints.polynomials import UNIT
@@ -25,8 +26,9 @@ from shapeproof.constraints.reals import Real, RealConstant
 from shapeproof.constraints.terms import ONE, ZERO, IntLike, Term, as_term, from_poly, modulo
 
 __all__ = [
-    "FALSE", "TRUE", "And", "BooleanConstant", "Compare", "Formula", "Or", "RealCompare", "Truth", "compare", "conjunction",
-    "disjunction", "divides", "eq", "ge", "gt", "implies", "le", "lt", "ne", "negate", "real_compare", "sides", "truth",
+    "FALSE", "TRUE", "And", "BooleanConstant", "Compare", "Formula", "Or", "RealCompare", "Truth", "compare",
+    "conjunction", "disjunction", "divides", "eq", "ge", "gt", "implies", "le", "lt", "ne", "negate", "real_compare",
+    "sides", "truth",
 ]  # fmt: skip
 
 
@@ -38,12 +40,12 @@ class Formula(Node):
     @property
     def constant(self) -> bool | None:
         """The value of TRUE and FALSE."""
-        return None
+        return self.value if isinstance(self, BooleanConstant) else None
 
     @property
     def negation(self) -> Formula:
         """What holds just where this does not, and raises where this does."""
-        raise NotImplementedError
+        return _opposite(self)
 
     def __bool__(self) -> bool:
         raise UsageError(f"{self} is a formula: ask for its .constant, or evaluate it.")
@@ -57,14 +59,6 @@ class BooleanConstant(Formula):
     rank = 30
     value: bool
 
-    @property
-    def constant(self) -> bool:
-        return self.value
-
-    @property
-    def negation(self) -> Formula:
-        return FALSE if self.value else TRUE
-
 
 class Compare(Formula):
     """`term op 0`, with op one of "<=", "==" and "!="."""
@@ -74,16 +68,6 @@ class Compare(Formula):
     rank = 31
     op: str
     term: Term
-
-    @property
-    def negation(self) -> Formula:
-        match self.op:
-            case "<=":
-                return compare("<=", 1 - self.term)
-            case "==":
-                return compare("!=", self.term)
-            case _:
-                return compare("==", self.term)
 
 
 class RealCompare(Formula):
@@ -97,10 +81,6 @@ class RealCompare(Formula):
     right: Real | Term
     negated: bool
 
-    @property
-    def negation(self) -> Formula:
-        return RealCompare(self.op, self.left, self.right, not self.negated)
-
 
 class Truth(Named, Formula):
     """A boolean that the environment gives under this name, or its opposite."""
@@ -111,14 +91,11 @@ class Truth(Named, Formula):
     negated: bool
 
     def __new__(cls, name: str, negated: bool = False) -> Self:  # noqa: FBT001, FBT002  (a field)
+        """The node of this name; `negated` for its opposite."""
         return super().__new__(cls, name, negated)
 
     def _label(self) -> str:
         return f"{super()._label()}{'!' if self.negated else ''}"
-
-    @property
-    def negation(self) -> Formula:
-        return Truth(self.name, not self.negated)
 
 
 class And(Formula):
@@ -129,10 +106,6 @@ class And(Formula):
     rank = 34
     args: tuple[Formula, ...]
 
-    @property
-    def negation(self) -> Formula:
-        return disjunction(*(arg.negation for arg in self.args))
-
 
 class Or(Formula):
     """One of `args` holds."""
@@ -142,9 +115,24 @@ class Or(Formula):
     rank = 35
     args: tuple[Formula, ...]
 
-    @property
-    def negation(self) -> Formula:
-        return conjunction(*(arg.negation for arg in self.args))
+
+def _opposite(formula: Formula) -> Formula:
+    match formula:
+        case BooleanConstant(value):
+            return FALSE if value else TRUE
+        case Compare("<=", term):
+            return compare("<=", 1 - term)
+        case Compare(op, term):
+            return compare("!=" if op == "==" else "==", term)
+        case RealCompare(op, left, right, negated):
+            return RealCompare(op, left, right, not negated)
+        case Truth(name, negated):
+            return Truth(name, not negated)
+        case And(args):
+            return disjunction(*(arg.negation for arg in args))
+        case Or(args):
+            return conjunction(*(arg.negation for arg in args))
+    raise TypeError(f"{type(formula).__name__} has no opposite")
 
 
 TRUE = BooleanConstant(True)  # noqa: FBT003  (the value itself)
@@ -163,8 +151,10 @@ def compare(op: str, term: Term) -> Formula:
     if scale == 0:
         return _decided(offset <= 0 if op == "<=" else (offset == 0) == (op == "=="), term)
     if op == "<=":
-        # shape*scale + offset <= 0 just where shape <= floor(-offset / scale)
-        return Compare(op, _scaled_down(term, scale, -(-offset // scale)))
+        # scale*p + offset <= 0 just where p <= floor(-offset / scale)
+        reduced = _scaled_down(term, scale, -(-offset // scale))
+        undivided = _undivided(reduced)
+        return Compare(op, reduced) if undivided is reduced else compare(op, undivided)
     if offset % scale:
         return _decided(op == "!=", term)
     if term.monomials[0][1] < 0:
@@ -188,6 +178,21 @@ def _scaled_down(term: Term, scale: int, offset: int) -> Term:
         return term
     poly = {monomial: value // scale for monomial, value in term.poly.items() if monomial}
     return from_poly(poly | {UNIT: offset}, term)
+
+
+def _undivided(term: Term) -> Term:
+    """A term that is `<= 0` at the same points, with a floor division by a constant fewer if there is one to spare.
+
+    `p + n//c <= 0` just where `c*p + n < c`, and `p - n//c <= 0` just where `c*p - n <= 0`.
+    """
+    for monomial, coefficient in term.monomials:
+        match monomial:
+            case ((FloorDiv(numerator, divisor), 1),) if divisor.is_constant and coefficient in {1, -1}:
+                size = divisor.constant_value
+                rest = polynomials.scaled(polynomials.add(term.poly, {monomial: -coefficient}), size)
+                poly = polynomials.add(rest, numerator.poly, coefficient)
+                return from_poly(polynomials.add(poly, {UNIT: 1 - size}) if coefficient > 0 else poly, term)
+    return term
 
 
 def _decided(value: bool, term: Term) -> Formula:  # noqa: FBT001  (a value, not a switch)
@@ -279,7 +284,7 @@ def _joined(formulas: Iterable[Formula], kind: type[And | Or], neutral: Formula,
         kept = [absorbing] if absorbing in operands else sorted(kept, key=lambda operand: operand.key)
     while len(kept) > 1 and kept[-1] is absorbing and kept[-2].total:
         del kept[-2]
-    if len(kept) < 2:  # noqa: PLR2004
+    if len(kept) < 2:
         return kept[0] if kept else neutral
     return kind(tuple(kept))
 
@@ -289,7 +294,7 @@ def negate(formula: Formula) -> Formula:
 
     >>> from shapeproof.constraints.terms import symbol
     >>> negate(conjunction(ge(symbol("x"), 1), eq(symbol("y"), 2)))
-    x <= 0 or y != 2
+    y != 2 or x <= 0
     """
     return formula.negation
 

@@ -12,6 +12,7 @@ from math import gcd
 from typing import TypeAlias
 
 from shapeproof.constraints import polynomials
+from shapeproof.constraints.division import with_halves_rounded_up
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formula, Or
@@ -23,7 +24,7 @@ _DEEPEST_FACTORING = 6
 _MOST_RELAXATIONS = 6
 _LARGEST_SHIFT = 4096
 
-_End: TypeAlias = tuple[int, int]  # (-1, 0) is minus infinity, (0, n) is n, (1, 0) is infinity: in the right order
+End: TypeAlias = tuple[int, int]  # (-1, 0) is minus infinity, (0, n) is n, (1, 0) is infinity: in the right order
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Interval:
         return self + -other
 
     def __mul__(self, other: Interval) -> Interval:
-        products = [_product(left, right) for left in self._ends() for right in other._ends()]
+        products = [_product(left, right) for left in self.ends() for right in other.ends()]
         return _between(min(products), max(products))
 
     def __floordiv__(self, other: Interval) -> Interval:
@@ -86,7 +87,8 @@ class Interval:
         uppers = [end for end in (self.upper, other.upper) if end is not None]
         return Interval(max(lowers, default=None), min(uppers, default=None))
 
-    def _ends(self) -> tuple[_End, _End]:
+    def ends(self) -> tuple[End, End]:
+        """Both ends, infinite ones included, in a form that `min` and `max` order."""
         return (-1, 0) if self.lower is None else (0, self.lower), (1, 0) if self.upper is None else (0, self.upper)
 
 
@@ -97,12 +99,12 @@ def _plus(left: int | None, right: int | None) -> int | None:
     return None if left is None or right is None else left + right
 
 
-def _product(left: _End, right: _End) -> _End:
+def _product(left: End, right: End) -> End:
     signs = [end[0] or (end[1] > 0) - (end[1] < 0) for end in (left, right)]
     return (signs[0] * signs[1], 0) if left[0] or right[0] else (0, left[1] * right[1])
 
 
-def _between(low: _End, high: _End) -> Interval:
+def _between(low: End, high: End) -> Interval:
     return Interval(None if low[0] else low[1], None if high[0] else high[1])
 
 
@@ -120,7 +122,7 @@ def hull(parts: Iterable[Interval]) -> Interval:
     >>> hull([Interval(1, 2), Interval(5, None)])
     Interval(lower=1, upper=None)
     """
-    ends = [part._ends() for part in parts]
+    ends = [part.ends() for part in parts]
     return _between(min(low for low, _ in ends), max(high for _, high in ends))
 
 
@@ -163,14 +165,15 @@ class Bounds:
             case FloorDiv(numerator, divisor):
                 return self.of(numerator) // self.of(divisor)
             case Min(args):
-                ends = [self.of(arg)._ends() for arg in args]
+                ends = [self.of(arg).ends() for arg in args]
                 return _between(min(low for low, _ in ends), min(high for _, high in ends))
             case Max(args):
-                ends = [self.of(arg)._ends() for arg in args]
+                ends = [self.of(arg).ends() for arg in args]
                 return _between(max(low for low, _ in ends), max(high for _, high in ends))
             case Where(condition, then, otherwise):
                 taken = self.truth(condition)
-                return hull(self.of(side) for side, wanted in ((then, True), (otherwise, False)) if taken is not (not wanted))
+                sides = [then] * (taken is not False) + [otherwise] * (taken is not True)
+                return hull(map(self.of, sides))
             case Apply():
                 return self._applied(node)
             case Formula():
@@ -179,7 +182,7 @@ class Bounds:
                 return None
 
     def _atom(self, atom: Node) -> Interval:
-        value = self._known[atom]
+        value = self._visit(atom)
         return value if isinstance(value, Interval) else Interval()
 
     def _applied(self, node: Apply) -> Interval:
@@ -190,20 +193,21 @@ class Bounds:
             except (ArithmeticError, ValueError, Unevaluable):
                 return Interval()
             return Interval(value, value)
-        args = [self.of(arg) if isinstance(arg, Term) else Interval() for arg in node.args]
-        match node.op, args:
-            case "and", (left, right):
+        left, right = [self.of(arg) if isinstance(arg, Term) else Interval() for arg in (*node.args, node.args[0])][:2]
+        match node.op:
+            case "and":
                 uppers = [arg.upper for arg in (left, right) if arg.lower is not None and arg.lower >= 0]
-                return Interval(0, min((end for end in uppers if end is not None), default=None)) if uppers else Interval()
-            case "or" | "xor", (Interval(lower=int(low), upper=high), Interval(lower=int(other), upper=top)):
-                if min(low, other) >= 0:
-                    return Interval(0, None if high is None or top is None else 2 ** max(high, top).bit_length() - 1)
-            case "pow", (Interval(lower=int(base)), exponent) if base >= 1:
-                return self._power(args[0], exponent & Interval(0, None))
-            case "lshift", (value, count):
-                return value * self._power(Interval(2, 2), count & Interval(0, None))
-            case "rshift", (value, count):
-                return value // self._power(Interval(2, 2), count & Interval(0, None))
+                known = [upper for upper in uppers if upper is not None]
+                return Interval(0, min(known, default=None)) if uppers else Interval()
+            case "or" | "xor" if min(left.ends()[0], right.ends()[0]) >= (0, 0):
+                greatest = max(left.ends()[1], right.ends()[1])
+                return Interval(0, None if greatest[0] else 2 ** greatest[1].bit_length() - 1)
+            case "pow" if left.ends()[0] >= (0, 1):
+                return self._power(left, right & Interval(0, None))
+            case "lshift":
+                return left * self._power(Interval(2, 2), right & Interval(0, None))
+            case "rshift":
+                return left // self._power(Interval(2, 2), right & Interval(0, None))
         return Interval()
 
     @staticmethod
@@ -237,24 +241,24 @@ class Bounds:
     def _polynomial(self, poly: Poly) -> Interval:
         """The polynomial as it stands, and with its floor divisions replaced by their numerators one after another.
 
-        Let `scale*poly == rest + factor*divisor*(n // divisor)`. That is `rest + factor*n - factor*(n % divisor)`, where what
-        depends on the same symbols in `rest` and `n` can cancel, and `n % divisor` lies between 0 and the divisor.
+        Let `scale*poly == rest + factor*d*(n // d)`. That is `rest + factor*n - factor*(n % d)`, where parts of `rest`
+        and `n` may cancel, and `n % d` lies between 0 and d.
         """
-        found = self._factored(poly)
+        found = self._factored(poly) & self._factored(with_halves_rounded_up(poly))
         scale, slack = 1, Interval(0, 0)
         for _ in range(_MOST_RELAXATIONS):
             step = self._relaxed(poly)
             if step is None:
                 break
-            poly, factor, loss = step
-            scale, slack = scale * factor, slack * Interval(factor, factor) + loss
-            wide = self._factored(poly) + slack
-            found &= Interval(None if wide.lower is None else -(-wide.lower // scale), (wide // Interval(scale, scale)).upper)
+            poly, times, loss = step
+            scale, slack = scale * times, slack * Interval(times, times) + loss
+            wide, unit = self._factored(poly) + slack, Interval(scale, scale)
+            found &= Interval((-(-wide // unit)).lower, (wide // unit).upper)
         return found
 
     def _relaxed(self, poly: Poly) -> tuple[Poly, int, Interval] | None:
-        """`(p, scale, loss)` with `scale * poly` in `p + loss` and one floor division fewer at the top, if there is one."""
-        atoms = {atom for monomial in poly for atom, exponent in monomial if isinstance(atom, FloorDiv) and exponent == 1}
+        """`(p, scale, loss)` with `scale * poly` in `p + loss` and one floor division fewer at the top, if any."""
+        atoms = {atom for monomial in poly for atom, power in monomial if isinstance(atom, FloorDiv) and power == 1}
         for atom in sorted(atoms, key=lambda each: each.key, reverse=True):
             step = self._without(atom, poly)
             if step is not None:

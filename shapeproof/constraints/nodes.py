@@ -22,17 +22,18 @@ class Node:
     stand for. `key` is a total order that depends on structure alone, never on the history of the process.
     """
 
-    __slots__ = ("_obligations", "_symbols", "children", "key", "total")
+    __slots__ = ("_symbols", "children", "key", "obliged", "total")
     __match_args__: ClassVar[tuple[str, ...]] = ()
     rank: ClassVar[int]  # the order among nodes of different classes
 
     children: tuple[Node, ...]
     key: tuple[int, int, str]
     total: bool
-    _obligations: frozenset[Node] | None
+    obliged: frozenset[Node] | None  # `obligations` of this node, once asked for
     _symbols: frozenset[str] | None
 
-    def __new__(cls, *fields: Any) -> Self:  # noqa: ANN401  (each class documents its fields)
+    def __new__(cls, *fields: Any) -> Self:
+        """The one node of this class with these fields."""
         identity = (cls, *fields)
         found: Self | None = _TABLE.get(identity)
         return found if found is not None else _TABLE.setdefault(identity, cls._create(fields))
@@ -55,7 +56,7 @@ class Node:
         set_once(self, "children", children)
         set_once(self, "key", (self._depth(), self.rank, label))
         set_once(self, "total", self._is_total())
-        set_once(self, "_obligations", frozenset() if self.total else None)
+        set_once(self, "obliged", frozenset() if self.total else None)
         set_once(self, "_symbols", None)
 
     def _parts(self) -> tuple[Node, ...]:
@@ -77,9 +78,9 @@ class Node:
     def _is_total(self) -> bool:
         return all(child.total for child in self._parts())
 
-    def _own_obligations(self) -> frozenset[Node]:
-        """The atoms that must be defined for this node to be, given those of its children."""
-        return union(*(child._obligations or frozenset() for child in self.children))
+    def own_obligations(self) -> frozenset[Node]:
+        """The atoms that must be defined for this node to be, from those of its children."""
+        return union(*(child.obliged or frozenset() for child in self.children))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable: cannot set {name}")
@@ -98,14 +99,14 @@ class Node:
         return self._symbols or frozenset()
 
     def __str__(self) -> str:
-        from shapeproof.constraints.text import format_node  # noqa: PLC0415  (text builds on every other module)
+        from shapeproof.constraints.text import format_node  # text builds on every other module
 
         return format_node(self)
 
     __repr__ = __str__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from shapeproof.constraints.text import parse_any  # noqa: PLC0415  (as above)
+        from shapeproof.constraints.text import parse_any  # as above
 
         return parse_any, (str(self),)
 
@@ -163,15 +164,15 @@ def obligations(root: Node) -> frozenset[Any]:
 
     A divisor `d` appears as the atom `0 // d`. Each set is cached on its node, so a chain costs what it adds.
     """
-    if root._obligations is None:
+    if root.obliged is None:
         stack = [root]
         while stack:
             node = stack[-1]
-            waiting = [child for child in node.children if child._obligations is None]
+            waiting = [child for child in node.children if child.obliged is None]
             if waiting:
                 stack.extend(waiting)
             else:
-                if node._obligations is None:
-                    object.__setattr__(node, "_obligations", node._own_obligations())
+                if node.obliged is None:
+                    object.__setattr__(node, "obliged", node.own_obligations())
                 stack.pop()
-    return root._obligations or frozenset()
+    return root.obliged or frozenset()

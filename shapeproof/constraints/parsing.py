@@ -1,16 +1,17 @@
 """Text in Python's syntax to terms, reals and formulas: one pass over the tokens with two stacks, no recursion.
 
-A name may have dots and brackets, so `x.shape[0]` is one symbol; any other name can be written between backquotes. A function
-between backquotes is one without a meaning; every other function must be known.
+A name may have dots and brackets, so `x.shape[0]` is one symbol; any other name can be written between backquotes.
+A function between backquotes is one without a meaning; every other function must be known.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, ParamSpec, TypeAlias
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import printing
@@ -20,17 +21,19 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.reals import FromInt, Real, RealConstant, RealSymbol, real_call
 from shapeproof.constraints.terms import Symbol, Term
 
+P = ParamSpec("P")
+
 Number: TypeAlias = Term | Real
 Value: TypeAlias = Term | Real | Formula
 
 _TOKEN = re.compile(
-    rf"""\s*(?:
-        (?P<real>(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)
-      | (?P<integer>0[xX][0-9a-fA-F]+|\d+)
-      | (?P<name>{printing.NAME})
-      | (?P<quoted>`(?:[^`]|``)*`)
-      | (?P<symbol>\*\*|//|<<|>>|<=|>=|==|!=|[-+*/%<>&|^~(),])
-      | (?P<end>$)
+    rf"""(
+        (?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+  # a float
+      | 0[xX][0-9a-fA-F]+|\d+
+      | {printing.NAME}
+      | `(?:[^`]|``)*`
+      | \*\*|//|<<|>>|<=|>=|==|!=
+      | \S
     )""",
     re.VERBOSE,
 )
@@ -99,20 +102,24 @@ _BINDING = (
 )
 _CHAINED = frozenset({*_COMPARISONS, "and", "or"})  # kept side by side until all operands are there
 _RIGHT = frozenset({"**", "if"})
-
-
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    column: int
+_PREFIX = {"not": printing.NOT, "-": printing.UNARY, "+": printing.UNARY, "~": printing.UNARY}
+_CONSTANTS: dict[str, Value] = {
+    "True": f.TRUE,
+    "False": f.FALSE,
+    "inf": RealConstant(math.inf),
+    "nan": RealConstant(math.nan),
+}
 
 
 @dataclass(slots=True)
 class _Pending:
-    """An operator or parenthesis whose operands are not complete. Of a call, `base` counts the values before it."""
+    """An operator or parenthesis whose operands are not complete; `at` is the index of its token.
+
+    Of a call, `base` counts the values before it.
+    """
 
     text: str
-    column: int
+    at: int
     binding: int
     form: Literal["infix", "prefix", "group", "call"] = "infix"
     base: int = 0
@@ -135,163 +142,147 @@ def as_truth(value: Value) -> Formula:
 
 
 class _Parser:
+    """`values` are complete, `pending` waits for more; `at` is the index of the token being read."""
+
     def __init__(self, text: str) -> None:
-        self._tokens = _tokens(text)
-        self._next = 0
+        self._text = text
+        self._tokens: list[str] = [*_TOKEN.findall(text), ""]
+        self._at = 0
         self._values: list[Value] = []
         self._pending: list[_Pending] = []
 
     def run(self) -> Value:
         wants_operand = True
-        while (token := self._take()).kind != "end":
-            wants_operand = self._operand(token) if wants_operand else self._after_operand(token)
+        while word := self._tokens[self._at]:
+            wants_operand = self._operand(word) if wants_operand else self._after_operand(word)
+            self._at += 1
         if wants_operand:
-            raise FormulaSyntaxError("The formula ends where a value should follow.", token.column)
-        self._reduce_while(lambda _: True)
+            raise self._error("The formula ends where a value should follow.")
+        self._reduce()
         if self._pending:
-            raise FormulaSyntaxError("This parenthesis is not closed.", self._pending[-1].column)
+            raise self._error("This parenthesis is not closed.", self._pending[-1].at)
         return self._values[0]
 
-    def _take(self) -> _Token:
-        self._next += 1
-        return self._tokens[self._next - 1]
-
-    def _operand(self, token: _Token) -> bool:
+    def _operand(self, word: str) -> bool:
         """Read what begins a value; whether a value is still to come."""
-        match token.kind, token.text:
-            case "integer", text:
-                self._values.append(t.constant(_integer(text, token.column)))
-            case "real", text:
-                self._values.append(RealConstant(float(text)))
-            case "name", ("True" | "False") as text:
-                self._values.append(f.TRUE if text == "True" else f.FALSE)
-            case "name", ("inf" | "nan") as text:
-                self._values.append(RealConstant(float(text)))
-            case "name", "not":
-                self._pending.append(_Pending("not", token.column, printing.NOT, "prefix"))
-                return True
-            case "symbol", ("-" | "+" | "~") as text:
-                self._pending.append(_Pending(text, token.column, printing.UNARY, "prefix"))
-                return True
-            case "symbol", "(":
-                self._pending.append(_Pending("(", token.column, -1, "group"))
-                return True
-            case "name" | "quoted", text if text not in printing.KEYWORDS:
-                return self._name(token)
-            case "symbol", ")" if self._tokens[self._next - 2].text == "(" and self._pending[-1].form == "call":
-                self._close(token)
-            case _:
-                raise FormulaSyntaxError(f"A value should stand where {token.text!r} is.", token.column)
-        return False
-
-    def _name(self, token: _Token) -> bool:
-        if self._tokens[self._next].text == "(":
-            self._take()
-            self._pending.append(_Pending(token.text, token.column, -1, "call", len(self._values)))
+        if word in _PREFIX:
+            self._pending.append(_Pending(word, self._at, _PREFIX[word], "prefix"))
             return True
-        self._values.append(t.symbol(_unquoted(token.text)))
+        if word == "(":
+            self._pending.append(_Pending(word, self._at, -1, "group"))
+            return True
+        if word == ")" and self._tokens[self._at - 1] == "(" and self._pending[-1].form == "call":
+            self._close()
+        elif word in _CONSTANTS:
+            self._values.append(_CONSTANTS[word])
+        elif word[0] in "0123456789." and word != ".":
+            self._values.append(self._guarded(self._at, _literal, word))
+        elif word not in printing.KEYWORDS and (word[0] in "_`" or word[0].isalpha()) and word != "`":
+            return self._name(word)
+        else:
+            raise self._error(f"A value should stand where {word!r} is.")
         return False
 
-    def _after_operand(self, token: _Token) -> bool:
+    def _name(self, word: str) -> bool:
+        if self._tokens[self._at + 1] == "(":
+            self._pending.append(_Pending(word, self._at, -1, "call", len(self._values)))
+            self._at += 1
+            return True
+        self._values.append(t.symbol(_unquoted(word)))
+        return False
+
+    def _after_operand(self, word: str) -> bool:
         """Read what may follow a value; whether another value is to come."""
-        if token.text == ")":
-            self._close(token)
+        if word == ")":
+            self._close()
             return False
-        if token.text == ",":
-            self._reduce_while(lambda _: True)
+        if word == ",":
+            self._reduce()
             if not self._pending or self._pending[-1].form != "call":
-                raise FormulaSyntaxError("A comma may stand only between the arguments of a function.", token.column)
-        elif token.text == "else":
-            self._reduce_while(lambda top: top.text != "if")
+                raise self._error("A comma may stand only between the arguments of a function.")
+        elif word == "else":
+            self._reduce(lambda top: top.text != "if")
             if not self._pending or self._pending[-1].text != "if":
-                raise FormulaSyntaxError("This 'else' has no 'if'.", token.column)
+                raise self._error("This 'else' has no 'if'.")
             self._pending[-1].text = "else"
-        elif token.text in _BINDING and token.kind != "quoted":
-            binding = _BINDING[token.text]
-            waits = token.text in _CHAINED or token.text in _RIGHT
-            self._reduce_while(lambda top: top.binding > binding or (top.binding == binding and not waits))
-            self._pending.append(_Pending(token.text, token.column, binding))
+        elif word in _BINDING:
+            binding = _BINDING[word]
+            least = binding + 1 if word in _CHAINED or word in _RIGHT else binding
+            self._reduce(lambda top: top.binding >= least)
+            self._pending.append(_Pending(word, self._at, binding))
         else:
-            raise FormulaSyntaxError(f"An operator should stand where {token.text!r} is.", token.column)
+            raise self._error(f"An operator should stand where {word!r} is.")
         return True
 
-    def _close(self, token: _Token) -> None:
-        self._reduce_while(lambda _: True)
+    def _close(self) -> None:
+        self._reduce()
         if not self._pending:
-            raise FormulaSyntaxError("This parenthesis was never opened.", token.column)
+            raise self._error("This parenthesis was never opened.")
         opened = self._pending.pop()
         if opened.form == "call":
             args = self._values[opened.base :]
             del self._values[opened.base :]
-            self._values.append(self._guarded(opened, lambda: _called(opened, args)))
+            self._values.append(self._guarded(opened.at, _called, opened.text, args))
 
-    def _reduce_while(self, wanted: Callable[[_Pending], bool]) -> None:
+    def _reduce(self, wanted: Callable[[_Pending], bool] = lambda _: True) -> None:
         """Apply the operators on top of the stack, down to the innermost open parenthesis, as long as `wanted`."""
-        while self._pending and self._pending[-1].form in {"infix", "prefix"} and wanted(self._pending[-1]):
+        while self._pending and self._pending[-1].binding >= 0 and wanted(self._pending[-1]):
             top = self._pending.pop()
-            operators = [top]
-            while top.text in _CHAINED and self._pending and _BINDING.get(self._pending[-1].text) == top.binding:
-                operators.insert(0, self._pending.pop())
+            operators = [top.text]
+            while top.text in _CHAINED and self._pending and self._pending[-1].binding == top.binding:
+                operators.append(self._pending.pop().text)
             count = 1 if top.form == "prefix" else 3 if top.text == "else" else len(operators) + 1
             operands = self._values[-count:]
             del self._values[-count:]
-            self._values.append(self._guarded(top, lambda ops=operators, args=operands: _combined(ops, args)))
+            build = _prefixed if top.form == "prefix" else _combined
+            self._values.append(self._guarded(top.at, build, operators[::-1], operands))
 
-    @staticmethod
-    def _guarded(operator: _Pending, build: Callable[[], Value]) -> Value:
+    def _guarded(self, at: int, build: Callable[P, Value], *args: P.args, **kwargs: P.kwargs) -> Value:
         try:
-            return build()
-        except FormulaSyntaxError:
-            raise
+            return build(*args, **kwargs)
         except UsageError as error:
-            raise FormulaSyntaxError(str(error), operator.column) from error
+            raise self._error(str(error), at) from error
+
+    def _error(self, message: str, at: int | None = None) -> FormulaSyntaxError:
+        """The error at a token; where it stands in the text is found only now."""
+        starts = [match.start() for match in _TOKEN.finditer(self._text)]
+        return FormulaSyntaxError(message, [*starts, len(self._text)][self._at if at is None else at] + 1)
 
 
-def _tokens(text: str) -> list[_Token]:
-    tokens: list[_Token] = []
-    position = 0
-    while not tokens or tokens[-1].kind != "end":
-        match = _TOKEN.match(text, position)
-        if match is None or match.lastgroup is None:
-            start = len(text) - len(text[position:].lstrip())
-            raise FormulaSyntaxError(f"{text[start]!r} has no meaning here.", start + 1)
-        tokens.append(_Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup) + 1))
-        position = match.end()
-    return tokens
+def _literal(text: str) -> Value:
+    try:
+        if text[:2] in {"0x", "0X"}:
+            return t.constant(int(text, 16))
+        return t.constant(int(text)) if text.isdecimal() else RealConstant(float(text))
+    except ValueError as error:  # Python converts no decimal of more than some thousand digits
+        raise UsageError("This integer is too long in decimal; write it in hexadecimal.") from error
 
 
 def _unquoted(name: str) -> str:
     return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
-def _integer(text: str, column: int) -> int:
-    try:
-        return int(text, 16 if text[:2] in {"0x", "0X"} else 10)
-    except ValueError as error:  # Python converts no decimal of more than some thousand digits
-        raise FormulaSyntaxError("This integer is too long in decimal; write it in hexadecimal.", column) from error
+def _prefixed(operators: list[str], operands: list[Value]) -> Value:
+    (operator,), (operand,) = operators, operands
+    return as_truth(operand).negation if operator == "not" else _signed(operator, _number(operand))
 
 
-def _combined(operators: list[_Pending], operands: list[Value]) -> Value:
+def _combined(operators: list[str], operands: list[Value]) -> Value:
     """An operator, or a chain of comparisons, of `and` or of `or`, applied to its operands."""
-    top = operators[-1]
-    match top.text:
+    match operators[0]:
         case "and":
             return f.conjunction(*map(as_truth, operands))
         case "or":
             return f.disjunction(*map(as_truth, operands))
-        case "not":
-            return as_truth(operands[0]).negation
         case "else":
             return _chosen(operands[0], as_truth(operands[1]), operands[2])
         case "if":
             raise UsageError("This 'if' has no 'else'.")
     numbers = [_number(operand) for operand in operands]
-    if top.form == "prefix":
-        return _signed(top.text, numbers[0])
-    if top.text in _COMPARISONS:
+    if operators[0] in _COMPARISONS:
         pairs = zip(operators, pairwise(numbers), strict=True)
-        return f.conjunction(*(_compared(operator.text, left, right) for operator, (left, right) in pairs))
-    return _arithmetic(top.text, *numbers)
+        return f.conjunction(*(_compared(operator, left, right) for operator, (left, right) in pairs))
+    return _arithmetic(operators[0], *numbers)
 
 
 def _number(value: Value) -> Number:
@@ -337,14 +328,14 @@ def _chosen(then: Value, condition: Formula, otherwise: Value) -> Value:
     raise UsageError("'if' chooses between two integers or between two conditions.")
 
 
-def _called(call: _Pending, args: list[Value]) -> Value:
+def _called(function_name: str, args: list[Value]) -> Value:
     numbers = [_number(arg) for arg in args]
-    if call.text.startswith("`"):
-        return t.unknown(_unquoted(call.text), *numbers)
-    name = call.text.removeprefix("math.")
+    if function_name.startswith("`"):
+        return t.unknown(_unquoted(function_name), *numbers)
+    name = function_name.removeprefix("math.")
     if name not in _FUNCTIONS:
-        raise UsageError(f"There is no function called {call.text}.")
+        raise UsageError(f"There is no function called {function_name}.")
     arity, function = _FUNCTIONS[name]
     if (arity == _MANY and len(args) < 2) or arity not in {_MANY, len(args)}:
-        raise UsageError(f"{call.text} takes {'two or more arguments' if arity == _MANY else 'one argument'}.")
+        raise UsageError(f"{function_name} takes {'two or more arguments' if arity == _MANY else 'one argument'}.")
     return function(*numbers)

@@ -1,7 +1,7 @@
 """Integer polynomials over atoms, as dictionaries from monomials to nonzero coefficients. Arithmetic only.
 
-A monomial is a tuple of (atom, exponent) pairs in the order of the atoms; the empty tuple is the constant. Monomials are
-compared by degree, then lexicographically: the greatest comes first. Nothing here knows what an atom means.
+A monomial is a tuple of (atom, exponent) pairs in the order of the atoms; the empty tuple is the constant. Monomials
+are compared by degree, then lexicographically: the greatest comes first. Nothing here knows what an atom means.
 """
 
 from __future__ import annotations
@@ -69,6 +69,18 @@ def multiply(left: Poly, right: Poly) -> Poly:
 def scaled(poly: Poly, scale: int) -> Poly:
     """`scale * poly`, for a scale that is not 0."""
     return {monomial: scale * coefficient for monomial, coefficient in poly.items()}
+
+
+def substitute(poly: Poly, atom: Node, value: Poly) -> Poly:
+    """The polynomial with `value` in place of `atom`."""
+    result: Poly = {}
+    for monomial, coefficient in poly.items():
+        exponent = dict(monomial).get(atom, 0)
+        product: Poly = {tuple(factor for factor in monomial if factor[0] is not atom): coefficient}
+        for _ in range(exponent):
+            product = multiply(product, value)
+        result = add(result, product)
+    return result
 
 
 def constant(value: int) -> Poly:

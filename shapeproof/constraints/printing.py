@@ -1,7 +1,7 @@
 """Terms, reals and formulas as Python text. What is printed parses back to the same object; nothing is evaluated.
 
-What canonical form hides is shown again: `a - b*(a//b)` as `a % b`, and a division of what starts with a minus sign rounded up
-(`-(-n//4)` as `(n + 3)//4`). Comparisons put each summand on the side where its coefficient is positive.
+What canonical form hides is shown again: `a - b*(a//b)` as `a % b`, and `-(-n//4)` as the rounding up that it is,
+`(n + 3)//4`. Comparisons put each summand on the side where its coefficient is positive.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from shapeproof.constraints import polynomials
+from shapeproof.constraints.division import with_halves_rounded_up
 from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formula, Or, RealCompare, Truth
 from shapeproof.constraints.nodes import Node, obligations
 from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol
-from shapeproof.constraints.terms import ZERO, Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where, from_poly
+from shapeproof.constraints.terms import ZERO, Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where
 
 NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]`]*\])*"
 KEYWORDS = frozenset({"and", "or", "not", "if", "else", "True", "False", "inf", "nan"})
@@ -92,7 +93,8 @@ def _layout(shown: _Shown | tuple[_Summand, ...], names: Mapping[str, str]) -> t
         case Symbol(name):
             return PRIMARY, [names.get(name) or _quoted(name)]
         case FloorDiv(numerator, divisor):
-            return _layout(_Binary("//", numerator, divisor), names)
+            turned = divisor.is_negative
+            return _layout(_Binary("//", -numerator if turned else numerator, -divisor if turned else divisor), names)
         case Min(args):
             return _call("min", args)
         case Max(args):
@@ -228,13 +230,14 @@ def _product(coefficient: int, factors: tuple[_Factor, ...]) -> tuple[int, list[
 
 def _summands(term: Term) -> tuple[_Summand, ...]:
     """What to show of a term: its polynomial, then its checks as summands that are 0."""
-    poly, remainders = term.poly, []
-    for atom in [part for part in term.children if isinstance(part, FloorDiv) and part not in term.checks]:
+    poly, remainders = with_halves_rounded_up(term.poly), []
+    for atom in dict.fromkeys(atom for monomial in poly for atom, _ in monomial if isinstance(atom, FloorDiv)):
         step = _remainder(atom, poly)
         if step is not None:
             poly, remainder = step
             remainders.append(remainder)
-    shown = [_turned(coefficient, monomial) for monomial, coefficient in from_poly(poly).monomials if monomial]
+    ordered = sorted((monomial for monomial in poly if monomial), key=polynomials.order)
+    shown = [_turned(poly[monomial], monomial) for monomial in ordered]
     offset: list[_Summand] = [(poly[UNIT], ())] if UNIT in poly else []
     return (*shown, *remainders, *offset, *map(_check, _needed(term.checks)))
 
@@ -252,12 +255,12 @@ def _remainder(atom: FloorDiv, poly: Poly) -> tuple[Poly, _Summand] | None:
     rest = polynomials.add(rest, numerator, -count)
     ways = [(rest, (count, ((_Binary(" % ", atom.numerator, atom.divisor), 1),)))]
     if atom.divisor.is_constant:
-        # n % d == d - 1 - (d - 1 - n) % d
+        # the remainders of n and of d - 1 - n add up to d - 1
         opposite = atom.divisor - 1 - atom.numerator
         other = polynomials.add(rest, polynomials.constant(count * (atom.divisor.constant_value - 1)))
         ways.append((other, (-count, ((_Binary(" % ", opposite, atom.divisor), 1),))))
-    best = min(ways, key=lambda way: (len(way[0]), way[1][0] < 0))
-    return best if len(best[0]) + 1 < len(poly) else None
+    best = min(ways, key=lambda way: way[1][0] < 0)
+    return best if len(best[0].keys() - {UNIT}) + 1 < len(poly.keys() - {UNIT}) else None
 
 
 def _turned(coefficient: int, monomial: Monomial) -> _Summand:

@@ -30,6 +30,7 @@ class RealConstant(Real):
     digits: str
 
     def __new__(cls, value: float) -> Self:
+        """The node of this double."""
         return super().__new__(cls, float(value).hex())
 
     @property
@@ -64,7 +65,7 @@ class RealCall(Real):
     __match_args__ = ("op", "args")
     rank = 23
     op: str
-    args: tuple[Node, ...]
+    args: tuple[Real | Term, ...]
 
     def _is_total(self) -> bool:
         return self.op in operators.NEVER_RAISE and super()._is_total()

@@ -5,18 +5,18 @@
                 |  FloorDiv(numerator: Term, divisor: Term)        Python's //, rounding down
                 |  Min(args: Term...)  |  Max(args: Term...)
                 |  Where(condition: Formula, then: Term, otherwise: Term)
-                |  Apply(op, args: Term|Real...)                   an integer function that has a meaning but no algebra
-                |  Unknown(name, args: Term|Real...)               a function without a meaning; equal on equal arguments
+                |  Apply(op, args: Term|Real...)                   a function with a meaning, no algebra
+                |  Unknown(name, args: Term|Real...)               no meaning, but equal on equal arguments
 
 `a % b` is `a - b*(a//b)`. In a division, multiples of the divisor are pulled out with balanced remainders and common
-factors are cancelled; by a positive constant, nested divisions are joined and of the two ways to write one,
+factors are cancelled; by a positive constant, nested divisions are joined, and of the two ways to write one,
 `p//c == -1 - (-p-1)//c`, one is chosen.
 
-Definedness. In Python `0*(a//b)` raises where b is 0, so canonical form may not lose a division. Rather than restrict the
-algebra, a term carries `checks`: atoms that its polynomial does not show but that must still be defined; a divisor `d`
-is the check `0 // d`. With every atom of the polynomial counted in, the set of what must be defined is the same before
-and after each rewriting, so `(p*q)//q` is `p` with the check `0 // q`, and `x//b - x//b` is 0 with the check `0 // b`.
-A term that cannot raise is `total` and has none; arithmetic on total terms costs nothing extra.
+Definedness. In Python `0*(a//b)` raises where b is 0, so canonical form may not lose a division. Rather than restrict
+the algebra, a term carries `checks`: atoms that its polynomial does not show but that must still be defined; a divisor
+`d` is the check `0 // d`. With the atoms of the polynomial counted in, the set of what must be defined is the same
+before and after each rewriting: `(p*q)//q` is `p` with the check `0 // q`, and `x//b - x//b` is 0 with `0 // b`.
+A term that cannot raise is `total` and has no checks; arithmetic on total terms costs nothing extra.
 
 This module never decides what depends on facts about symbols, and never compares: `==` is identity.
 """
@@ -28,7 +28,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
-from shapeproof.constraints import operators, polynomials
+from shapeproof.constraints import division, operators, polynomials
+from shapeproof.constraints.division import FloorDiv
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.nodes import Named, Node, obligations, postorder, union
 from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
@@ -87,11 +88,35 @@ class Term(Node):
         return not self.checks and polynomials.is_constant(self.poly)
 
     @property
+    def is_negative(self) -> bool:
+        """Whether it is written with a leading minus sign, the signs within its divisions counted."""
+        if not self.monomials:
+            return False
+        monomial, coefficient = self.monomials[0]
+        turns = sum(power for atom, power in monomial if isinstance(atom, FloorDiv) and atom.is_negative)
+        return (coefficient < 0) ^ (turns % 2 == 1)
+
+    @property
     def constant_value(self) -> int:
         """The integer that a constant is."""
         if not self.is_constant:
             raise UsageError(f"{self} is not a constant.")
         return self.poly.get(UNIT, 0)
+
+    def nonzero(self) -> frozenset[Node]:
+        """What must be defined for a division by this: one check `0 // f` for each factor f that is seen in it.
+
+        >>> sorted(map(str, (2 * symbol("x") * symbol("y")).nonzero()))
+        ['0//x', '0//y']
+        """
+        if not self.poly:
+            return frozenset({FloorDiv(ZERO, ZERO)})
+        shared = polynomials.common_monomial(self.poly)
+        rest = polynomials.divide_exactly(self.poly, shared, polynomials.content(self.poly))
+        factors: list[Poly] = [{((atom, 1),): 1} for atom, _ in shared]
+        if not polynomials.is_constant(rest):
+            factors.append(polynomials.scaled(rest, 1 if rest[polynomials.leading(rest)] > 0 else -1))
+        return frozenset(FloorDiv(ZERO, _intern(factor)) for factor in factors)
 
     def __add__(self, other: IntLike) -> Term:
         right = _operand(other)
@@ -141,7 +166,7 @@ class Term(Node):
             raise UsageError(f"The power {exponent} of an integer is not an integer.")
         if exponent > _LARGEST_EXPANSION and len(self.poly) > 1:
             return of_atom(Apply("pow", (_bare(self), constant(exponent))), self)
-        power, square = ONE, self
+        power, square = _build(ONE.poly, self), self
         while exponent:
             power = power * square if exponent & 1 else power
             exponent >>= 1
@@ -154,23 +179,6 @@ class Symbol(Named):
 
     __slots__ = ()
     rank = 0
-
-
-class FloorDiv(Node):
-    """`numerator // divisor`, in lowest terms; a divisor that is a constant is at least 2."""
-
-    __slots__ = ("divisor", "numerator")
-    __match_args__ = ("numerator", "divisor")
-    rank = 1
-    numerator: Term
-    divisor: Term
-
-    def _is_total(self) -> bool:
-        return super()._is_total() and self.divisor.is_constant and self.divisor is not ZERO
-
-    def _own_obligations(self) -> frozenset[Node]:
-        nonzero = (self,) if self.numerator is ZERO else _nonzero(self.divisor)
-        return union(super()._own_obligations(), frozenset(nonzero))
 
 
 class Min(Node):
@@ -201,7 +209,8 @@ class Where(Node):
     then: Term
     otherwise: Term
 
-    def _own_obligations(self) -> frozenset[Node]:
+    def own_obligations(self) -> frozenset[Node]:
+        """The atom itself: what it demands depends on the side that is taken."""
         return frozenset({self})
 
 
@@ -217,9 +226,10 @@ class Apply(Node):
     def _is_total(self) -> bool:
         return self.op in operators.NEVER_RAISE and super()._is_total()
 
-    def _own_obligations(self) -> frozenset[Node]:
+    def own_obligations(self) -> frozenset[Node]:
+        """The atom itself where its function can raise, besides what the arguments demand."""
         own: frozenset[Node] = frozenset() if self.op in operators.NEVER_RAISE else frozenset({self})
-        return union(super()._own_obligations(), own)
+        return union(super().own_obligations(), own)
 
 
 class Unknown(Node):
@@ -247,12 +257,11 @@ def _intern(poly: Poly, checks: tuple[Node, ...] = ()) -> Term:
     return found
 
 
-def _build(poly: Poly, *operands: Node, nonzero: Iterable[Node] = ()) -> Term:
+def _build(poly: Poly, *operands: Node, nonzero: frozenset[Node] = frozenset()) -> Term:
     """The polynomial as a term that is defined just where all `operands` and the checks in `nonzero` are."""
-    extra = frozenset(nonzero)
-    if not extra and all(operand.total for operand in operands):
+    if not nonzero and all(operand.total for operand in operands):
         return _intern(poly)
-    required = union(extra, *map(obligations, operands))
+    required = union(nonzero, *map(obligations, operands))
     shown = (obligations(atom) for monomial in poly for atom, _ in monomial if not atom.total)
     return _intern(poly, tuple(sorted(required.difference(*shown), key=lambda check: check.key)))
 
@@ -322,85 +331,14 @@ def floor_div(numerator: IntLike, divisor: IntLike) -> Term:
 
 @cache
 def _floor_div(numerator: Term, divisor: Term) -> Term:
-    nonzero = () if divisor.is_constant and divisor is not ZERO else _nonzero(divisor)
+    nonzero = frozenset() if divisor.is_constant and divisor is not ZERO else divisor.nonzero()
     if not divisor.poly:
         return _build({}, numerator, divisor, nonzero=nonzero)
-    return _build(_floor(numerator.poly, divisor.poly), numerator, divisor, nonzero=nonzero)
-
-
-def _floor(numerator: Poly, divisor: Poly) -> Poly:
-    """`numerator // divisor` in canonical form, where the divisor is not 0."""
-    whole: Poly = {}
-    sign = 1
-    while True:
-        if divisor[polynomials.leading(divisor)] < 0:
-            numerator, divisor = polynomials.scaled(numerator, -1), polynomials.scaled(divisor, -1)
-        quotient, numerator = polynomials.divide(numerator, divisor)
-        whole = polynomials.add(whole, quotient, sign)
-        if not numerator:
-            return whole
-        step = _cancel(numerator, divisor)
-        if step is None and _faces_away(numerator, divisor):
-            whole = polynomials.add(whole, {UNIT: -sign})
-            sign, step = -sign, (polynomials.add({UNIT: -1}, numerator, -1), divisor)
-        if step is None:
-            step = _unnest(numerator, divisor)
-        if step is None:
-            atom = FloorDiv(_intern(numerator), _intern(divisor))
-            return polynomials.add(whole, {((atom, 1),): sign})
-        numerator, divisor = step
-
-
-def _cancel(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly] | None:
-    """Divide both by what they have in common; by a constant, the constant of the numerator is rounded down."""
-    if polynomials.is_constant(divisor):
-        monomial, scale = UNIT, polynomials.content(divisor, _shape(numerator))
-    else:
-        monomial = polynomials.common_monomial(numerator, divisor)
-        scale = polynomials.content(numerator, divisor)
-    if scale == 1 and not monomial:
-        return None
-    return polynomials.divide_exactly(numerator, monomial, scale), polynomials.divide_exactly(divisor, monomial, scale)
-
-
-def _faces_away(numerator: Poly, divisor: Poly) -> bool:
-    """Whether `-1 - (-numerator-1)//divisor` is the way to write it: the constant is then in the lower half."""
-    if not polynomials.is_constant(divisor):
-        return False
-    size = divisor[UNIT]
-    twice = 2 * (numerator.get(UNIT, 0) % size)
-    return twice > size - 1 or (twice == size - 1 and numerator[polynomials.leading(numerator)] < 0)
-
-
-def _unnest(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly] | None:
-    """`(p + x//e)//c` is `(p*e + x)//(e*c)`, and `(p - x//e)//c` is `(p*e - x + e - 1)//(e*c)`, for positive c (and e)."""
-    if not polynomials.is_constant(divisor):
-        return None
-    for monomial, coefficient in sorted(numerator.items(), key=lambda pair: polynomials.order(pair[0])):
-        match monomial:
-            case ((FloorDiv() as atom, 1),) if coefficient in (1, -1):
-                inner, below = atom.numerator.poly, atom.divisor
-                rest = polynomials.add(numerator, {monomial: -coefficient})
-                if not below.is_constant and (coefficient < 0 or not polynomials.is_constant(rest)):
-                    continue
-                joined = polynomials.add(polynomials.multiply(rest, below.poly), inner, coefficient)
-                if coefficient < 0:
-                    joined = polynomials.add(joined, polynomials.constant(below.constant_value - 1))
-                return joined, polynomials.multiply(below.poly, divisor)
-    return None
-
-
-def _nonzero(divisor: Term) -> list[Node]:
-    """The checks `0 // f`, one for each factor that is seen in the divisor."""
-    if not divisor.poly:
-        return [FloorDiv(ZERO, ZERO)]
-    shared = polynomials.common_monomial(divisor.poly)
-    rest = polynomials.divide_exactly(divisor.poly, shared, polynomials.content(divisor.poly))
-    factors = [_intern({((atom, 1),): 1}) for atom, _ in shared]
-    if not polynomials.is_constant(rest):
-        positive = rest if rest[polynomials.leading(rest)] > 0 else polynomials.scaled(rest, -1)
-        factors.append(_intern(positive))
-    return [FloorDiv(ZERO, factor) for factor in factors]
+    whole, sign, *rest = division.floor(numerator.poly, divisor.poly)
+    if rest[0]:
+        atom = FloorDiv(*map(_intern, rest))
+        whole = polynomials.add(whole, {((atom, 1),): sign})
+    return _build(whole, numerator, divisor, nonzero=nonzero)
 
 
 def modulo(value: IntLike, divisor: IntLike) -> Term:
@@ -418,7 +356,7 @@ def minimum(*terms: IntLike) -> Term:
 
     >>> x = symbol("x")
     >>> minimum(x + 3, x, 7, 5)
-    min(5, x)
+    min(x, 5)
     """
     return _extremum(tuple(map(as_term, terms)), 1)
 
@@ -434,7 +372,7 @@ def maximum(*terms: IntLike) -> Term:
 
 @cache
 def _extremum(terms: tuple[Term, ...], sense: int) -> Term:
-    """The least (sense 1) or greatest (-1) term: of those that differ by a constant one is kept, shared parts pulled out."""
+    """The least (sense 1) or greatest (-1) term. Of those that differ by a constant, one is kept."""
     best: dict[Term, int] = {}
     for poly in _flattened(terms, sense):
         shape, offset = _intern(_shape(poly)), poly.get(UNIT, 0)
@@ -444,7 +382,7 @@ def _extremum(terms: tuple[Term, ...], sense: int) -> Term:
     if len(best) == 1:
         ((shape, offset),) = best.items()
         return _build((shape + offset).poly, *terms)
-    if all(poly[polynomials.leading(poly)] < 0 for poly in (shape.poly for shape in best) if poly):
+    if all(shape.is_negative or shape is ZERO for shape in best):
         return _build((-_extremum(tuple(-shape - offset for shape, offset in best.items()), -sense)).poly, *terms)
     shift = min(offset for shape, offset in best.items() if shape is not ZERO)
     polys = [(shape + (offset - shift)).poly for shape, offset in best.items()]
@@ -496,12 +434,10 @@ def apply(op: str, *args: IntLike | Real) -> Term:
     match op, nodes:
         case "trunc" | "floor" | "ceil" | "round", (Term() as value,):
             return value
-        case "pow", (Term() as base, Term(is_constant=True, constant_value=exponent)) if exponent >= 0:
-            return base**exponent
-        case "lshift", (Term() as value, Term(is_constant=True, constant_value=count)) if count >= 0:
-            return value * 2**count
-        case "rshift", (Term() as value, Term(is_constant=True, constant_value=count)) if count >= 0:
-            return value // 2**count
+        case "pow" | "lshift" | "rshift", (Term() as value, Term() as right) if right.is_constant:
+            count = right.constant_value
+            if count >= 0:
+                return value**count if op == "pow" else value * 2**count if op == "lshift" else value // 2**count
     bare = tuple(_bare(node) if isinstance(node, Term) else node for node in nodes)
     if op in operators.COMMUTATIVE:
         bare = tuple(sorted(bare, key=lambda arg: arg.key))

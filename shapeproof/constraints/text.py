@@ -1,9 +1,9 @@
 """The language of terms and formulas: parse and print. `parse(str(x)) is x`, for terms, reals and formulas alike.
 
-The syntax is Python's, with Python's precedence: `+ - * // % ** / << >> & | ^ ~`, comparisons (chained too), `and or not`,
-`a if c else b`, `min max abs int float floor ceil trunc round` and the usual functions of `math`. A condition on its own
-is a formula; a number where a condition is wanted means that it is not 0. In addition `truth(p)` is an opaque condition,
-`real(a)` a float that is given, `x.shape[0]` one symbol, and backquotes make a name of any text.
+The syntax is Python's, with Python's precedence: `+ - * // % ** / << >> & | ^ ~`, comparisons (chained too),
+`and or not`, `a if c else b`, `min max abs int float floor ceil trunc round` and the usual functions of `math`.
+A condition is a formula; a number where a condition is wanted means that it is not 0. In addition `truth(p)` is an
+opaque condition, `real(a)` a float that is given, `x.shape[0]` one symbol, and backquotes make a name of any text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Mapping
 
 from shapeproof.constraints.errors import FormulaSyntaxError
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.nodes import Node
 from shapeproof.constraints.parsing import as_truth, parse
 from shapeproof.constraints.printing import format_node
 from shapeproof.constraints.terms import Real, Term
@@ -41,7 +40,7 @@ def parse_formula(text: str) -> Formula:
     """The formula that the text is.
 
     >>> parse_formula("1 <= h//4 and not h % 4")
-    h % 4 == 0 and h//4 >= 1
+    h >= 4 and h % 4 == 0
     """
     return as_truth(parse(text))
 
@@ -71,6 +70,6 @@ def format_formula(formula: Formula, rename: Mapping[str, str] | None = None) ->
     """The text of a formula; `rename` says how to show symbols.
 
     >>> format_formula(parse_formula("0 < s0 < 9"), {"s0": "x.shape[0]"})
-    'x.shape[0] <= 8 and x.shape[0] >= 1'
+    'x.shape[0] >= 1 and x.shape[0] <= 8'
     """
     return format_node(formula, rename)

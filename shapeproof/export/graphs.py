@@ -1,13 +1,20 @@
 """Are two traced programs the same on a region?
 
 Two programs are the same where they run the same operators on the same operands in the same order, where every size that
-either computes is proved equal to the other's, and where what they check is the same. The answer is a reason why they are
-not known to be the same, or None. It never runs a program, and an equality that is not proved counts as a difference.
+either computes is proved equal to the other's, and where what they check is the same. The shapes that one program noted while it was
+traced elsewhere say nothing here, so it is first run again on the region's fake inputs; what it then asks becomes part of the region.
+
+A view is no operation of its own: an operand is the storage it lies in, seen through sizes, strides and an offset, so that
+`x[:n]` is `x` where n is all of it. Operators that copy or alias as the sizes will have it (`reshape`, `contiguous`) do count.
+
+The answer is a reason why the programs are not known to be the same, or None. No data is run, and an equality that is not
+proved counts as a difference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,32 +41,46 @@ class Difference:
 
 @dataclass(slots=True)
 class _Side:
-    """One program's graph and how to read the sizes in it."""
+    """One program's graph, the fake value of each node on the region, and how to read the sizes in them."""
 
     graph: torch.fx.Graph
     owner: torch.nn.Module
+    values: Mapping[torch.fx.Node, Any]
     translator: Translator
     checks: list[Formula] = field(default_factory=list)
+    roots: dict[Any, torch.fx.Node] = field(default_factory=dict)
 
     def operations(self) -> list[torch.fx.Node]:
-        """The nodes that do something; sizes computed from sizes are read as terms where they are used."""
+        """The nodes that do something; views, and sizes computed from sizes, are read where they are used."""
         kept = []
         for node in self.graph.nodes:
             if node.target in _ASSERTIONS:
                 self.checks.append(self.condition(node.args[0]))
-            elif node.op in {"placeholder", "output"} or not self.is_size(node):
+            elif node.op in {"placeholder", "output", "get_attr"} or not (self.is_size(node) or self.is_view(node)):
                 kept.append(node)
+            for storage in tracing.storages(self.value(node)):
+                self.roots.setdefault(storage, node)
         return kept
+
+    def value(self, node: torch.fx.Node) -> Any:
+        """The node's fake value on the region."""
+        return self.values.get(node)
 
     def is_size(self, node: torch.fx.Node) -> bool:
         """Whether the node only computes a size (or a condition on sizes) from sizes."""
-        value = node.meta.get("val")
-        symbolic = isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
+        symbolic = isinstance(self.value(node), torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
         return symbolic and node.op == "call_function" and not node.meta.get("unbacked_bindings")
+
+    def is_view(self, node: torch.fx.Node) -> bool:
+        """Whether the node only looks at storage that is there already."""
+        if node.op != "call_function" or not (tracing.is_view_operator(node.target) or node.target is operator.getitem):
+            return False
+        found = tracing.storages(self.value(node))
+        return bool(found) and all(storage in self.roots for storage in found)
 
     def condition(self, value: Any) -> Formula:
         """The condition that an assertion makes."""
-        value = value.meta["val"] if isinstance(value, torch.fx.Node) else value
+        value = self.value(value) if isinstance(value, torch.fx.Node) else value
         if isinstance(value, bool):
             return f.TRUE if value else f.FALSE
         return self.translator.formula(tracing.expression(value))
@@ -67,29 +88,38 @@ class _Side:
     def quantity(self, value: Any) -> Term | Real | Formula | None:
         """The term of a size, int or float that an argument is; None if the argument is none of them."""
         if isinstance(value, torch.fx.Node):
-            value = value.meta.get("val")
-        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
-            expr = tracing.expression(value)
-            kind = type(value)
-            read = {torch.SymInt: self.translator.term, torch.SymFloat: self.translator.real, torch.SymBool: self.translator.formula}
-            return read[kind](expr)
-        if isinstance(value, bool) or not isinstance(value, int):
-            return None
-        return constant(value)
+            value = self.value(value)
+        if isinstance(value, torch.SymInt):
+            return self.translator.term(tracing.expression(value))
+        if isinstance(value, torch.SymFloat):
+            return self.translator.real(tracing.expression(value))
+        if isinstance(value, torch.SymBool):
+            return self.translator.formula(tracing.expression(value))
+        return constant(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def difference(
-    left: torch.export.ExportedProgram, right: torch.export.ExportedProgram, region: Facts
+    program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, region: Facts
 ) -> Difference | None:
-    """The first difference of two programs on a region, or None if there is none."""
-    found = _signature(left, right)
-    if found is None:
-        found = _Comparison(
-            _Side(left.graph, left.graph_module, tracing.translator_of(left)),
-            _Side(right.graph, right.graph_module, tracing.translator_of(right)),
-            region,
-        ).run()
-    return found
+    """The first difference between a program and the one that was traced on a region, or None if there is none.
+
+    Args:
+        program: traced anywhere.
+        there: traced on the region.
+        region: the region, as the facts of the trial that `there` was traced with; it may grow.
+    """
+    found = _signature(program, there)
+    if found is not None:
+        return found
+    try:
+        values = tracing.run_again(program, there)
+    except Exception as error:  # noqa: BLE001 - a program that does not even run there is not the same
+        return Difference(f"the program does not run there: {type(error).__name__}: {str(error).splitlines()[0]}")
+    own = {node: node.meta.get("val") for node in there.graph.nodes}
+    translator = tracing.translator_of(there)
+    left = _Side(program.graph, program.graph_module, values, translator)
+    right = _Side(there.graph, there.graph_module, own, translator)
+    return _Comparison(left, right, region).run()
 
 
 def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedProgram) -> Difference | None:
@@ -146,21 +176,34 @@ class _Comparison:
             return _at(other, f"`{_label(mine)}` in one program, `{_label(other)}` in the other")
         if not self._same(mine.args, other.args) or not self._same(mine.kwargs, other.kwargs):
             return _at(other, f"`{_label(other)}` is given other arguments: {_arguments(mine)} against {_arguments(other)}")
-        if not self._same_value(mine.meta.get("val"), other.meta.get("val")):
+        self._identify_data(mine, other)
+        if not self._same_value(self.left.value(mine), self.right.value(other)):
             return _at(other, f"`{_label(other)}` gives another shape")
         return None
+
+    def _identify_data(self, mine: torch.fx.Node, other: torch.fx.Node) -> None:
+        """The same operator on the same operands: what it takes from data is the same, whatever torch calls it."""
+        if not other.meta.get("unbacked_bindings"):
+            return
+        for a, b in zip(tracing.sizes(self.left.value(mine)), tracing.sizes(self.right.value(other)), strict=False):
+            ours, theirs = self.left.quantity(a), self.right.quantity(b)
+            if isinstance(ours, Term) and isinstance(theirs, Term):
+                self.region.learn(f.eq(ours, theirs))
 
     def _attribute(self, mine: torch.fx.Node, other: torch.fx.Node) -> Difference | None:
         a = getattr(self.left.owner, str(mine.target), None)
         b = getattr(self.right.owner, str(other.target), None)
         if isinstance(a, torch.fx.GraphModule) and isinstance(b, torch.fx.GraphModule):
-            inner = _Comparison(_Side(a.graph, a, self.left.translator), _Side(b.graph, b, self.right.translator), self.region)
-            return inner.run()
+            own = ({node: node.meta.get("val") for node in part.graph.nodes} for part in (a, b))
+            sides = (_Side(part.graph, part, values, self.left.translator) for part, values in zip((a, b), own, strict=True))
+            return _Comparison(*sides, self.region).run()
         return None if _same_constant(a, b) else _at(other, f"the constant `{mine.target}` differs")
 
     def _same(self, mine: Any, other: Any) -> bool:
-        if isinstance(mine, torch.fx.Node) and isinstance(other, torch.fx.Node) and mine in self._pairs:
-            return self._pairs[mine] is other
+        if isinstance(mine, torch.fx.Node) and isinstance(other, torch.fx.Node):
+            found = self._same_tensor(mine, other)
+            if found is not None:
+                return found
         try:
             a, b = self.left.quantity(mine), self.right.quantity(other)
         except Untranslatable:
@@ -174,6 +217,27 @@ class _Comparison:
         if isinstance(mine, slice) and isinstance(other, slice):
             return self._same((mine.start, mine.stop, mine.step), (other.start, other.stop, other.step))
         return type(mine) is type(other) and bool(mine == other or (mine != mine and other != other))  # noqa: PLR0124 - NaN is NaN
+
+    def _same_tensor(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool | None:
+        """Whether two nodes are the same tensor, seen in the same way; None if they are no tensors."""
+        if self._pairs.get(mine) is other:
+            return True
+        a, b = self.left.value(mine), self.right.value(other)
+        if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+            return None if mine not in self._pairs else False
+        roots = [side.roots.get(next(iter(tracing.storages(v)), None)) for side, v in ((self.left, a), (self.right, b))]
+        if roots[0] is None or self._pairs.get(roots[0]) is not roots[1] or not self._same_value(a, b):
+            return False
+        return self._same_strides(a, b) and self._same(a.storage_offset(), b.storage_offset())
+
+    def _same_strides(self, a: torch.Tensor, b: torch.Tensor) -> bool:
+        """Strides agree, except where a dimension has at most one element, or there are no elements at all."""
+        for size, mine, other in zip(a.shape, a.stride(), b.stride(), strict=True):
+            if not self._same(mine, other):
+                term = self.left.quantity(size)
+                if not isinstance(term, Term) or decide(f.le(term, 1), self.region).status != "proved":
+                    return False
+        return True
 
     def _equal(self, a: Term | Real | Formula, b: Term | Real | Formula) -> bool:
         if a is b:

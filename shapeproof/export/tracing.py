@@ -18,10 +18,12 @@ import torch
 import torch._dynamo.exc
 import torch.utils._pytree as pytree
 from torch._export.non_strict_utils import _combine_args
+from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import TracingContext
 from torch._guards import tracing as torch_tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export.dynamic_shapes import _DerivedDim, _Dim, _DimHint, _DimHintType, _tree_map_with_path
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._sympy.numbers import int_oo
 
 from shapeproof.constraints.errors import UsageError
@@ -292,6 +294,58 @@ def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
                 return value.node.shape_env
     message = "the program was not traced here"
     raise LookupError(message)
+
+
+def run_again(
+    program: torch.export.ExportedProgram, there: torch.export.ExportedProgram
+) -> dict[torch.fx.Node, Any]:
+    """The value of each node of a program on the fake inputs that another was traced with, under the other's ShapeEnv."""
+    inputs = iter([node.meta.get("val") for node in there.graph.nodes if node.op == "placeholder"])
+    mode = _fake_mode_of(there)
+    values: dict[torch.fx.Node, Any] = {}
+    with _quiet(), mode or contextlib.nullcontext(), enable_python_dispatcher():
+        for node in program.graph.nodes:
+            if node.op == "placeholder":
+                values[node] = next(inputs)
+            elif node.op == "get_attr":
+                values[node] = getattr(program.graph_module, str(node.target))
+            elif node.op == "call_function":
+                args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
+                values[node] = node.target(*args, **kwargs)  # type: ignore[operator]
+    return values
+
+
+def _fake_mode_of(program: torch.export.ExportedProgram) -> FakeTensorMode | None:
+    for node in program.graph.nodes:
+        for value in pytree.tree_leaves(node.meta.get("val")):
+            if isinstance(value, FakeTensor):
+                return value.fake_mode
+    return None
+
+
+def storages(value: Any) -> list[Any]:
+    """What tells the storages of a fake value's tensors apart."""
+    return [StorageWeakRef(t.untyped_storage()) for t in pytree.tree_leaves(value) if isinstance(t, FakeTensor) and t.layout == torch.strided]
+
+
+def sizes(value: Any) -> list[Any]:
+    """Every size of a fake value's tensors, and every number in it, in order."""
+    found: list[Any] = []
+    for leaf in pytree.tree_leaves(value):
+        found += list(leaf.shape) if isinstance(leaf, torch.Tensor) else [leaf]
+    return found
+
+
+def is_view_operator(target: Any) -> bool:
+    """Whether an operator always returns a view of its first operand, and never a copy."""
+    schema = getattr(target, "_schema", None)
+    if schema is None or schema.is_mutable or str(target).split(".")[1] in _COPY_OR_VIEW:
+        return False
+    aliased = [a for a in schema.arguments if a.alias_info is not None]
+    return bool(aliased) and all(r.alias_info is not None for r in schema.returns)
+
+
+_COPY_OR_VIEW = {"reshape", "reshape_as", "contiguous", "to", "flatten", "_reshape_alias", "type_as", "view_as_real", "ravel", "float", "double", "half", "positive", "resolve_conj", "resolve_neg"}
 
 
 def translator_of(program: torch.export.ExportedProgram) -> Translator:
