@@ -45,23 +45,22 @@ def floor(numerator: Poly, divisor: Poly) -> tuple[Poly, int, Poly, Poly]:
     """
     whole: Poly = {}
     sign = 1
-    while True:
+    while numerator:
         if divisor[polynomials.leading(divisor)] < 0:
             numerator, divisor = polynomials.scaled(numerator, -1), polynomials.scaled(divisor, -1)
-        quotient, numerator = polynomials.divide(numerator, divisor)
-        whole = polynomials.add(whole, quotient, sign)
-        if not numerator:
-            return whole, sign, numerator, divisor
-        step = _cancel(numerator, divisor)
+        step = _cancel(numerator, divisor) or _unnest(numerator, divisor)
+        if step is None:
+            quotient, rest = polynomials.divide(numerator, divisor)
+            whole = polynomials.add(whole, quotient, sign)
+            step = (rest, divisor) if quotient else None
         if step is None and _faces_away(numerator, divisor):
             # n // d == -1 - (-n-1) // d for positive d
             whole = polynomials.add(whole, {UNIT: -sign})
             sign, step = -sign, (polynomials.add({UNIT: -1}, numerator, -1), divisor)
         if step is None:
-            step = _unnest(numerator, divisor)
-        if step is None:
-            return whole, sign, numerator, divisor
+            break
         numerator, divisor = step
+    return whole, sign, numerator, divisor
 
 
 def _cancel(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly] | None:

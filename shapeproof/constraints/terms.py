@@ -382,7 +382,7 @@ def _extremum(terms: tuple[Term, ...], sense: int) -> Term:
     if len(best) == 1:
         ((shape, offset),) = best.items()
         return _build((shape + offset).poly, *terms)
-    if all(shape.is_negative or shape is ZERO for shape in best):
+    if _faces_away(best, sense):
         return _build((-_extremum(tuple(-shape - offset for shape, offset in best.items()), -sense)).poly, *terms)
     shift = min(offset for shape, offset in best.items() if shape is not ZERO)
     polys = [(shape + (offset - shift)).poly for shape, offset in best.items()]
@@ -390,6 +390,17 @@ def _extremum(terms: tuple[Term, ...], sense: int) -> Term:
     args = sorted((_intern(polynomials.divide_exactly(poly, UNIT, scale)) for poly in polys), key=lambda arg: arg.key)
     atom = Min(tuple(args)) if sense > 0 else Max(tuple(args))
     return _build(polynomials.add(polynomials.constant(shift), {((atom, 1),): scale}), *terms)
+
+
+def _faces_away(shapes: Iterable[Term], sense: int) -> bool:
+    """Whether to write `-max(-a, -b)` for `min(a, b)`: where more minus signs than plus signs lead, or the first does."""
+    signed = [shape for shape in shapes if shape is not ZERO]
+    lead = sum(-1 if shape.is_negative else 1 for shape in signed)
+    if lead:
+        return lead < 0
+    lone = [shape for shape in signed if -shape not in signed]
+    first = min(lone, key=lambda shape: min(shape.key, (-shape).key), default=None)
+    return sense > 0 if first is None else first.is_negative
 
 
 def _flattened(terms: Iterable[Term], sense: int) -> Iterator[Poly]:

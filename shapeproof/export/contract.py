@@ -97,7 +97,7 @@ class _Writer:
         """Assert one formula."""
         condition = self._formula(formula)
         if isinstance(condition, torch.fx.Node):
-            self._call(torch.ops.aten._assert_scalar.default, condition, SENTENCE.format(text))  # noqa: SLF001 - public operator
+            self._call(tracing.ASSERTION, condition, SENTENCE.format(text))
 
     def finish(self) -> None:
         """Leave a graph that is consistent."""

@@ -28,9 +28,6 @@ from shapeproof.export.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 
-_ASSERTIONS = {torch.ops.aten._assert_scalar.default}  # noqa: SLF001 - the operator's public name has the underscore
-
-
 @dataclass(frozen=True, slots=True)
 class Difference:
     """The first way in which two programs are not known to agree, and the line of the user's code it comes from."""
@@ -54,7 +51,7 @@ class _Side:
         """The nodes that do something; views, and sizes computed from sizes, are read where they are used."""
         kept = []
         for node in self.graph.nodes:
-            if node.target in _ASSERTIONS:
+            if node.target is tracing.ASSERTION:
                 self.checks.append(self.condition(node.args[0]))
             elif node.op in {"placeholder", "output", "get_attr"} or not (self.is_size(node) or self.is_view(node)):
                 kept.append(node)
@@ -176,19 +173,9 @@ class _Comparison:
             return _at(other, f"`{_label(mine)}` in one program, `{_label(other)}` in the other")
         if not self._same(mine.args, other.args) or not self._same(mine.kwargs, other.kwargs):
             return _at(other, f"`{_label(other)}` is given other arguments: {_arguments(mine)} against {_arguments(other)}")
-        self._identify_data(mine, other)
         if not self._same_value(self.left.value(mine), self.right.value(other)):
             return _at(other, f"`{_label(other)}` gives another shape")
         return None
-
-    def _identify_data(self, mine: torch.fx.Node, other: torch.fx.Node) -> None:
-        """The same operator on the same operands: what it takes from data is the same, whatever torch calls it."""
-        if not other.meta.get("unbacked_bindings"):
-            return
-        for a, b in zip(tracing.sizes(self.left.value(mine)), tracing.sizes(self.right.value(other)), strict=False):
-            ours, theirs = self.left.quantity(a), self.right.quantity(b)
-            if isinstance(ours, Term) and isinstance(theirs, Term):
-                self.region.learn(f.eq(ours, theirs))
 
     def _attribute(self, mine: torch.fx.Node, other: torch.fx.Node) -> Difference | None:
         a = getattr(self.left.owner, str(mine.target), None)

@@ -265,7 +265,7 @@ class Explorer:
             message = "there is no program to judge"
             raise ValueError(message)
         if there.program is None:
-            return self._judge_failure(step, cell, there)
+            return self._judge_failure(step, cell, there, main.program)
         difference = graphs.difference(main.program, there.program, there.trial.region)
         if difference is None:
             return None
@@ -273,10 +273,17 @@ class Explorer:
             return Finding(Outcome.DATA, step.decision, dict(there.trial.point), difference.text)
         return self._judge_difference(step, there, main, difference)
 
-    def _judge_failure(self, step: Step, cell: Facts, there: Traced) -> Finding:
-        """The model cannot be traced in the cell: does eager raise there too?"""
+    def _judge_failure(
+        self, step: Step, cell: Facts, there: Traced, program: torch.export.ExportedProgram
+    ) -> Finding | None:
+        """The model cannot be traced in the cell: does eager raise there too? On data, does the program?"""
         text = _describe(there.error)
         if self._about_data(step.decision.formula):
+            again = Trial(cell, there.trial.point, data=self._is_data, budget=self._budget)
+            try:
+                tracing.trace(tracing.module_of(program), self._inputs, again)
+            except Exception:  # noqa: BLE001 - the program raises there as the model does
+                return None
             return Finding(Outcome.DATA, step.decision, dict(there.trial.point), text)
         for point in (self._smallest(cell), self._smallest(there.trial.region), self._sizes_of(there.trial.point)):
             failure = replay.eager_failure(self._mod, self._inputs, point) if point is not None else None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch._dynamo.exc
+import torch._refs
 import torch.utils._pytree as pytree
 from torch._export.non_strict_utils import _combine_args
 from torch._dispatch.python import enable_python_dispatcher
@@ -23,6 +24,7 @@ from torch._guards import TracingContext
 from torch._guards import tracing as torch_tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export.dynamic_shapes import _DerivedDim, _Dim, _DimHint, _DimHintType, _tree_map_with_path
+from torch.overrides import TorchFunctionMode
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._sympy.numbers import int_oo
 
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
     from shapeproof.export.trial import Trial
 
 _NOISY = ("torch.fx.experimental.symbolic_shapes", "torch.fx.experimental.sym_node", "torch.export", "torch._export.non_strict_utils")
+
+ASSERTION = torch.ops.aten._assert_scalar.default  # noqa: SLF001 - a public operator
+"""The operator that an assertion is in a graph."""
 
 SUPPORTED_TORCH = ("2.13",)
 
@@ -230,7 +235,7 @@ def trace(
     args, kwargs = inputs.at(trial.point, filled=False)
     mode = RecordingFakeMode()
     mode.shape_env = ProofShapeEnv(trial, inputs.sizes, mode.operator)
-    with _quiet(), torch_tracing(TracingContext(mode)):
+    with _quiet(), torch_tracing(TracingContext(mode)), _SymbolicSizes():
         program = torch.export.export(
             fresh_copy(mod),
             args,
@@ -240,6 +245,18 @@ def trace(
             preserve_module_call_signature=preserve_module_call_signature,
         )
     return program
+
+
+class _SymbolicSizes(TorchFunctionMode):
+    """Gives operators that take a plain int the reference implementation of torch, where a size is symbolic."""
+
+    _references: Mapping[Any, Callable[..., Any]] = {torch.linspace: torch._refs.linspace, torch.logspace: torch._refs.logspace}  # noqa: SLF001
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in self._references and any(isinstance(a, torch.SymInt) for a in (*args, *kwargs.values())):
+            func = self._references[func]
+        return func(*args, **kwargs)
 
 
 def _hints(mod: torch.nn.Module, inputs: Inputs) -> Any:
@@ -299,8 +316,13 @@ def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
 def run_again(
     program: torch.export.ExportedProgram, there: torch.export.ExportedProgram
 ) -> dict[torch.fx.Node, Any]:
-    """The value of each node of a program on the fake inputs that another was traced with, under the other's ShapeEnv."""
+    """The value of each node of a program on the fake inputs that another was traced with, under the other's ShapeEnv.
+
+    What an operator takes from data is taken from the other program's operator, in order: whoever compares the two finds out
+    whether these are the same operators on the same operands. Assertions are left to be compared too.
+    """
     inputs = iter([node.meta.get("val") for node in there.graph.nodes if node.op == "placeholder"])
+    data = iter([node for node in there.graph.nodes if node.meta.get("unbacked_bindings")])
     mode = _fake_mode_of(there)
     values: dict[torch.fx.Node, Any] = {}
     with _quiet(), mode or contextlib.nullcontext(), enable_python_dispatcher():
@@ -309,10 +331,19 @@ def run_again(
                 values[node] = next(inputs)
             elif node.op == "get_attr":
                 values[node] = getattr(program.graph_module, str(node.target))
-            elif node.op == "call_function":
+            elif node.meta.get("unbacked_bindings"):
+                values[node] = _taken_from_data(node, next(data, None))
+            elif node.op == "call_function" and node.target is not ASSERTION:
                 args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
                 values[node] = node.target(*args, **kwargs)  # type: ignore[operator]
     return values
+
+
+def _taken_from_data(node: torch.fx.Node, other: torch.fx.Node | None) -> Any:
+    if other is None or other.target != node.target:
+        message = f"`{node.target}` takes a size from data, and nothing like it does there"
+        raise LookupError(message)
+    return other.meta.get("val")
 
 
 def _fake_mode_of(program: torch.export.ExportedProgram) -> FakeTensorMode | None:
@@ -358,7 +389,7 @@ def translator_of(program: torch.export.ExportedProgram) -> Translator:
 
 def describe_node(node: torch.fx.Node, target: Callable[..., Any], values: Sequence[Any]) -> None:
     """Give an added node the metadata that torch's verifier and serializer expect."""
-    is_assertion = target is torch.ops.aten._assert_scalar.default  # noqa: SLF001 - public operator
+    is_assertion = target is ASSERTION
     is_size = target is torch.ops.aten.sym_size.int
     node.meta["val"] = None if is_assertion else values[0].shape[values[1]] if is_size else target(*values)
     node.meta["stack_trace"] = ""
@@ -377,14 +408,19 @@ def run_program(program: torch.export.ExportedProgram | None) -> Callable[..., A
     if program is None:
         message = "there is no program to run"
         raise ValueError(message)
-    with _quiet():
-        module = program.module()
+    module = module_of(program)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         with _quiet():
             return copy.deepcopy(module)(*args, **kwargs)
 
     return run
+
+
+def module_of(program: torch.export.ExportedProgram) -> torch.nn.Module:
+    """The program as a module, without torch's guards on its inputs."""
+    with _quiet():
+        return program.module(check_guards=False)
 
 
 def map_integers(

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.diagnostics import Diagnostic, Note
+from shapeproof.constraints.formulas import Formula
 from shapeproof.export import tracing
 from shapeproof.export.contract import assert_domain
 from shapeproof.export.corners import disagreements
@@ -27,7 +28,6 @@ from shapeproof.export.report import ConstraintViolation, Report
 from shapeproof.export.sizes import Exploration, Explorer, Outcome
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import contradiction
 
 
 class UndecidedWarning(UserWarning):
@@ -107,7 +107,7 @@ def check(
     inputs = declare(mod, args, kwargs, dynamic_shapes, constraints)
     domain = Facts(inputs.domain.formulas, budget)
     if domain.contradictory:
-        return _vacuous(inputs, domain)
+        return _vacuous(inputs)
     trace = functools.partial(
         tracing.trace, mod, inputs, strict=strict, preserve_module_call_signature=preserve_module_call_signature
     )
@@ -150,11 +150,21 @@ def _conclude(inputs: Inputs, found: Exploration, diagnostics: list[Diagnostic])
     return report
 
 
-def _vacuous(inputs: Inputs, domain: Facts) -> Report:
+def _vacuous(inputs: Inputs) -> Report:
     """The declarations contradict each other: name those that do."""
-    clash = contradiction(domain)
+    clash = _clash(inputs.domain.formulas)
     texts = domain_texts(clash, inputs)
     origins = {d.formula: d.origin.text for d in inputs.domain.declarations}
     notes = tuple(Note("declared", f"{text}   {origins.get(formula, '')}") for formula, text in zip(clash, texts, strict=True))
     message = f"no input satisfies all declarations: {', '.join(texts)}"
     return Report("vacuous", (Diagnostic(id="vacuous", message=message, severity="error", notes=notes),), domain=texts)
+
+
+def _clash(formulas: Sequence[Formula]) -> tuple[Formula, ...]:
+    """Formulas that contradict each other, none of which can be left out."""
+    kept = list(formulas)
+    for formula in formulas:
+        rest = [other for other in kept if other is not formula]
+        if Facts(rest).contradictory:
+            kept = rest
+    return tuple(kept)

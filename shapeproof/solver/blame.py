@@ -1,0 +1,59 @@
+"""Which decisions are reasons, and which follow from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints.verdicts import Proved
+from shapeproof.solver.prove import decide
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shapeproof.constraints.formulas import Formula
+    from shapeproof.solver.budget import Budget
+    from shapeproof.solver.facts import Facts
+
+
+def reasons(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budget | None = None) -> list[int]:
+    """The indexes of formulas that, with the facts, imply all the others; none of them is implied by the rest.
+
+    Each formula comes with a weight; where there is a choice, light ones are kept. What is undecided is kept.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> texts = ["n // 4 != 1", "n % 4 == 0", "4*(n // 4) >= 2", "n % 2 == 0"]
+    >>> reasons([(parse_formula(text), 0) for text in texts], Facts([parse_formula("n >= 2")]))
+    [0, 1]
+    """
+    by_weight = sorted(range(len(formulas)), key=lambda index: (formulas[index][1], index))
+    kept = _not_implied_by_lighter(by_weight, formulas, facts, budget)
+    for index in reversed(list(kept)):
+        rest = [each for each in kept if each != index]
+        if _implied(formulas[index][0], _with(facts, [formulas[each][0] for each in rest]), budget):
+            kept = rest
+    return sorted(kept)
+
+
+def _not_implied_by_lighter(
+    order: Sequence[int], formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budget | None
+) -> list[int]:
+    here = facts.fork()
+    kept = []
+    for index in order:
+        formula = formulas[index][0]
+        if not _implied(formula, here, budget):
+            kept.append(index)
+            here.learn(formula)
+    return kept
+
+
+def _with(facts: Facts, formulas: Sequence[Formula]) -> Facts:
+    here = facts.fork()
+    for formula in formulas:
+        here.learn(formula)
+    return here
+
+
+def _implied(formula: Formula, facts: Facts, budget: Budget | None) -> bool:
+    return isinstance(decide(formula, facts, budget), Proved)

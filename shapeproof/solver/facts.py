@@ -1,0 +1,231 @@
+"""The facts in force: what was declared, what operators promise, and what was decided on the way.
+
+A Facts is the only carrier of knowledge: every answer is a function of the facts it is asked under and of nothing else.
+All that is remembered for speed hangs on one state of one Facts and is left behind when a fact is added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from shapeproof.constraints.definedness import defined
+from shapeproof.constraints.formulas import And, Formula
+from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.terms import Term
+from shapeproof.solver import ask
+from shapeproof.solver.budget import Budget, Ledger
+from shapeproof.solver.knowledge import Knowledge
+from shapeproof.solver.learning import absorb
+from shapeproof.solver.points import Point, candidates, complete, free_symbols, named, public, satisfies, true_at
+from shapeproof.solver.reduction import Reducer
+from shapeproof.solver.substitution import substitute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from shapeproof.constraints.evaluate import Environment
+
+_WANTED_POINTS = 6
+_UNNAMED = (7, 0, -3, 1, 12, 2, 64, 35)
+"""Values for a symbol that no fact mentions, by sample."""
+_Expression = TypeVar("_Expression", Term, Formula)
+
+
+@dataclass(slots=True)
+class _State:
+    """What follows from one list of facts. Knowledge is never changed in place, so states may share it."""
+
+    formulas: tuple[Formula, ...] = ()
+    origins: tuple[object, ...] = ()
+    known: Knowledge = field(default_factory=Knowledge)
+    reducer: Reducer = field(init=False)
+    points: list[tuple[Point, int]] = field(default_factory=list)
+    """A point, and how many of the facts were evaluated there."""
+    answers: dict[Any, Any] = field(default_factory=dict)
+    contradictory: bool | None = None
+    searched: bool = False
+    """Whether points were looked for already."""
+
+    def __post_init__(self) -> None:
+        self.reducer = Reducer(self.known)
+
+    def copy(self) -> _State:
+        twin = replace(self, points=list(self.points), answers=dict(self.answers))
+        twin.reducer = self.reducer
+        return twin
+
+
+class Facts:
+    """What is known, in the order in which it was learned.
+
+    >>> from shapeproof.constraints.text import parse_formula, parse_term
+    >>> facts = Facts([parse_formula("h % 4 == 0"), parse_formula("h // 4 >= 5")])
+    >>> facts.simplify(parse_term("h % 8 % 4 + min(h, 3)")), facts.range_of("h")
+    (3, Interval(lower=20, upper=None))
+    """
+
+    def __init__(self, formulas: Iterable[Formula] = (), budget: Budget | None = None, ledger: Ledger | None = None) -> None:
+        self.budget = budget or Budget()
+        self.ledger = ledger or Ledger()
+        self._state = _State()
+        self._learn_all([(formula, None) for formula in formulas])
+
+    # learning
+
+    def learn(self, formula: Formula, origin: object = None) -> None:
+        """Add a fact; `origin` is kept beside it for whoever asks."""
+        self._learn_all([(formula, origin)])
+
+    def fork(self) -> Facts:
+        """Facts that say the same now, and learn on their own from here on. What was worked out so far is shared."""
+        twin = Facts(budget=self.budget, ledger=self.ledger)
+        twin._state = self._state.copy()
+        return twin
+
+    def _learn_all(self, news: list[tuple[Formula, object]]) -> None:
+        state = self._state
+        state.formulas += tuple(formula for formula, _ in news)
+        state.origins += tuple(origin for _, origin in news)
+        needed = [fact for formula, _ in news for fact in (defined(formula), formula)]
+        informative = [fact for fact in needed if state.reducer.formula(fact).constant is not True]
+        if informative:
+            known = absorb(state.known, informative)
+            points = [entry for entry in state.points if all(true_at(fact, entry[0]) is not False for fact in informative)]
+            self._state = _State(state.formulas, state.origins, known, points)
+
+    # reading
+
+    @property
+    def formulas(self) -> tuple[Formula, ...]:
+        """The facts as they were learned."""
+        return self._state.formulas
+
+    @property
+    def origins(self) -> tuple[object, ...]:
+        """What was said to be the origin of each."""
+        return self._state.origins
+
+    @property
+    def known(self) -> Knowledge:
+        """What they amount to, for the steps of the ladder."""
+        return self._state.known
+
+    @property
+    def answers(self) -> dict[Any, Any]:
+        """A place for answers that hold until the next fact is learned."""
+        return self._state.answers
+
+    def reduce(self, expression: _Expression) -> _Expression:
+        """The expression rewritten by the facts, over the symbols that they leave open."""
+        reducer = self._state.reducer
+        if isinstance(expression, Term):
+            return reducer.term(expression)
+        return reducer.formula(expression)
+
+    def simplify(self, expression: _Expression) -> _Expression:
+        """A simpler expression over the same symbols, equal wherever the facts hold and the original is defined."""
+        known = self._state.known
+        reduced = self.reduce(expression)
+        restored = substitute(reduced, known.definitions)
+        return restored if restored.key <= expression.key else expression
+
+    @property
+    def ranges(self) -> dict[str, Interval]:
+        """Bounds of every symbol that the facts bound."""
+        known = self._state.known
+        names = {name for formula in self.formulas for name in formula.symbols}
+        found = {name: self.range_of(name) for name in sorted(names)}
+        return {name: interval for name, interval in found.items() if interval != Interval()} | {
+            name: interval for name, interval in known.ranges.items() if name in names
+        }
+
+    def range_of(self, name: str) -> Interval:
+        """Bounds of one symbol."""
+        solved = self._state.known.solved.get(name)
+        return self._state.known.range_of(name) if solved is None else self._state.known.bounds(solved)
+
+    # points
+
+    def samples(self) -> list[Point]:
+        """Some points at which every fact holds; none only if none was found within the budget."""
+        return [public(point) for point in self.points()]
+
+    def points(self, names: Iterable[str] = ()) -> list[Point]:
+        """The samples, with a value for each of these names, and for the names made up for quotients."""
+        state = self._state
+        believed = [self._extended(point) for point, checked in state.points if self._believable(point, checked)]
+        state.points = [(point, len(state.formulas)) for point in believed if point is not None]
+        if not state.points and not state.searched:
+            state.searched = True
+            self._fill()
+        strange = sorted(set(names) - set(state.points[0][0])) if state.points else []
+        for index, (point, _) in enumerate(state.points) if strange else ():
+            point.update({name: _UNNAMED[(index + shift) % len(_UNNAMED)] for shift, name in enumerate(strange)})
+        return [point for point, _ in state.points]
+
+    def _extended(self, point: Point) -> Point | None:
+        """The point with a value for the names made up since it was found."""
+        missing = [name for name in self.known.definitions if name not in point]
+        return named(self.known, point) if missing else point
+
+    def _fill(self) -> None:
+        known = self._state.known
+        if known.contradiction:
+            return
+        free = free_symbols(known, self.formulas)
+        for point in candidates(known, free):
+            if satisfies(known, point):
+                self.add_point(point)
+            if len(self._state.points) >= _WANTED_POINTS:
+                return
+        if not self._state.points:
+            self._solve_for_point(free)
+
+    def _solve_for_point(self, free: set[str]) -> None:
+        state = self._state
+        known = state.known
+        found = ask.satisfy([*known.remaining(), *known.range_formulas(sorted(free))], known.bounds, self.budget, self.ledger)
+        if found.answer is ask.Answer.UNSAT:
+            state.contradictory = True
+        elif found.model is not None:
+            point = complete(known, {name: found.model.get(name, 0) for name in free})
+            if point is not None:
+                self.add_point(point)
+
+    def _believable(self, point: Point, checked: int = 0) -> bool:
+        """Whether all facts that have a meaning hold there, evaluated as they were learned."""
+        rest = tuple(dict.fromkeys(self.formulas[checked:]))
+        if not rest:
+            return True
+        both = rest[0] if len(rest) == 1 else And(rest)
+        held = true_at(both, point)
+        return held if held is not None else all(true_at(each, point) is not False for each in rest)
+
+    def add_point(self, point: Mapping[str, int]) -> Point | None:
+        """Keep a whole point if all facts hold there."""
+        state = self._state
+        whole = dict(point)
+        if not self._believable(whole):
+            return None
+        if all(whole != each for each, _ in state.points):
+            state.points.append((whole, len(state.formulas)))
+        return whole
+
+    def add_sample(self, env: Environment) -> None:
+        """Offer a point, such as the user's example. It is ignored unless every fact holds there."""
+        given = {name: int(value) for name, value in env.items()}
+        missing = free_symbols(self.known, self.formulas) - set(self.known.definitions) - set(given)
+        point = named(self.known, given | dict.fromkeys(missing, 0))
+        if point is not None:
+            self.add_point(point)
+
+    @property
+    def contradictory(self) -> bool:
+        """Whether no point satisfies the facts, as far as the budget shows."""
+        state = self._state
+        if state.contradictory is None:
+            state.contradictory = state.known.contradiction
+            if not state.contradictory:
+                self.points()
+        return bool(state.contradictory)

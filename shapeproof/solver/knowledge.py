@@ -1,0 +1,187 @@
+"""What a list of facts amounts to: symbols solved, ranges of the rest, and the few formulas that remain.
+
+    solved        symbol -> term over the symbols that are left           h == 4*k
+    definitions   name made up here -> what it stands for                 k is h//4
+    ranges        symbol that is left -> interval                          5 <= k <= 256
+    rules         product or atom -> a simpler term that it equals         u*s == 8*k
+    active        formulas that all this does not say yet                  a <= b, b != c, x == 1 or y == 1
+
+Together they say neither more nor less than the facts: a point satisfies the facts just where it satisfies these.
+This module holds them and answers small questions from them; learning.py adds to them. It never asks Z3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints import polynomials
+from shapeproof.constraints.formulas import Compare, Formula, compare, ge, le
+from shapeproof.constraints.intervals import Bounds, Interval
+from shapeproof.constraints.polynomials import UNIT, Monomial
+from shapeproof.constraints.terms import Term, from_poly, of_atom, symbol
+from shapeproof.solver.entailment import Entailment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shapeproof.constraints.nodes import Node
+
+EVERYTHING = Interval(None, None)
+_ZERO = Interval(0, 0)
+
+
+class _KnownBounds(Bounds):
+    """Bounds over the ranges of the symbols that also use what is known of whole terms."""
+
+    def __init__(self, ranges: dict[str, Interval], linear: dict[Term, Interval]) -> None:
+        super().__init__(ranges)
+        self._linear = linear
+
+    def _compute(self, node: Node) -> Interval | bool | None:
+        value = super()._compute(node)
+        if not self._linear or not isinstance(value, Interval):
+            return value
+        term = node if isinstance(node, Term) else of_atom(node)
+        shape, scale = shape_of(term)
+        known = self._linear.get(shape)
+        if known is None:
+            return value
+        offset = term.poly.get(UNIT, 0)
+        return value & (known * Interval(scale, scale) + Interval(offset, offset))
+
+
+class Knowledge:
+    """A mutable state; `copy` is cheap. Answers are remembered until the state changes."""
+
+    __slots__ = (
+        "_bounds", "_entailment", "_nonnegative", "active", "contradiction", "definitions", "linear", "ranges", "rules",
+        "solved", "sources",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.solved: dict[str, Term] = {}
+        self.definitions: dict[str, Term] = {}
+        self.ranges: dict[str, Interval] = {}
+        self.rules: dict[Monomial, Term] = {}
+        self.active: dict[Formula, None] = {}
+        self.linear: dict[Term, Interval] = {}
+        self.contradiction = False
+        self.sources: tuple[Formula, ...] = ()
+        self.changed()
+
+    def copy(self) -> Knowledge:
+        """An independent state that says the same."""
+        twin = Knowledge()
+        for name in ("solved", "definitions", "ranges", "rules", "active", "linear"):
+            setattr(twin, name, dict(getattr(self, name)))
+        twin.contradiction = self.contradiction
+        twin.sources = self.sources
+        twin.changed()
+        return twin
+
+    def changed(self) -> None:
+        """Forget what was answered from the state as it was."""
+        self._bounds = _KnownBounds(self.ranges, self.linear)
+        self._nonnegative: dict[Term, bool] = {}
+        self._entailment: Entailment | None = None
+
+    def range_of(self, name: str) -> Interval:
+        """The interval of a symbol that is not solved."""
+        return self.ranges.get(name, EVERYTHING)
+
+    def bounds(self, term: Term) -> Interval:
+        """Sound bounds of a reduced term."""
+        return self._bounds.of(term)
+
+    def sign(self, term: Term) -> int:
+        """1 or -1 where the reduced term is known to be positive or negative, else 0."""
+        known = self.bounds(term)
+        if known.lower is not None and known.lower > 0:
+            return 1
+        return -1 if known.upper is not None and known.upper < 0 else 0
+
+    def nonzero(self, term: Term) -> bool:
+        """Whether the reduced term is known not to be 0."""
+        return self.sign(term) != 0 or Compare("!=", shape_of(term)[0]) in self.active and UNIT not in term.poly
+
+    def nonnegative(self, term: Term) -> bool:
+        """Whether the reduced term is known to be at least 0."""
+        found = self._nonnegative.get(term)
+        if found is None:
+            lower = self.bounds(term).lower
+            found = (lower is not None and lower >= 0) or self._entails(term)
+            self._nonnegative[term] = found
+        return found
+
+    def _entails(self, term: Term) -> bool:
+        if self._entailment is None:
+            self._entailment = Entailment(self)
+        return self._entailment.nonnegative(term)
+
+    def verdict(self, formula: Compare) -> bool | None:
+        """Whether a reduced comparison always holds or never does, as far as bounds and single facts say."""
+        term = formula.term
+        if formula in self.active:
+            return True
+        if formula.op != "<=" and formula.negation in self.active:
+            return False
+        if formula.op == "<=":
+            if self.nonnegative(-term):
+                return True
+            return False if self.nonnegative(term - 1) else None
+        known = self.bounds(term)
+        if known == _ZERO:
+            return formula.op == "=="
+        if 0 not in known or self.nonnegative(term - 1) or self.nonnegative(-term - 1):
+            return formula.op == "!="
+        return None
+
+    def cone(self, symbols: Iterable[str], depth: int | None = None) -> list[Formula]:
+        """The active formulas that bear on these symbols, and the ranges of all symbols in them as formulas.
+
+        With `depth`, only those within so many steps; 0 is the formulas over these symbols alone.
+        """
+        reached = set(symbols)
+        left = self.remaining()
+        chosen: dict[Formula, None] = {}
+        if depth == 0:
+            chosen = {formula: None for formula in left if formula.symbols <= reached}
+        for _ in range(len(left) if depth is None else depth):
+            touching = [each for each in left if each not in chosen and not reached.isdisjoint(each.symbols)]
+            if not touching:
+                break
+            chosen.update(dict.fromkeys(touching))
+            reached.update(*(each.symbols for each in touching))
+        return [*chosen, *self.range_formulas(sorted(reached))]
+
+    def remaining(self) -> list[Formula]:
+        """All that is known beside solutions and ranges."""
+        return [*self.active, *(compare("==", from_poly({left: 1}) - right) for left, right in self.rules.items())]
+
+    def range_formulas(self, names: Iterable[str]) -> list[Formula]:
+        """The ranges of these symbols as formulas."""
+        formulas = []
+        for name in names:
+            formulas.extend(within(name, self.ranges.get(name, EVERYTHING)))
+        return formulas
+
+
+def shape_of(term: Term) -> tuple[Term, int]:
+    """`(shape, scale)` with `term == scale*shape + constant`, the shape without a constant, in lowest terms, leading sign +."""
+    poly = {monomial: coefficient for monomial, coefficient in term.poly.items() if monomial}
+    if not poly:
+        return term, 0
+    scale = polynomials.content(poly)
+    if poly[term.monomials[0][0]] < 0:
+        scale = -scale
+    return from_poly({monomial: coefficient // scale for monomial, coefficient in poly.items()}), scale
+
+
+def within(name: str, interval: Interval) -> list[Formula]:
+    """The interval of a symbol as formulas."""
+    formulas = []
+    if interval.lower is not None:
+        formulas.append(ge(symbol(name), interval.lower))
+    if interval.upper is not None:
+        formulas.append(le(symbol(name), interval.upper))
+    return formulas

@@ -1,0 +1,340 @@
+"""How a fact becomes knowledge: taken apart, solved, moved into bounds, and let loose on what was known before.
+
+Each step replaces the facts so far by others that say neither more nor less, so nothing is ever lost by learning and
+nothing is ever assumed. What does not become a solution or a range stays as an active formula.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints import polynomials
+from shapeproof.constraints.formulas import FALSE, TRUE, And, Compare, Formula, Or, compare, ge, le
+from shapeproof.constraints.intervals import Interval, hull
+from shapeproof.constraints.polynomials import UNIT, Monomial
+from shapeproof.constraints.terms import FloorDiv, Max, Min, Symbol, Term, from_poly, of_atom, symbol
+from shapeproof.solver import audit
+from shapeproof.solver.equalities import Solution, solve
+from shapeproof.solver.knowledge import EVERYTHING, Knowledge, shape_of, within
+from shapeproof.solver.reduction import Reducer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MOST_ROUNDS = 8
+_MOST_STEPS = 4096
+
+
+def absorb(known: Knowledge, formulas: Iterable[Formula]) -> Knowledge:
+    """The knowledge with facts added; the one that is given stays as it is."""
+    news = tuple(formulas)
+    richer = known.copy()
+    richer.sources += news
+    _Learner(richer).learn(news)
+    return richer
+
+
+class _Learner:
+    """One batch of facts on its way in."""
+
+    def __init__(self, known: Knowledge) -> None:
+        self._known = known
+        self._queue: deque[Formula] = deque()
+        self._moved: set[str] = set()
+        self._reducer = Reducer(known)
+
+    def learn(self, formulas: Iterable[Formula]) -> None:
+        self._queue.extend(formulas)
+        self._drain()
+        for _ in range(_MOST_ROUNDS):
+            if not self._moved or self._known.contradiction:
+                break
+            moved, self._moved = self._moved, set()
+            for formula in [each for each in self._known.active if not moved.isdisjoint(each.symbols)]:
+                self._revisit(formula)
+            self._drain()
+        self._known.changed()
+
+    def _drain(self) -> None:
+        for _ in range(_MOST_STEPS):
+            if not self._queue or self._known.contradiction:
+                return
+            self._take(self._reducer.formula(self._queue.popleft()))
+        while self._queue:  # enough inferred: keep the rest as it is
+            self._known.active[self._reducer.formula(self._queue.popleft())] = None
+
+    def _changed(self) -> None:
+        self._known.changed()
+        self._reducer = Reducer(self._known)
+
+    def _take(self, formula: Formula) -> None:
+        known = self._known
+        if formula is TRUE or formula in known.active:
+            return
+        audit.note_fact(known, formula)
+        if formula is FALSE:
+            known.contradiction = True
+            return
+        match formula:
+            case And(args):
+                self._queue.extendleft(reversed(args))
+            case Or(args):
+                self._keep(formula)
+                self._common_bounds(args)
+            case Compare("==", term):
+                self._equal(formula, term)
+            case Compare("<=", term):
+                self._at_most(formula, term)
+            case Compare("!=", term):
+                self._differs(formula, term)
+            case _:
+                self._keep(formula)
+
+    # what is kept as it is
+
+    def _keep(self, formula: Formula) -> None:
+        self._known.active[formula] = None
+        match formula:
+            case Compare(op, term) if op != "!=":
+                self._enter_bound(op, term, formula)
+        self._changed()
+
+    def _enter_bound(self, op: str, term: Term, formula: Formula) -> None:
+        """Record `shape in interval`; a weaker bound of the same shape that this one replaces is let go."""
+        known = self._known
+        shape, interval = _as_interval(op, term)
+        before = known.linear.get(shape, EVERYTHING)
+        known.linear[shape] = before & interval
+        if known.linear[shape].is_empty:
+            known.contradiction = True
+        for weaker in (*_weaker(shape, before, interval),):
+            if weaker is not formula:
+                known.active.pop(weaker, None)
+
+    def _drop(self, formula: Formula) -> None:
+        """Take an active formula out of the state."""
+        known = self._known
+        known.active.pop(formula, None)
+        match formula:
+            case Compare(op, term) if op != "!=":
+                shape, interval = _as_interval(op, term)
+                before = known.linear.get(shape, EVERYTHING)
+                left = Interval(
+                    None if interval.lower is not None else before.lower, None if interval.upper is not None else before.upper
+                )
+                known.linear.pop(shape, None)
+                if left != EVERYTHING:
+                    known.linear[shape] = left
+        self._changed()
+
+    def _revisit(self, formula: Formula) -> None:
+        """Look again at an active formula, as if it had just been learned."""
+        if formula in self._known.active:
+            self._drop(formula)
+            self._queue.append(formula)
+            self._drain()
+
+    # equalities
+
+    def _equal(self, formula: Formula, term: Term) -> None:
+        known = self._known
+        solution = solve(term, known)
+        if solution is None:
+            self._keep(formula)
+            self._spread(term)
+            self._spread(-term)
+            return
+        for name, definition in solution.definitions:
+            audit.note_definition(known, name, definition)
+            known.definitions.setdefault(name, definition)
+            self._queue.extend(within(name, known.bounds(definition)))
+        if solution.symbol is None:
+            self._rename(solution)
+        else:
+            self._substitute(solution.symbol, solution.right)
+        if not known.contradiction:
+            self._queue.append(formula)
+
+    def _substitute(self, name: str, value: Term) -> None:
+        """From here on, the symbol is only a name for the value."""
+        known = self._known
+        audit.note_solution(known, symbol(name), value)
+        constraint = within(name, known.ranges.pop(name, EVERYTHING))
+        touched = [each for each in known.active if name in each.symbols]
+        for formula in touched:
+            self._drop(formula)
+        known.solved[name] = value
+        stale = [left for left in known.rules if any(name in atom.symbols for atom, _ in left)]
+        renamed = [compare("==", from_poly({left: 1}) - known.rules.pop(left)) for left in stale]
+        self._changed()
+        known.solved = {each: self._reducer.term(term) for each, term in known.solved.items()}
+        known.rules = {left: self._reducer.term(right) for left, right in known.rules.items()}
+        self._changed()
+        self._queue.extend([*constraint, *touched, *renamed])
+
+    def _rename(self, solution: Solution) -> None:
+        """From here on, the product or atom is written otherwise."""
+        known = self._known
+        left = solution.left
+        product, names = from_poly({left: 1}), frozenset().union(*(atom.symbols for atom, _ in left))
+        audit.note_solution(known, product, solution.right)
+        bounds = known.bounds(product)
+        touched = [each for each in known.active if names <= each.symbols]
+        for each in touched:
+            self._drop(each)
+        known.rules[left] = solution.right
+        self._changed()
+        known.solved = {each: self._reducer.term(term) for each, term in known.solved.items()}
+        self._changed()
+        self._queue.extend([*touched, *_inside(solution.right, bounds)])
+
+    # inequalities
+
+    def _at_most(self, formula: Formula, term: Term) -> None:
+        known = self._known
+        name = _single_symbol(term)
+        if name is not None:
+            self._bound_symbol(name, _as_interval("<=", term)[1])
+            return
+        opened = self._opened(term)
+        if opened is not None:
+            self._queue.extendleft(reversed(opened))
+            return
+        if known.nonnegative(term):  # term <= 0 <= term
+            self._queue.append(compare("==", term))
+            return
+        self._keep(formula)
+        self._spread(term)
+
+    def _opened(self, term: Term) -> list[Formula] | None:
+        """The same said of the arguments of a min, max or division, where that says neither more nor less."""
+        for monomial, coefficient in term.monomials:
+            match monomial:
+                case (((Min(args) | Max(args)) as atom, 1),) if (coefficient > 0) == isinstance(atom, Max):
+                    rest = from_poly(polynomials.add(term.poly, {monomial: -coefficient}))
+                    return [compare("<=", rest + coefficient * arg) for arg in args]
+                case ((FloorDiv(numerator, divisor), 1),) if coefficient in (1, -1) and self._known.sign(divisor) > 0:
+                    rest = from_poly(polynomials.add(term.poly, {monomial: -coefficient}))
+                    if rest.is_constant:
+                        lowest = divisor * rest - numerator
+                        return [compare("<=", lowest if coefficient < 0 else numerator + divisor * rest - divisor + 1)]
+        return None
+
+    def _bound_symbol(self, name: str, interval: Interval) -> None:
+        known = self._known
+        before = known.range_of(name)
+        after = before & interval
+        if after == before:
+            return
+        known.ranges[name] = after
+        self._moved.add(name)
+        self._changed()
+        if after.is_empty:
+            known.contradiction = True
+        elif after.lower is not None and after.lower == after.upper:
+            self._substitute(name, from_poly({UNIT: after.lower}))
+
+    def _spread(self, term: Term) -> None:
+        """What `term <= 0` says of each of its monomials, given bounds of the others."""
+        known = self._known
+        lows = {
+            monomial: known.bounds(from_poly({monomial: coefficient})).lower for monomial, coefficient in term.monomials
+        }
+        unbounded = [monomial for monomial, low in lows.items() if low is None]
+        if len(unbounded) > 1:
+            return
+        total = sum(low for low in lows.values() if low is not None)
+        for monomial in unbounded or [each for each in lows if each]:
+            room = -(total - (lows[monomial] or 0))
+            self._bound_monomial(monomial, term.poly[monomial], room)
+
+    def _bound_monomial(self, monomial: Monomial, coefficient: int, room: int) -> None:
+        """`coefficient * monomial <= room`."""
+        product = from_poly({monomial: 1})
+        limit = room // coefficient if coefficient > 0 else -(room // -coefficient)
+        interval = Interval(None, limit) if coefficient > 0 else Interval(limit, None)
+        before = self._known.bounds(product)
+        if before & interval == before:
+            return
+        if len(monomial) == 1 and monomial[0][1] == 1:
+            self._queue.extend(_inside(product, interval))
+        else:
+            self._bound_factors(monomial, interval)
+
+    def _bound_factors(self, monomial: Monomial, interval: Interval) -> None:
+        """What a bound of a product says of its factors, where the others are not negative."""
+        for atom, exponent in monomial:
+            others = self._known.bounds(from_poly({polynomials.over(monomial, ((atom, exponent),)) or (): 1}))
+            if exponent > 1 or others.lower is None or others.lower < 0:
+                continue
+            if interval.upper is not None and interval.upper >= 0 and others.lower > 0:
+                self._queue.append(le(of_atom(atom), interval.upper // others.lower))
+            if interval.lower is not None and interval.lower > 0:
+                self._queue.append(ge(of_atom(atom), 1 if others.upper is None else -(-interval.lower // others.upper)))
+
+    # the rest
+
+    def _differs(self, formula: Formula, term: Term) -> None:
+        known = self._known
+        if known.nonnegative(term):
+            self._queue.append(ge(term, 1))
+        elif known.nonnegative(-term):
+            self._queue.append(le(term, -1))
+        else:
+            self._keep(formula)
+            self._nonzero_factors(term)
+
+    def _nonzero_factors(self, term: Term) -> None:
+        if len(term.monomials) == 1 and len(term.monomials[0][0]) > 1:
+            self._queue.extend(compare("!=", of_atom(atom)) for atom, _ in term.monomials[0][0])
+
+    def _common_bounds(self, args: tuple[Formula, ...]) -> None:
+        """A symbol that every alternative bounds lies within the hull of those bounds."""
+        boxes = [_box(arg) for arg in args]
+        for name in sorted(set.intersection(*(set(box) for box in boxes))):
+            self._queue.extend(within(name, hull(box[name] for box in boxes)))
+
+
+def _single_symbol(term: Term) -> str | None:
+    match [monomial for monomial in term.poly if monomial]:
+        case [((Symbol(name), 1),)]:
+            return name
+        case _:
+            return None
+
+
+def _as_interval(op: str, term: Term) -> tuple[Term, Interval]:
+    """`term op 0` as an interval of its shape."""
+    shape, scale = shape_of(term)
+    offset = term.poly.get(UNIT, 0)
+    if op == "==":
+        return shape, Interval(-offset // scale, -offset // scale)
+    if scale > 0:
+        return shape, Interval(None, -offset // scale)
+    return shape, Interval(-(offset // scale), None)
+
+
+def _weaker(shape: Term, before: Interval, now: Interval) -> Iterable[Formula]:
+    if before.lower is not None and now.lower is not None and now.lower >= before.lower:
+        yield ge(shape, before.lower)
+    if before.upper is not None and now.upper is not None and now.upper <= before.upper:
+        yield le(shape, before.upper)
+
+
+def _inside(term: Term, interval: Interval) -> list[Formula]:
+    """The interval of a term as formulas."""
+    below = [] if interval.lower is None else [ge(term, interval.lower)]
+    return below if interval.upper is None else [*below, le(term, interval.upper)]
+
+
+def _box(formula: Formula) -> dict[str, Interval]:
+    """The bounds that a formula alone puts on single symbols."""
+    parts = formula.args if isinstance(formula, And) else (formula,)
+    box: dict[str, Interval] = {}
+    for part in parts:
+        if isinstance(part, Compare) and part.op != "!=":
+            name = _single_symbol(part.term)
+            if name is not None:
+                box[name] = box.get(name, EVERYTHING) & _as_interval(part.op, part.term)[1]
+    return box

@@ -1,0 +1,64 @@
+"""The least upper and the greatest lower bound of a term over all points at which the facts hold: proved, and attained."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints.evaluate import evaluate
+from shapeproof.constraints.formulas import gt
+from shapeproof.constraints.verdicts import Undecided
+from shapeproof.solver.witness import find
+
+if TYPE_CHECKING:
+    from shapeproof.constraints.terms import Term
+    from shapeproof.solver.budget import Budget
+    from shapeproof.solver.facts import Facts
+
+_LARGEST_SIZE = 2**63 - 1
+
+
+def least_upper_bound(term: Term, facts: Facts, budget: Budget | None = None) -> int | Undecided | None:
+    """The greatest value that the term takes; None if it takes values beyond every 64-bit integer.
+
+    >>> from shapeproof.constraints.text import parse_formula, parse_term
+    >>> from shapeproof.solver.facts import Facts
+    >>> facts = Facts([parse_formula("1 <= n <= 100"), parse_formula("n % 8 == 0"), parse_formula("0 <= u <= n//2")])
+    >>> least_upper_bound(parse_term("u + 1"), facts)
+    49
+    """
+    start = _value(term, facts)
+    if not isinstance(start, int):
+        return start
+    bound = facts.known.bounds(facts.reduce(term)).upper
+    high = _LARGEST_SIZE if bound is None else bound
+    beyond = find(gt(term, high), facts, budget) if bound is None else None
+    if beyond is not None:
+        return beyond if isinstance(beyond, Undecided) else None
+    return _climb(term, facts, start, high, budget)
+
+
+def greatest_lower_bound(term: Term, facts: Facts, budget: Budget | None = None) -> int | Undecided | None:
+    """The least value that the term takes; None if it takes values beyond every 64-bit integer."""
+    highest = least_upper_bound(-term, facts, budget)
+    return -highest if isinstance(highest, int) else highest
+
+
+def _value(term: Term, facts: Facts) -> int | Undecided:
+    """A value that the term takes."""
+    values = [evaluate(term, point) for point in facts.points(term.symbols)]
+    return max(values) if values else Undecided("no point was found at which the facts hold")
+
+
+def _climb(term: Term, facts: Facts, low: int, high: int, budget: Budget | None) -> int | Undecided:
+    """The greatest value, which is at least `low` and at most `high`: first the end is tried, then halves."""
+    probe = high - 1
+    while low < high:
+        point = find(gt(term, probe), facts, budget)
+        if isinstance(point, Undecided):
+            return point
+        if point is None:
+            high = probe
+        else:
+            low = max(low, evaluate(term, point))
+        probe = (low + high) // 2
+    return low

@@ -1,0 +1,148 @@
+"""Points at which all facts hold: found cheaply, kept while they last, evaluated before they are believed.
+
+A point gives a value to every symbol of the facts, and to the names made up for quotients. Candidates come from what the
+knowledge leaves open (corners of the ranges, values near them, small primes, a fixed pseudo-random sequence), so that
+solved equalities and congruences hold by construction; what remains is checked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.evaluate import evaluate, holds
+from shapeproof.constraints.formulas import Formula, Truth
+from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.reals import RealSymbol
+from shapeproof.solver.equalities import FRESH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from shapeproof.solver.knowledge import Knowledge
+
+Point: TypeAlias = "dict[str, int]"
+
+_PRIMES = (7, 11, 5, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
+_FAR = 1000
+_RANDOM_PROFILES = 8
+
+
+def true_at(formula: Formula, point: Mapping[str, int | float]) -> bool | None:
+    """Whether the formula holds there; False where it raises; None where it has no meaning."""
+    try:
+        return holds(formula, point)
+    except (ArithmeticError, ValueError):
+        return False
+    except Unevaluable:
+        return None
+
+
+def public(point: Mapping[str, int]) -> Point:
+    """The point without the names made up here."""
+    return {name: value for name, value in point.items() if not name.startswith(FRESH)}
+
+
+def complete(known: Knowledge, chosen: Mapping[str, int]) -> Point | None:
+    """The whole point, from values for the symbols that are left; None if the rest has no value there."""
+    try:
+        solved = {name: evaluate(term, chosen) for name, term in known.solved.items()}
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+    return named(known, {**chosen, **solved})
+
+
+def named(known: Knowledge, point: Mapping[str, int]) -> Point | None:
+    """The point with each name made up for a term bound to the value of that term."""
+    try:
+        return {**point, **{name: evaluate(term, point) for name, term in known.definitions.items()}}
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+
+
+def satisfies(known: Knowledge, point: Mapping[str, int]) -> bool:
+    """Whether what is known holds there; cheaper than the facts themselves, and only a first test."""
+    for name, interval in known.ranges.items():
+        if point[name] not in interval:
+            return False
+    return all(true_at(formula, point) is not False for formula in known.remaining())
+
+
+def candidates(known: Knowledge, names: Iterable[str]) -> Iterator[Point]:
+    """Points worth a try, the simplest first, the same every time."""
+    free = sorted(names)
+    sequence = _pseudo_random()
+    profiles = [_low, _generic, _high, _near_low, _near_high]
+    for profile in profiles:
+        chosen = {name: profile(known, name, index) for index, name in enumerate(free)}
+        point = complete(known, chosen)
+        if point is not None:
+            yield point
+    for _ in range(_RANDOM_PROFILES):
+        chosen = {name: _any(known, name, next(sequence)) for name in free}
+        point = complete(known, chosen)
+        if point is not None:
+            yield point
+
+
+def free_symbols(known: Knowledge, formulas: Iterable[Formula]) -> set[str]:
+    """The symbols of the formulas and of the knowledge that are not solved."""
+    names = set(known.ranges) | set(known.definitions)
+    for formula in formulas:
+        names |= formula.symbols
+    for term in known.solved.values():
+        names |= term.symbols
+    return names - set(known.solved)
+
+
+def _clipped(known: Knowledge, name: str, value: int) -> int:
+    interval = known.range_of(name)
+    if interval.lower is not None and value < interval.lower:
+        value = interval.lower
+    return interval.upper if interval.upper is not None and value > interval.upper else value
+
+
+def _low(known: Knowledge, name: str, _: int) -> int:
+    return _clipped(known, name, 0 if known.range_of(name).lower is None else -_FAR)
+
+
+def _high(known: Knowledge, name: str, index: int) -> int:
+    return _clipped(known, name, _FAR + index)
+
+
+def _near_low(known: Knowledge, name: str, index: int) -> int:
+    lower = known.range_of(name).lower
+    return _clipped(known, name, (0 if lower is None else lower) + 1 + index % 3)
+
+
+def _near_high(known: Knowledge, name: str, index: int) -> int:
+    upper = known.range_of(name).upper
+    return _clipped(known, name, (-1 if upper is None else upper - 1) - index % 2)
+
+
+def _generic(known: Knowledge, name: str, index: int) -> int:
+    return _clipped(known, name, _PRIMES[index % len(_PRIMES)])
+
+
+def _any(known: Knowledge, name: str, draw: int) -> int:
+    interval = known.range_of(name)
+    low = interval.lower if interval.lower is not None else -8 if interval.upper is None else interval.upper - 64
+    high = interval.upper if interval.upper is not None else low + 64
+    return low + draw % (min(high, low + 512) - low + 1)
+
+
+def _pseudo_random() -> Iterator[int]:
+    state = 20_24
+    while True:
+        state = (6364136223846793005 * state + 1442695040888963407) % 2**64
+        yield state >> 33
+
+
+def real_symbols(formulas: Iterable[Formula]) -> set[str]:
+    """The names that stand for doubles."""
+    return {node.name for formula in formulas for node in postorder(formula) if isinstance(node, RealSymbol)}
+
+
+def boolean_symbols(formulas: Iterable[Formula]) -> set[str]:
+    """The names that stand for booleans."""
+    return {node.name for formula in formulas for node in postorder(formula) if isinstance(node, Truth)}

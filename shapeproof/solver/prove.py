@@ -1,0 +1,251 @@
+"""THE LADDER: does a formula hold wherever the facts do? Cheap steps first; each answers only what it can justify.
+
+    canonical    the formula is TRUE or FALSE as it stands
+    facts        it is, once rewritten by the facts and their bounds
+    evaluation   it fails at a point where the facts hold
+    residues     each remainder of its symbols by the divisors makes it true
+    z3           Z3 finds its negation unsatisfiable on the cone of influence, or a point that evaluation confirms
+    exhaustion   its box is small: every point was tried
+    undecided    the budget ran out; what was tried is said
+
+A formula that may divide by zero does not hold there: its definedness is proved first, by the same ladder.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints.definedness import defined
+from shapeproof.constraints.formulas import TRUE, conjunction
+from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
+from shapeproof.solver import ask
+from shapeproof.solver.exhaustion import box_size, points_where
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.knowledge import within
+from shapeproof.solver.points import Point, complete, public, true_at
+from shapeproof.solver.residues import proved_by_residues
+from shapeproof.solver.search import search
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from shapeproof.constraints.formulas import Formula
+    from shapeproof.solver.budget import Budget
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """Whether a formula always holds, never does, or depends.
+
+    `always` is True or False only where that is proved; None with both witnesses where it depends; None and `undecided` where
+    the budget ran out. Under contradictory facts nothing is claimed: `always` is None and `vacuous` is True.
+    """
+
+    always: bool | None
+    witness_true: Mapping[str, int] | None = None
+    witness_false: Mapping[str, int] | None = None
+    evidence: Evidence | None = None
+    undecided: bool = False
+    vacuous: bool = False
+
+    @property
+    def status(self) -> str:
+        """One word: always, never, depends, undecided or vacuous."""
+        if self.always is not None:
+            return "always" if self.always else "never"
+        return "vacuous" if self.vacuous else "undecided" if self.undecided else "depends"
+
+
+def prove(
+    text: str,
+    bounds: Mapping[str, tuple[int | None, int | None]] | None = None,
+    given: Sequence[str] = (),
+    budget: Budget | None = None,
+) -> Verdict:
+    """Does the formula hold for all integers within the bounds for which everything given holds?
+
+    >>> prove("(n + 7)//8*8 - n < 8", {"n": (1, None)}, given=["n % 2 == 0"]).status
+    'proved'
+    >>> prove("n // k <= n", {"n": (0, 9), "k": (0, 9)}).witness
+    {'k': 0, 'n': 0}
+    """
+    ends = [(name, Interval(*pair)) for name, pair in (bounds or {}).items()]
+    declared = [each for name, interval in ends for each in within(name, interval)]
+    facts = Facts([*declared, *map(parse_formula, given)], budget)
+    return decide(parse_formula(text), facts)
+
+
+def decide(formula: Formula, facts: Facts, budget: Budget | None = None) -> Verdict:
+    """Does the formula hold at every point where all facts hold?
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> facts = Facts([parse_formula("n >= 1"), parse_formula("n % 2 == 0")])
+    >>> decide(parse_formula("(n + 7)//8*8 - n < 8"), facts).status
+    'proved'
+    >>> decide(parse_formula("n >= 4"), facts).witness
+    {'n': 2}
+    """
+    key = ("decide", formula, budget)
+    answer: Verdict | None = facts.answers.get(key)
+    if answer is None:
+        answer = facts.answers[key] = _decide(formula, facts, budget or facts.budget)
+    facts.ledger.note(answer.evidence.step if answer.evidence else "none", answer.status)
+    return answer
+
+
+def _decide(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
+    if facts.contradictory:
+        return Vacuous(tuple(str(fact) for fact in facts.formulas))
+    condition = defined(formula)
+    if condition is not TRUE:
+        verdict = _valid(condition, facts, budget)
+        if not isinstance(verdict, Proved):
+            return _where_undefined(formula, verdict)
+    return _valid(formula, facts, budget)
+
+
+def _where_undefined(formula: Formula, verdict: Verdict) -> Verdict:
+    """It is refuted or open that the formula is defined everywhere: what that says of the formula."""
+    match verdict:
+        case Refuted(witness) if true_at(formula, witness) is False:
+            return Refuted(witness, Evidence("evaluation", "division by zero"))
+        case Undecided():
+            return Undecided(f"it could not be shown that it is defined: {verdict.reason}", verdict.spent)
+        case _:
+            return Undecided("it could not be shown that it is defined")
+
+
+def _valid(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
+    """The ladder itself, for a formula whose definedness is not in question."""
+    reduced = facts.reduce(formula)
+    if reduced.constant is True:
+        return Proved(Evidence("canonical" if formula.constant is not None else "facts"))
+    for point in facts.points(formula.symbols):
+        if true_at(formula, point) is False:
+            return Refuted(public(point), Evidence("evaluation", "a sample"))
+    found = search(reduced.negation, formula.negation, facts)
+    if found is not None:
+        return Refuted(public(found), Evidence("evaluation", "a point near a sample"))
+    return _by_solver(formula, reduced, facts, budget)
+
+
+def _by_solver(formula: Formula, reduced: Formula, facts: Facts, budget: Budget) -> Verdict:
+    """The dear steps: residues, Z3 on growing cones, exhaustion."""
+    moduli = proved_by_residues(reduced, facts.known)
+    if moduli is not None:
+        return Proved(Evidence("facts", f"residues: {moduli}"))
+    spent = 0
+    tried: list[Formula] | None = None
+    for depth in (1, None):
+        cone = facts.known.cone(reduced.symbols, depth)
+        if cone == tried:
+            continue
+        tried = cone
+        found = ask.satisfy([*cone, reduced.negation], facts.known.bounds, budget, facts.ledger)
+        spent += found.spent
+        if found.answer is ask.Answer.UNSAT:
+            return Proved(Evidence("z3", f"cone of {len(cone)} facts"))
+        if found.model is not None:
+            point = _believed(found.model, formula, facts)
+            if point is not None:
+                return Refuted(public(point), Evidence("z3", "a model, confirmed by evaluation"))
+    return _by_exhaustion(formula, reduced, facts, budget) or Undecided(
+        f"Z3 gave no answer within {budget.rlimit} units, and the box is too large to try every point", spent
+    )
+
+
+def _believed(model: Mapping[str, int], formula: Formula, facts: Facts) -> Point | None:
+    """The candidate as a whole point, if all facts hold there and the formula does not."""
+    for base in facts.points(formula.symbols):
+        free = {name: value for name, value in base.items() if name not in facts.known.solved}
+        point = complete(facts.known, free | {name: value for name, value in model.items() if name in free})
+        if point is not None and true_at(formula, point) is False and facts.add_point(point) is not None:
+            return point
+    return None
+
+
+def _by_exhaustion(formula: Formula, reduced: Formula, facts: Facts, budget: Budget) -> Verdict | None:
+    known = facts.known
+    names = sorted(reduced.symbols)
+    intervals = [known.range_of(name) for name in names]
+    size = box_size(intervals)
+    if size is None or size > budget.exhaustion_points:
+        return None
+    facts.ledger.points += size
+    inside = [fact for fact in known.remaining() if fact.symbols <= reduced.symbols]
+    for failing in points_where([*inside, reduced.negation], names, intervals):
+        point = _believed(failing, formula, facts)
+        return None if point is None else Refuted(public(point), Evidence("exhaustion"))
+    return Proved(Evidence("exhaustion", f"{size} points"))
+
+
+def truth(formula: Formula, facts: Facts, budget: Budget | None = None) -> Truth:
+    """Does the formula always hold, never, or does it depend?
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> facts = Facts([parse_formula("h % 4 == 0"), parse_formula("h >= 8")])
+    >>> truth(parse_formula("h == 1"), facts).always
+    False
+    """
+    key = ("truth", formula, budget)
+    answer: Truth | None = facts.answers.get(key)
+    if answer is None:
+        answer = facts.answers[key] = _truth(formula, facts, budget or facts.budget)
+    facts.ledger.note(answer.evidence.step if answer.evidence else "none", answer.status)
+    return answer
+
+
+def _truth(formula: Formula, facts: Facts, budget: Budget) -> Truth:
+    if facts.contradictory:
+        return Truth(None, vacuous=True)
+    reduced = facts.reduce(formula)
+    sides: dict[bool, Mapping[str, int]] = {} if reduced.constant is not None else _samples_by_side(formula, facts)
+    expected = reduced.constant is True or (reduced.constant is None and True in sides)
+    verdict: Verdict = Undecided("not asked")
+    for side in (expected, not expected):
+        if (not side) in sides:
+            continue
+        verdict = _decide(formula if side else formula.negation, facts, budget)
+        if isinstance(verdict, Proved):
+            return Truth(side, evidence=verdict.evidence)
+        if isinstance(verdict, Refuted) and true_at(formula, verdict.witness) is not side:
+            sides[not side] = verdict.witness
+    if True not in sides and not formula.total:  # where it raises, neither it nor its negation holds
+        verdict = _valid(conjunction(defined(formula), formula).negation, facts, budget)
+        sides |= {True: verdict.witness} if isinstance(verdict, Refuted) else {}
+    settled = len(sides) == len({True, False})
+    evidence = verdict.evidence or Evidence("evaluation", "two samples") if settled else None
+    return Truth(None, sides.get(True), sides.get(False), evidence, undecided=not settled)
+
+
+def _samples_by_side(formula: Formula, facts: Facts) -> dict[bool, Mapping[str, int]]:
+    """A sample at which the formula holds, and one at which it does not, where there are such."""
+    sides: dict[bool, Mapping[str, int]] = {}
+    for point in facts.points(formula.symbols):
+        side = true_at(formula, point)
+        if side is not None:
+            sides.setdefault(side, public(point))
+    return sides
+
+
+class _CallableModule(ModuleType):
+    """`shapeproof.solver.prove` is this module, once it is imported, and the function for whoever asks the package for it."""
+
+    def __call__(
+        self,
+        text: str,
+        bounds: Mapping[str, tuple[int | None, int | None]] | None = None,
+        given: Sequence[str] = (),
+        budget: Budget | None = None,
+    ) -> Verdict:
+        return prove(text, bounds, given, budget)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -1,0 +1,287 @@
+"""Terms and formulas rewritten by what is known, so that what is known to be equal becomes the same object.
+
+Solved symbols are replaced, products and divisions that have a simpler name are renamed, a division whose quotient is
+pinned by bounds disappears, an argument of min or max that never wins is dropped, and a comparison that bounds settle
+becomes TRUE or FALSE. The result agrees with the original at every point where all facts hold and the original is
+defined; whether it is defined is not asked here (see constraints.definedness), so the `checks` of terms are dropped.
+
+A Reducer belongs to one state of the knowledge: its memo is never used after a fact is added.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from shapeproof.constraints import polynomials
+from shapeproof.constraints.formulas import (
+    FALSE,
+    TRUE,
+    And,
+    Compare,
+    Formula,
+    Or,
+    RealCompare,
+    compare,
+    conjunction,
+    disjunction,
+)
+from shapeproof.constraints.nodes import Node
+from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
+from shapeproof.constraints.reals import FromInt, RealCall
+from shapeproof.constraints.terms import (
+    Apply,
+    FloorDiv,
+    Max,
+    Min,
+    Symbol,
+    Term,
+    Unknown,
+    Where,
+    apply,
+    floor_div,
+    from_poly,
+    maximum,
+    minimum,
+    of_atom,
+    unknown,
+    where,
+)
+from shapeproof.solver import audit
+from shapeproof.solver.exact import exact_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shapeproof.solver.knowledge import Knowledge
+
+_RULE_STEPS = 64
+
+
+def bare(term: Term) -> Term:
+    """The term without its checks: its value where it is defined."""
+    return from_poly(term.poly) if term.checks else term
+
+
+def settled(formula: Formula) -> Formula:
+    """TRUE or FALSE for a comparison of constants, whatever must be defined for it."""
+    match formula:
+        case Compare(op, term) if polynomials.is_constant(term.poly):
+            value = term.poly.get(UNIT, 0)
+            return TRUE if {"<=": value <= 0, "==": value == 0, "!=": value != 0}[op] else FALSE
+        case _:
+            return formula
+
+
+class Reducer:
+    """Rewrites by one state of the knowledge."""
+
+    def __init__(self, known: Knowledge) -> None:
+        self._known = known
+        self._memo: dict[Node, Any] = {}
+
+    def term(self, term: Term) -> Term:
+        """The term, rewritten."""
+        reduced: Term = self._visit(term)
+        return reduced
+
+    def formula(self, formula: Formula) -> Formula:
+        """The formula, rewritten; TRUE or FALSE where bounds settle it."""
+        reduced: Formula = self._visit(formula)
+        return reduced
+
+    def _visit(self, root: Node) -> Any:  # noqa: ANN401  (Term for terms and atoms, Formula for formulas, Real for reals)
+        memo = self._memo
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in memo:
+                stack.pop()
+                continue
+            waiting = [child for child in _shown(node) if child not in memo]
+            if waiting:
+                stack.extend(waiting)
+            else:
+                memo[node] = self._rewrite(node)
+                stack.pop()
+        return memo[root]
+
+    def _rewrite(self, node: Node) -> Node:
+        memo = self._memo
+        match node:
+            case Symbol(name):
+                return self._known.solved.get(name) or of_atom(node)
+            case Term():
+                return self._polynomial(node)
+            case FloorDiv(numerator, divisor):
+                return self._division(memo[numerator], memo[divisor])
+            case Min(args):
+                return self._extremum([memo[arg] for arg in args], 1)
+            case Max(args):
+                return self._extremum([memo[arg] for arg in args], -1)
+            case Where(condition, then, otherwise):
+                return bare(where(memo[condition], memo[then], memo[otherwise]))
+            case Apply(op, args):
+                return self._application(op, [memo[arg] for arg in args])
+            case Unknown(name, args):
+                return bare(unknown(name, *(memo[arg] for arg in args)))
+            case FromInt(term):
+                return FromInt(memo[term])
+            case RealCall(op, args):
+                return RealCall(op, tuple(memo[arg] for arg in args))
+            case Formula():
+                return self._truth(node)
+            case _:
+                return node
+
+    def _polynomial(self, term: Term) -> Term:
+        memo = self._memo
+        if all(memo[atom].monomials == ((((atom, 1),), 1),) for atom in _shown(term)):
+            return self._renamed(bare(term))
+        total: Poly = {}
+        for monomial, coefficient in term.monomials:
+            product: Poly = {UNIT: coefficient}
+            for atom, exponent in monomial:
+                product = polynomials.multiply(product, (memo[atom] ** exponent).poly)
+            total = polynomials.add(total, product)
+        return self._renamed(from_poly(total))
+
+    def _renamed(self, term: Term) -> Term:
+        """Monomials that have a simpler name, replaced until none is left."""
+        rules = self._known.rules
+        if not rules:
+            return term
+        for _ in range(_RULE_STEPS):
+            match = _first_match(term.poly, rules)
+            if match is None:
+                break
+            monomial, rest, replacement = match
+            coefficient = term.poly[monomial]
+            swap = polynomials.multiply({rest: coefficient}, replacement.poly)
+            term = from_poly(polynomials.add(polynomials.add(term.poly, {monomial: -coefficient}), swap))
+        return term
+
+    def _division(self, numerator: Term, divisor: Term) -> Term:
+        quotient = bare(floor_div(numerator, divisor))
+        for monomial, coefficient in quotient.monomials:
+            match monomial:
+                case ((FloorDiv() as atom, 1),):
+                    simpler = self._quotient(atom)
+                    if simpler is not None:
+                        audit.note("division", self._known, of_atom(atom), simpler)
+                        swap = polynomials.add({monomial: -coefficient}, simpler.poly, coefficient)
+                        return self._renamed(from_poly(polynomials.add(quotient.poly, swap)))
+        return self._renamed(quotient)
+
+    def _quotient(self, atom: FloorDiv) -> Term | None:
+        """A simpler term that the division equals, if what is known gives one."""
+        known, numerator, divisor = self._known, atom.numerator, atom.divisor
+        pinned = known.bounds(of_atom(atom))
+        if pinned.lower is not None and pinned.lower == pinned.upper:
+            return from_poly({UNIT: pinned.lower})
+        if divisor.is_constant:
+            return None
+        sign = known.sign(divisor)
+        if sign == 0:
+            return None
+        numerator, divisor = numerator * sign, divisor * sign
+        for guess in (0, -1, 1):
+            rest = numerator - guess * divisor
+            if known.nonnegative(rest) and known.nonnegative(divisor - rest - 1):
+                return from_poly({UNIT: guess})
+        return self._unnested(numerator, divisor)
+
+    def _unnested(self, numerator: Term, divisor: Term) -> Term | None:
+        """`(p + x//e)//d` is `(p*e + x)//(e*d)` for positive d."""
+        for monomial, coefficient in numerator.monomials:
+            match monomial:
+                case ((FloorDiv(inner, below), 1),) if coefficient == 1 and self._known.sign(below):
+                    rest = from_poly(polynomials.add(numerator.poly, {monomial: -1}))
+                    return self._division(rest * below + inner, below * divisor)
+        return None
+
+    def _extremum(self, args: list[Term], sense: int) -> Term:
+        kept: list[Term] = []
+        for index, arg in enumerate(args):
+            rivals = kept + args[index + 1 :]
+            if not any(self._known.nonnegative(sense * (arg - rival)) for rival in rivals):
+                kept.append(arg)
+        pick = minimum if sense > 0 else maximum
+        result = bare(pick(*kept))
+        if len(kept) < len(args):
+            audit.note("extremum", self._known, bare(pick(*args)), result)
+        return result
+
+    def _application(self, op: str, args: list[Any]) -> Term:
+        value = bare(apply(op, *args))
+        exact = exact_integer(op, args, self._known.bounds)
+        return value if exact is None else bare(exact)
+
+    def _truth(self, formula: Formula) -> Formula:
+        memo = self._memo
+        match formula:
+            case Compare(op, term):
+                return self._comparison(op, memo[term])
+            case And(args):
+                return self._listed(_joined((memo[arg] for arg in args), conjunction, FALSE))
+            case Or(args):
+                return self._listed(_joined((memo[arg] for arg in args), disjunction, TRUE))
+            case RealCompare(op, left, right, negated):
+                return self._listed(RealCompare(op, memo[left], memo[right], negated))
+            case _:
+                return self._listed(formula)
+
+    def _listed(self, formula: Formula) -> Formula:
+        """TRUE or FALSE where the formula or its negation is itself a fact."""
+        if formula in self._known.active:
+            return TRUE
+        return FALSE if formula.negation in self._known.active else formula
+
+    def _comparison(self, op: str, term: Term) -> Formula:
+        formula = settled(compare(op, self._without_factors(op, term)))
+        match formula:
+            case Compare(op, term):
+                verdict = self._known.verdict(formula)
+                if verdict is not None:
+                    audit.note_truth("bounds", self._known, formula, verdict)
+                    return TRUE if verdict else FALSE
+        return formula
+
+    def _without_factors(self, op: str, term: Term) -> Term:
+        """The term divided by the atoms that all its monomials share, where their sign is known and does not matter."""
+        if not term.poly or UNIT in term.poly:
+            return term
+        shared = polynomials.common_monomial(term.poly)
+        flips, dropped = 1, []
+        for atom, exponent in shared:
+            sign = self._known.sign(of_atom(atom))
+            if sign or (op != "<=" and self._known.nonzero(of_atom(atom))):
+                dropped.append((atom, exponent))
+                flips *= sign**exponent if sign else 1
+        if not dropped:
+            return term
+        return from_poly(polynomials.divide_exactly(term.poly, tuple(dropped), 1)) * (flips if op == "<=" else 1)
+
+
+def _shown(node: Node) -> Iterable[Node]:
+    """What must be rewritten before the node: all it is made of but the checks of a term."""
+    if isinstance(node, Term) and node.checks:
+        return dict.fromkeys(atom for monomial in node.poly for atom, _ in monomial)
+    return node.children
+
+
+def _joined(formulas: Iterable[Formula], join: Any, absorbing: Formula) -> Formula:  # noqa: ANN401
+    """`and` or `or` of reduced formulas; as values only, so one that absorbs does so from any place."""
+    operands = list(formulas)
+    if any(operand is absorbing for operand in operands):
+        return absorbing
+    joined: Formula = join(*operands)
+    return joined
+
+
+def _first_match(poly: Poly, rules: dict[Monomial, Term]) -> tuple[Monomial, Monomial, Term] | None:
+    for monomial in poly:
+        for left, replacement in rules.items():
+            rest = polynomials.over(monomial, left)
+            if rest is not None:
+                return monomial, rest, replacement
+    return None

@@ -1,0 +1,79 @@
+"""A point at which a formula holds, looked for by evaluation near the samples. It finds or it does not; it proves nothing.
+
+From each sample, one or two symbols are moved to where truth tends to change: ends of ranges, 0, 1 and 2, constants that
+occur in the formula, and the value at which an equation that is linear in the symbol holds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.evaluate import evaluate
+from shapeproof.constraints.formulas import Compare, Formula
+from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.polynomials import UNIT
+from shapeproof.constraints.terms import FloorDiv, Symbol, Term, from_poly
+from shapeproof.solver.points import Point, complete, satisfies, true_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from shapeproof.solver.facts import Facts
+
+_MOST_BASES = 2
+_MOST_VALUES = 12
+_MOST_SYMBOLS = 8
+
+
+def search(reduced: Formula, original: Formula, facts: Facts) -> Point | None:
+    """A point where all facts and the formula hold, believed only after evaluation of the original."""
+    for candidate in _moves(reduced, facts):
+        if true_at(reduced, candidate) and satisfies(facts.known, candidate) and true_at(original, candidate):
+            point = facts.add_point(candidate)
+            if point is not None:
+                return point
+    return None
+
+
+def _moves(reduced: Formula, facts: Facts) -> Iterator[Point]:
+    known = facts.known
+    names = sorted(reduced.symbols)[:_MOST_SYMBOLS]
+    constants = _constants(reduced)
+    for base in facts.points(reduced.symbols)[:_MOST_BASES]:
+        free = {name: value for name, value in base.items() if name not in known.solved}
+        for name in names:
+            interval = known.range_of(name)
+            ends = [end for end in (interval.lower, interval.upper) if end is not None]
+            values = [*_roots(reduced, name, free), *ends, *(end + 1 for end in ends[:1]), 0, 1, 2, *constants]
+            for value in dict.fromkeys(values[: _MOST_VALUES + len(ends)]):
+                if value in interval:
+                    moved = complete(known, free | {name: value})
+                    if moved is not None:
+                        yield moved
+
+
+def _constants(formula: Formula) -> list[int]:
+    found: dict[int, None] = {}
+    for node in postorder(formula):
+        if isinstance(node, Term):
+            offset = node.poly.get(UNIT, 0)
+            found.update({abs(offset): None, abs(offset) + 1: None, max(0, abs(offset) - 1): None})
+        if isinstance(node, FloorDiv) and node.divisor.is_constant:
+            found[node.divisor.constant_value] = None
+    return list(found)
+
+
+def _roots(formula: Formula, name: str, point: Mapping[str, int]) -> Iterator[int]:
+    """Where comparisons that are linear in the symbol change their truth."""
+    for node in postorder(formula):
+        if isinstance(node, Compare):
+            slope = {each: n for each, n in node.term.poly.items() if any(atom.symbols == {name} for atom, _ in each)}
+            match [*slope]:
+                case [((Symbol(), 1),) as monomial]:
+                    rest = from_poly({each: n for each, n in node.term.poly.items() if each != monomial})
+                    try:
+                        root = -evaluate(rest, point) // slope[monomial]
+                    except (ArithmeticError, ValueError, Unevaluable):
+                        continue
+                    yield from (root, root + 1, root - 1)

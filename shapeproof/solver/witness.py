@@ -1,0 +1,153 @@
+"""Points to show: any one at which a formula holds, the smallest, and a generic one to trace at.
+
+Every point is evaluated before it is returned: all facts hold there, and the formula does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints.formulas import TRUE, Formula, conjunction, disjunction, ge, le, ne
+from shapeproof.constraints.terms import ZERO, maximum, symbol
+from shapeproof.constraints.verdicts import Proved, Refuted, Undecided, Vacuous
+from shapeproof.solver.points import true_at
+from shapeproof.solver.prove import decide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from shapeproof.constraints.terms import Term
+    from shapeproof.solver.budget import Budget
+    from shapeproof.solver.facts import Facts
+    from shapeproof.solver.points import Point
+
+
+def find(formula: Formula, facts: Facts, budget: Budget | None = None) -> Point | Undecided | None:
+    """A point at which the facts and the formula hold; None where it is proved that there is none.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> find(parse_formula("n > 9"), Facts([parse_formula("n % 8 == 0"), parse_formula("0 <= n < 20")]))
+    {'n': 16}
+    """
+    for point in facts.points(formula.symbols):
+        if true_at(formula, point):
+            return _shown(point)
+    verdict = decide(formula.negation, facts, budget)
+    match verdict:
+        case Proved() | Vacuous():
+            return None
+        case Refuted(witness) if true_at(formula, witness):
+            return dict(witness)
+        case Undecided():
+            return verdict
+        case _:
+            return Undecided("the formula may be undefined")
+
+
+def smallest(
+    formula: Formula, facts: Facts, order: Sequence[str] | None = None, budget: Budget | None = None
+) -> Point | Undecided | None:
+    """The smallest point at which the facts and the formula hold.
+
+    Smaller means: first, the greatest absolute value of the symbols in `order` (all symbols, by name, if not given); then the
+    sum of their absolute values; then the values one by one, the absolute value before the sign, 1 before -1. Where the budget
+    runs out on the way, the best point found so far is returned.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> smallest(parse_formula("a + b > 6"), Facts([parse_formula("a >= 0"), parse_formula("b % 3 == 0")]))
+    {'a': 4, 'b': 3}
+    """
+    found = find(formula, facts, budget)
+    if found is None or isinstance(found, Undecided):
+        return found
+    names = list(order) if order is not None else sorted(found)
+    here = facts.fork()
+    here.learn(formula)
+    best = found
+    for measure in _measures(names):
+        best = _least(measure, here, best, budget)
+    return best
+
+
+def _size(name: str) -> Term:
+    return maximum(symbol(name), -symbol(name))
+
+
+def _measures(names: Sequence[str]) -> Iterator[Term]:
+    """What is made small, in this order; each of them is at least 0."""
+    if names:
+        yield maximum(*(_size(name) for name in names))
+        yield sum((_size(name) for name in names), ZERO)
+    for name in names:
+        yield _size(name)
+        yield _size(name) - symbol(name)  # 0 for a value of at least 0
+
+
+def _least(measure: Term, facts: Facts, best: Point, budget: Budget | None) -> Point:
+    """The point with the least measure; from here on, the facts say that the measure is no greater."""
+    low, high = 0, evaluated(measure, best)
+    while low < high:
+        middle = (low + high) // 2
+        point = find(le(measure, middle), facts, budget)
+        if isinstance(point, Undecided):
+            break
+        if point is None:
+            low = middle + 1
+        else:
+            best, high = point, evaluated(measure, point)
+    facts.learn(le(measure, high))
+    return best
+
+
+def evaluated(term: Term, point: Mapping[str, int]) -> int:
+    """The value of the term at the point."""
+    from shapeproof.constraints.evaluate import evaluate
+
+    return evaluate(term, point)
+
+
+def _shown(point: Mapping[str, int]) -> Point:
+    from shapeproof.solver.points import public
+
+    return public(point)
+
+
+_SMALL, _LARGE = 5, 200
+
+
+def generic(
+    facts: Facts, names: Sequence[str], avoid: Iterable[int] = (), budget: Budget | None = None
+) -> Point | Undecided | None:
+    """A point without accidents, to trace at: values in range, small, not 0 or 1, distinct, and none of those to avoid.
+
+    Those are wishes, granted in that order as far as the facts allow.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> generic(Facts([parse_formula("b >= 1"), parse_formula("h % 32 == 0")]), ["b", "h"])
+    {'b': 11, 'h': 32}
+    """
+    if isinstance(find(TRUE, facts, budget), Undecided | None):
+        return find(TRUE, facts, budget)
+    wishes = _wishes(names, sorted(set(avoid) | {0, 1}))
+    here = facts.fork()
+    for wish in wishes:
+        if not isinstance(find(wish, here, budget), Undecided | None):
+            here.learn(wish)
+    return find(TRUE, here, budget)
+
+
+def _wishes(names: Sequence[str], avoid: Sequence[int]) -> Iterator[Formula]:
+    sizes = [symbol(name) for name in names]
+    small = [conjunction(ge(size, _SMALL), le(size, _LARGE)) for size in sizes]
+    away = [conjunction(*(ne(size, value) for value in avoid)) for size in sizes]
+    apart = [ne(left, right) for index, left in enumerate(sizes) for right in sizes[:index]]
+    yield conjunction(*small, *away, *apart)
+    yield from away
+    yield from apart
+    yield from small
+
+
+__all__ = ["disjunction", "find", "generic", "smallest"]
