@@ -5,10 +5,10 @@ The rules hold wherever the divisor is not 0; that it is not is for the caller (
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from shapeproof.constraints import polynomials
-from shapeproof.constraints.nodes import Node, union
+from shapeproof.constraints.nodes import Node, obligations, union
 from shapeproof.constraints.polynomials import UNIT, Poly
 
 if TYPE_CHECKING:
@@ -33,9 +33,22 @@ class FloorDiv(Node):
         return super()._is_total() and self.divisor.is_constant and bool(self.divisor.poly)
 
     def own_obligations(self) -> frozenset[Node]:
-        """A nonzero divisor, besides what the parts demand."""
+        """What the numerator demands, and a nonzero divisor, which implies what the divisor demands."""
         own = self.divisor.nonzero() if self.numerator.poly else frozenset({self})
-        return union(super().own_obligations(), own)
+        return union(obligations(self.numerator), own)
+
+
+class _Step(NamedTuple):
+    """`numerator // divisor` as it was is `added + sign * (numerator // divisor)` as it is here."""
+
+    numerator: Poly
+    divisor: Poly
+    added: Poly
+    sign: int
+
+
+def _same(numerator: Poly, divisor: Poly) -> _Step:
+    return _Step(numerator, divisor, {}, 1)
 
 
 def floor(numerator: Poly, divisor: Poly) -> tuple[Poly, int, Poly, Poly]:
@@ -46,24 +59,23 @@ def floor(numerator: Poly, divisor: Poly) -> tuple[Poly, int, Poly, Poly]:
     whole: Poly = {}
     sign = 1
     while numerator:
-        if divisor[polynomials.leading(divisor)] < 0:
-            numerator, divisor = polynomials.scaled(numerator, -1), polynomials.scaled(divisor, -1)
-        step = _cancel(numerator, divisor) or _unnest(numerator, divisor)
-        if step is None:
-            quotient, rest = polynomials.divide(numerator, divisor)
-            whole = polynomials.add(whole, quotient, sign)
-            step = (rest, divisor) if quotient else None
-        if step is None and _faces_away(numerator, divisor):
-            # n // d == -1 - (-n-1) // d for positive d
-            whole = polynomials.add(whole, {UNIT: -sign})
-            sign, step = -sign, (polynomials.add({UNIT: -1}, numerator, -1), divisor)
+        step = next((step for rule in _RULES if (step := rule(numerator, divisor))), None)
         if step is None:
             break
-        numerator, divisor = step
+        whole = polynomials.add(whole, step.added, sign)
+        sign *= step.sign
+        numerator, divisor = step.numerator, step.divisor
     return whole, sign, numerator, divisor
 
 
-def _cancel(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly] | None:
+def _lead_with_plus(numerator: Poly, divisor: Poly) -> _Step | None:
+    """`n // d == (-n) // (-d)`: the divisor leads with a plus sign."""
+    if divisor[polynomials.leading(divisor)] > 0:
+        return None
+    return _same(polynomials.scaled(numerator, -1), polynomials.scaled(divisor, -1))
+
+
+def _cancel(numerator: Poly, divisor: Poly) -> _Step | None:
     """Divide both by what they have in common; by a constant, the constant of the numerator is rounded down."""
     if polynomials.is_constant(divisor):
         shape = {monomial: coefficient for monomial, coefficient in numerator.items() if monomial}
@@ -72,30 +84,24 @@ def _cancel(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly] | None:
         monomial = polynomials.common_monomial(numerator, divisor)
         scale = polynomials.content(numerator, divisor)
     if scale == 1 and not monomial:
-        return _cancel_whole(numerator, divisor)
-    return polynomials.divide_exactly(numerator, monomial, scale), polynomials.divide_exactly(divisor, monomial, scale)
+        return None
+    return _same(*(polynomials.divide_exactly(poly, monomial, scale) for poly in (numerator, divisor)))
 
 
-def _cancel_whole(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly] | None:
-    """`p // (p*q)` is `1 // q`, for a polynomial p of several monomials."""
+def _cancel_whole(numerator: Poly, divisor: Poly) -> _Step | None:
+    """`p // (p*q) == 1 // q`, for a polynomial p of several monomials."""
     if min(len(numerator), len(divisor)) < 2:
         return None
     sign = 1 if numerator[polynomials.leading(numerator)] > 0 else -1
     quotient, rest = polynomials.divide(divisor, polynomials.scaled(numerator, sign))
-    return None if rest else (polynomials.constant(sign), quotient)
+    return None if rest else _same(polynomials.constant(sign), quotient)
 
 
-def _faces_away(numerator: Poly, divisor: Poly) -> bool:
-    """Whether to write `-1 - (-numerator-1)//divisor` instead: the constant is then in the lower half."""
-    if not polynomials.is_constant(divisor):
-        return False
-    size = divisor[UNIT]
-    twice = 2 * (numerator.get(UNIT, 0) % size)
-    return twice > size - 1 or (twice == size - 1 and numerator[polynomials.leading(numerator)] < 0)
+def _unnest(numerator: Poly, divisor: Poly) -> _Step | None:
+    """`(p + x//e) // c == (p*e + x) // (e*c)`, for positive c. With a minus sign it is turned first.
 
-
-def _unnest(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly] | None:
-    """`(p + x//e)//c` is `(p*e + x)//(e*c)` and `(p - x//e)//c` is `(p*e - x + e-1)//(e*c)`, for positive c (and e)."""
+    Either -(x//e) is the division `(-x + e-1) // e`, for positive e, or the whole is turned as by `_face`.
+    """
     if not polynomials.is_constant(divisor):
         return None
     for monomial, coefficient in sorted(numerator.items(), key=lambda pair: polynomials.order(pair[0])):
@@ -103,13 +109,39 @@ def _unnest(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly] | None:
             case ((FloorDiv() as atom, 1),) if coefficient in {1, -1}:
                 inner, below = atom.numerator.poly, atom.divisor
                 rest = polynomials.add(numerator, {monomial: -coefficient})
-                if not below.is_constant and (coefficient < 0 or not polynomials.is_constant(rest)):
+                if not below.is_constant and not polynomials.is_constant(rest):
                     continue
+                if not below.is_constant and coefficient < 0:
+                    return _turned(numerator, divisor)
                 joined = polynomials.add(polynomials.multiply(rest, below.poly), inner, coefficient)
                 if coefficient < 0:
                     joined = polynomials.add(joined, polynomials.constant(below.constant_value - 1))
-                return joined, polynomials.multiply(below.poly, divisor)
+                return _same(joined, polynomials.multiply(below.poly, divisor))
     return None
+
+
+def _pull_out(numerator: Poly, divisor: Poly) -> _Step | None:
+    """`(p*d + r) // d == p + r // d`."""
+    quotient, rest = polynomials.divide(numerator, divisor)
+    return _Step(rest, divisor, quotient, 1) if quotient else None
+
+
+def _face(numerator: Poly, divisor: Poly) -> _Step | None:
+    """Of the two ways to write a division by a constant, take the one whose constant is in the lower half."""
+    if not polynomials.is_constant(divisor):
+        return None
+    size = divisor[UNIT]
+    twice = 2 * (numerator.get(UNIT, 0) % size)
+    turns = twice > size - 1 or (twice == size - 1 and numerator[polynomials.leading(numerator)] < 0)
+    return _turned(numerator, divisor) if turns else None
+
+
+def _turned(numerator: Poly, divisor: Poly) -> _Step:
+    """`n // c == -1 - (-n-1) // c`, for positive c."""
+    return _Step(polynomials.add({UNIT: -1}, numerator, -1), divisor, {UNIT: -1}, -1)
+
+
+_RULES = (_lead_with_plus, _cancel, _cancel_whole, _unnest, _pull_out, _face)
 
 
 def with_halves_rounded_up(poly: Poly) -> Poly:

@@ -162,7 +162,7 @@ def postorder(root: Node) -> tuple[Node, ...]:
 def obligations(root: Node) -> frozenset[Any]:
     """The atoms that must all be defined for `root` to be: the empty set where it is total.
 
-    A divisor `d` appears as the atom `0 // d`. Each set is cached on its node, so a chain costs what it adds.
+    A divisor d appears as the atom `0 // d`, which stands for what d itself demands too. The set is kept on its node.
     """
     if root.obliged is None:
         stack = [root]

@@ -16,6 +16,7 @@ Poly = dict[Monomial, int]
 
 UNIT: Monomial = ()
 _LONGEST_QUOTIENT = 256
+_DEEPEST_BALANCED = 4
 
 
 @cache
@@ -122,10 +123,11 @@ def divide_exactly(poly: Poly, monomial: Monomial, scale: int) -> Poly:
 
 
 def divide(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly]:
-    """Quotient and remainder with `numerator == quotient * divisor + remainder`; the remainder is unique.
+    """Quotient and remainder with `numerator == quotient * divisor + remainder`; the remainder is small.
 
     The leading coefficient `c` of the divisor must be positive. Every coefficient of the remainder whose monomial the
-    leading one divides lies in `(-c/2, c/2]`: balanced, so that `3x` over 4 leaves `-x` and round-ups collapse.
+    leading one divides lies in `(-c/2, c/2]`: balanced, so that `3x` over 4 leaves `-x` and round-ups collapse. Of deeply
+    nested atoms only exact multiples are taken: the quotient repeats them, so they would double from level to level.
     """
     lead = leading(divisor)
     scale = divisor[lead]
@@ -137,7 +139,7 @@ def divide(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly]:
         monomial = leading(rest) if tail else next(iter(rest))
         coefficient = rest.pop(monomial)
         ratio = over(monomial, lead)
-        count = 0 if ratio is None else (2 * coefficient + scale - 1) // (2 * scale)
+        count = 0 if ratio is None else _count(coefficient, scale, monomial)
         if ratio is not None and count:
             quotient[ratio] = count
             rest = add(rest, {times(ratio, each): value for each, value in tail.items()}, -count)
@@ -146,3 +148,10 @@ def divide(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly]:
         if coefficient != count * scale:
             remainder[monomial] = coefficient - count * scale
     return quotient, remainder
+
+
+def _count(coefficient: int, scale: int, monomial: Monomial) -> int:
+    """How many times `scale` is taken out of a coefficient."""
+    if any(atom.key[0] > _DEEPEST_BALANCED for atom, _ in monomial):
+        return 0 if coefficient % scale else coefficient // scale
+    return (2 * coefficient + scale - 1) // (2 * scale)

@@ -7,14 +7,14 @@ What canonical form hides is shown again: `a - b*(a//b)` as `a % b`, and `-(-n//
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.division import with_halves_rounded_up
 from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formula, Or, RealCompare, Truth
-from shapeproof.constraints.nodes import Node, obligations
+from shapeproof.constraints.nodes import Node
 from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol
 from shapeproof.constraints.terms import ZERO, Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where
@@ -239,7 +239,7 @@ def _summands(term: Term) -> tuple[_Summand, ...]:
     ordered = sorted((monomial for monomial in poly if monomial), key=polynomials.order)
     shown = [_turned(poly[monomial], monomial) for monomial in ordered]
     offset: list[_Summand] = [(poly[UNIT], ())] if UNIT in poly else []
-    return (*shown, *remainders, *offset, *map(_check, _needed(term.checks)))
+    return (*shown, *remainders, *offset, *map(_check, term.checks))
 
 
 def _remainder(atom: FloorDiv, poly: Poly) -> tuple[Poly, _Summand] | None:
@@ -274,14 +274,6 @@ def _turned(coefficient: int, monomial: Monomial) -> _Summand:
             case _:
                 factors.append((atom, exponent))
     return coefficient, tuple(factors)
-
-
-def _needed(checks: Iterable[Node]) -> Iterator[Node]:
-    """The checks that no other implies."""
-    every = list(checks)
-    for check in every:
-        if not any(check in obligations(other) for other in every if other is not check):
-            yield check
 
 
 def _check(check: Node) -> _Summand:

@@ -45,6 +45,7 @@ __all__ = [
 ]  # fmt: skip
 
 _LARGEST_EXPANSION = 16
+_DEEPEST_IMPLIED = 8
 
 
 class Term(Node):
@@ -103,7 +104,7 @@ class Term(Node):
             raise UsageError(f"{self} is not a constant.")
         return self.poly.get(UNIT, 0)
 
-    def nonzero(self) -> frozenset[Node]:
+    def nonzero(self) -> frozenset[Atom]:
         """What must be defined for a division by this: one check `0 // f` for each factor f that is seen in it.
 
         >>> sorted(map(str, (2 * symbol("x") * symbol("y")).nonzero()))
@@ -111,6 +112,8 @@ class Term(Node):
         """
         if not self.poly:
             return frozenset({FloorDiv(ZERO, ZERO)})
+        if polynomials.is_constant(self.poly):
+            return frozenset()
         shared = polynomials.common_monomial(self.poly)
         rest = polynomials.divide_exactly(self.poly, shared, polynomials.content(self.poly))
         factors: list[Poly] = [{((atom, 1),): 1} for atom, _ in shared]
@@ -257,13 +260,26 @@ def _intern(poly: Poly, checks: tuple[Node, ...] = ()) -> Term:
     return found
 
 
-def _build(poly: Poly, *operands: Node, nonzero: frozenset[Node] = frozenset()) -> Term:
-    """The polynomial as a term that is defined just where all `operands` and the checks in `nonzero` are."""
+def _build(poly: Poly, *operands: Node, nonzero: frozenset[Atom] = frozenset()) -> Term:
+    """The polynomial as a term that is defined just where all `operands` and the checks `nonzero` are."""
     if not nonzero and all(operand.total for operand in operands):
         return _intern(poly)
     required = union(nonzero, *map(obligations, operands))
-    shown = (obligations(atom) for monomial in poly for atom, _ in monomial if not atom.total)
-    return _intern(poly, tuple(sorted(required.difference(*shown), key=lambda check: check.key)))
+    shown = union(*(obligations(atom) for monomial in poly for atom, _ in monomial if not atom.total))
+    hidden = required - shown
+    if hidden:
+        hidden -= _implied(required | shown)
+    return _intern(poly, tuple(sorted(hidden, key=lambda check: check.key)))
+
+
+def _implied(checks: frozenset[Atom]) -> frozenset[Atom]:
+    """The checks that are made in making these: those of the divisors, and so on some way down."""
+    found: frozenset[Atom] = frozenset()
+    level = checks
+    for _ in range(_DEEPEST_IMPLIED):
+        level = union(*(obligations(check.divisor) for check in level if isinstance(check, FloorDiv))) - found
+        found |= level
+    return found
 
 
 def _bare(term: Term) -> Term:
@@ -331,14 +347,14 @@ def floor_div(numerator: IntLike, divisor: IntLike) -> Term:
 
 @cache
 def _floor_div(numerator: Term, divisor: Term) -> Term:
-    nonzero = frozenset() if divisor.is_constant and divisor is not ZERO else divisor.nonzero()
+    nonzero = divisor.nonzero().union(divisor.checks)
     if not divisor.poly:
-        return _build({}, numerator, divisor, nonzero=nonzero)
+        return _build({}, numerator, nonzero=nonzero)
     whole, sign, *rest = division.floor(numerator.poly, divisor.poly)
     if rest[0]:
         atom = FloorDiv(*map(_intern, rest))
         whole = polynomials.add(whole, {((atom, 1),): sign})
-    return _build(whole, numerator, divisor, nonzero=nonzero)
+    return _build(whole, numerator, nonzero=nonzero)
 
 
 def modulo(value: IntLike, divisor: IntLike) -> Term:
@@ -393,7 +409,7 @@ def _extremum(terms: tuple[Term, ...], sense: int) -> Term:
 
 
 def _faces_away(shapes: Iterable[Term], sense: int) -> bool:
-    """Whether to write `-max(-a, -b)` for `min(a, b)`: where more minus signs than plus signs lead, or the first does."""
+    """Whether to write `-max(-a, -b)` for `min(a, b)`: where minus signs lead more often, or lead the first."""
     signed = [shape for shape in shapes if shape is not ZERO]
     lead = sum(-1 if shape.is_negative else 1 for shape in signed)
     if lead:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from shapeproof.export.versions import check_version
+
 if TYPE_CHECKING:
     from torch.export import Dim
 
@@ -45,4 +47,5 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
+    check_version()
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -22,7 +22,7 @@ from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.witness import find
 
-ELEMENTS = 2**22
+ELEMENTS = 2**19
 """Inputs larger than this are not built for a replay."""
 CORNERS = 16
 """How many corners are run at most."""

@@ -239,7 +239,7 @@ class _Comparison:
         """Rank, sizes, dtype and device of what a node gives."""
         if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
             return (
-                (mine.dtype, mine.device, mine.layout, mine.requires_grad) == (other.dtype, other.device, other.layout, other.requires_grad)
+                (mine.dtype, mine.device, mine.layout) == (other.dtype, other.device, other.layout)
                 and len(mine.shape) == len(other.shape)
                 and self._same(list(mine.shape), list(other.shape))
             )

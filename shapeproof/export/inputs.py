@@ -233,6 +233,9 @@ class _Reader:
 
     def relations(self, constraints: Iterable[str]) -> None:
         """The relations that `constraints=` adds, over dim names or `x.shape[0]`."""
+        if isinstance(constraints, str) or not all(isinstance(text, str) for text in constraints):
+            message = f"constraints must be a sequence of texts such as ['b % 2 == 0'], not {constraints!r}"
+            raise UsageError(message)
         for text in constraints:
             formula = _relation(text, self.variables)
             self.declarations.append(Declaration(formula, Origin(text)))

@@ -10,6 +10,7 @@ facts relied on.
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ import sympy
 import torch
 from torch._guards import Source
 from torch.fx.experimental.symbolic_shapes import DimDynamic, RuntimeAssert, ShapeEnv
+from torch.utils._sympy.functions import FloorDiv, Max, Min
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, make_symbol, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges
@@ -33,11 +35,14 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.export.promises import PROMISING, Shape, promises
-from shapeproof.export.translate import Translator, Untranslatable
+from shapeproof.export.translate import Translator, Untranslatable, Writer
 from shapeproof.export.trial import Place, Trial
 
 _TORCH = str(Path(torch.__file__).parent)
 _OURS = str(Path(__file__).parent.parent)
+_DIVISIONS = {operator.floordiv, operator.mod, operator.truediv}
+LARGE = 24
+"""The number of nodes from which torch is given the canonical form of an expression."""
 _ASKING = ("symbolic_shapes.py", "sym_node.py", "proxy_tensor.py", "torch/__init__.py")
 """Files that carry a question and never raise it themselves."""
 
@@ -80,7 +85,10 @@ class ProofShapeEnv(ShapeEnv):
         self._sizes = sizes
         self._operator = operator
         self._terms: dict[sympy.Symbol, Term] = {}
+        self._roots: dict[str, sympy.Expr] = {}
         self.translator = Translator(self._term)
+        self.writer = Writer(self._roots, FloorDiv, Min, Max)
+        self._replacements_version_counter = 1  # makes SymNode.expr go through `replace`
 
     # ------------------------------------------------------------------ symbols
 
@@ -119,6 +127,8 @@ class ProofShapeEnv(ShapeEnv):
         sign = {"nonnegative": True} if bounds.lower is not None and bounds.lower >= 0 else {}
         created = make_symbol(SymT.SIZE, self._generate_unique_id(source.name), integer=True, **sign)
         self._terms[created] = term
+        if term in map(symbol, term.symbols):
+            self._roots.setdefault(*term.symbols, created)
         self.backed_var_to_val[created] = sympy.Integer(evaluate(term, self.trial.point))
         self.var_to_range[created] = _value_range(bounds)
         self.symbol_guard_counter[created] = 0
@@ -237,6 +247,20 @@ class ProofShapeEnv(ShapeEnv):
             return None
         return None if known is None else (sympy.true if known else sympy.false)
 
+    def replace(self, expr: Any) -> Any:
+        """What torch computes with: a large expression is handed over in its canonical form, which sympy need not simplify.
+
+        torch caches the answer, so it depends on the expression alone.
+        """
+        expr = super().replace(expr) if self.replacements else expr
+        if not isinstance(expr, sympy.Expr) or self.writer.size(expr) <= LARGE:
+            return expr
+        try:
+            canonical = self.writer.write(self.translator.term(expr))
+        except Untranslatable:
+            return expr
+        return canonical if self.writer.size(canonical) < self.writer.size(expr) else expr
+
     def simplify(self, expr: Any, size_oblivious: bool = False) -> Any:  # type: ignore[override]  # noqa: ARG002, FBT001, FBT002
         """Expressions are simplified as terms, where it matters; torch keeps what it has."""
         return self.replace(expr)
@@ -245,6 +269,22 @@ class ProofShapeEnv(ShapeEnv):
         """No guards: the declared domain is asserted inside the graph."""
         self.dim_constraints = NoConstraints()  # type: ignore[assignment]
         return []
+
+    def _create_fx_call_function(self, op: Any, args: Any) -> tuple[None, bool]:
+        """Called for every operation on symbolic numbers: a division makes eager raise where its divisor is zero, used or not."""
+        if op in _DIVISIONS:
+            divisor = sys._getframe(1).f_locals.get("other")  # noqa: SLF001 - the operands are handed over in no other way
+            expr = getattr(divisor, "expr", None)
+            if isinstance(expr, sympy.Basic) and not expr.is_number:
+                self._check_divisor(expr)
+        return None, False
+
+    def _check_divisor(self, expr: sympy.Basic) -> None:
+        try:
+            value = self.translator.term(expr)
+        except Untranslatable:
+            return
+        self._check(f.ne(value, 0), sympy.Ne(expr, 0), "division by zero")
 
     # ------------------------------------------------------------------ places
 

@@ -37,26 +37,13 @@ if TYPE_CHECKING:
     from shapeproof.export.inputs import Inputs, Leaf
     from shapeproof.export.trial import Trial
 
-_NOISY = ("torch.fx.experimental.symbolic_shapes", "torch.fx.experimental.sym_node", "torch.export", "torch._export.non_strict_utils")
+_NOISY = ("torch.fx.experimental.symbolic_shapes", "torch.fx.experimental.sym_node", "torch.export", "torch._export.non_strict_utils", "torch._subclasses.fake_tensor")
 
 ASSERTION = torch.ops.aten._assert_scalar.default  # noqa: SLF001 - a public operator
 """The operator that an assertion is in a graph."""
 
-SUPPORTED_TORCH = ("2.13",)
-
 TorchConstraintError = torch._dynamo.exc.UserError  # noqa: SLF001 - what torch.export raises for a violated constraint
 CONSTRAINT_VIOLATION = torch._dynamo.exc.UserErrorType.CONSTRAINT_VIOLATION  # noqa: SLF001
-
-
-def check_version() -> None:
-    """Refuse a torch whose internals are not known here.
-
-    Raises:
-        UsageError: naming the supported releases.
-    """
-    if not torch.__version__.startswith(tuple(f"{series}." for series in SUPPORTED_TORCH)):
-        message = f"torch {torch.__version__} is not supported; supported: {', '.join(f'{s}.x' for s in SUPPORTED_TORCH)}"
-        raise UsageError(message)
 
 
 # ---------------------------------------------------------------------- inputs by name

@@ -1,10 +1,12 @@
-"""sympy -> terms. The only place that knows both.
+"""sympy <-> terms. The only place that knows both.
 
-Every function that torch puts into a size expression is recognised by its class name and given its Python
+From sympy: every function that torch puts into a size expression is recognised by its class name and given its Python
 meaning; a function that is not known becomes an opaque term of its arguments (equal arguments, equal value), so that no
 constraint is ever dropped. Each expression is translated once.
 
-Functions of torch are known by name, so that this module imports nothing of torch.
+To sympy: a term that sympy has functions for is written unevaluated, since it is in canonical form already.
+
+Functions of torch are known by name or handed over, so that this module imports nothing of torch.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import sympy
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
+from shapeproof.constraints.nodes import Node, postorder
 
 Value = t.Term | t.Real | f.Formula
 
@@ -215,3 +218,59 @@ def _as_real(value: Value) -> t.Real:
         raise Untranslatable(message)
     return value
 
+
+class Writer:
+    """Writes terms as sympy expressions.
+
+    The checks of a term (a divisor that must not be zero) are not written: whoever made the division has asked about it.
+
+    Args:
+        symbols: the sympy symbol of each name that has one.
+        floordiv, minimum, maximum: torch's classes for these functions.
+    """
+
+    def __init__(self, symbols: Mapping[str, sympy.Expr], floordiv: Any, minimum: Any, maximum: Any) -> None:
+        self._symbols = symbols
+        self._floordiv = floordiv
+        self._minimum = minimum
+        self._maximum = maximum
+        self._written: dict[Node, sympy.Expr] = {}
+        self._sizes: dict[sympy.Basic, int] = {}
+
+    def size(self, expr: sympy.Basic) -> int:
+        """The number of nodes of an expression, shared ones counted each time."""
+        found = self._sizes.get(expr)
+        if found is None:
+            found = self._sizes[expr] = 1 + sum(map(self.size, expr.args))
+        return found
+
+    def write(self, term: t.Term) -> sympy.Expr:
+        """The term as an expression.
+
+        Raises:
+            Untranslatable: it holds something that sympy has no function for here.
+        """
+        if term not in self._written:
+            for node in postorder(term):
+                if node not in self._written:
+                    self._written[node] = self._node(node)
+        return self._written[term]
+
+    def _node(self, node: Node) -> sympy.Expr:
+        match node:
+            case t.Term():
+                return sympy.Add(*(self._monomial(factors, coefficient) for factors, coefficient in node.monomials))
+            case t.Symbol(name) if name in self._symbols:
+                return self._symbols[name]
+            case t.FloorDiv(numerator, divisor):
+                return self._floordiv(self._written[numerator], self._written[divisor], evaluate=False)
+            case t.Min(args):
+                return self._minimum(*(self._written[arg] for arg in args))
+            case t.Max(args):
+                return self._maximum(*(self._written[arg] for arg in args))
+            case _:
+                message = f"{type(node).__name__} has no form in sympy"
+                raise Untranslatable(message)
+
+    def _monomial(self, factors: Any, coefficient: int) -> sympy.Expr:
+        return sympy.Mul(coefficient, *(sympy.Pow(self._written[atom], power) for atom, power in factors))

@@ -102,7 +102,6 @@ def check(
     if narrow or branches != "error":
         message = "narrow=True and branches='split' are not implemented yet"
         raise NotImplementedError(message)
-    tracing.check_version()
     budget = budget or Budget()
     inputs = declare(mod, args, kwargs, dynamic_shapes, constraints)
     domain = Facts(inputs.domain.formulas, budget)

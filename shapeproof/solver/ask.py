@@ -10,10 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.formulas import Truth
-from shapeproof.constraints.nodes import postorder
-from shapeproof.constraints.terms import Symbol
-from shapeproof.solver.lower import Bounds, Lowering
+from shapeproof.solver.lower import Bounds, Script, script
 from shapeproof.solver.session import Answer, Core, Session
 
 if TYPE_CHECKING:
@@ -55,12 +52,15 @@ def satisfy(
 ) -> Found:
     """Is there a point at which all the formulas hold?"""
     asked = tuple(dict.fromkeys(formulas))
+    scripts: dict[bool, Script] = {}
     spent = 0
     for attempt in attempts:
         rlimit = budget.rlimit - spent if attempt.rlimit is None else min(attempt.rlimit, budget.rlimit - spent)
         if rlimit <= 0:
             break
-        found = _attempt(attempt, asked, bounds, rlimit)
+        if attempt.quotients not in scripts:
+            scripts[attempt.quotients] = script(asked, bounds, quotients=attempt.quotients)
+        found = _attempt(attempt, scripts[attempt.quotients], rlimit)
         spent += found.spent
         ledger.queries += 1
         ledger.rlimit += found.spent
@@ -69,20 +69,15 @@ def satisfy(
     return Found(Answer.UNKNOWN, None, spent)
 
 
-def _attempt(attempt: Attempt, formulas: tuple[Formula, ...], bounds: Bounds, rlimit: int) -> Found:
-    session = Session(attempt.core)
-    lowering = Lowering(session, bounds, quotients=attempt.quotients)
-    assertions = [lowering(formula) for formula in formulas]
-    session.add([*assertions, *lowering.axioms])
+def _attempt(attempt: Attempt, asked: Script, rlimit: int) -> Found:
+    session = Session(asked.text, attempt.core)
     answer = session.check(rlimit)
-    model = _model(session, formulas) if answer is Answer.SAT else None
+    model = _model(session, asked) if answer is Answer.SAT else None
     return Found(answer, model, session.spent)
 
 
-def _model(session: Session, formulas: tuple[Formula, ...]) -> dict[str, int]:
-    nodes = dict.fromkeys(node for formula in formulas for node in postorder(formula))
-    model = {node.name: session.integer_value(session.integer(node.name)) for node in nodes if isinstance(node, Symbol)}
-    for node in nodes:
-        if isinstance(node, Truth):
-            model[node.name] = int(session.boolean_value(session.boolean(node.name)))
-    return model
+def _model(session: Session, asked: Script) -> dict[str, int]:
+    integers = session.integers(asked.integers.values())
+    booleans = session.booleans(asked.booleans.values())
+    model = {name: integers[constant] for name, constant in asked.integers.items()}
+    return model | {name: int(booleans[constant]) for name, constant in asked.booleans.items()}

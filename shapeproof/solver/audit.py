@@ -1,24 +1,141 @@
-"""What the cheap steps claimed, written down so that Z3 can prove it again.
+"""What the cheap steps claimed, written down so that Z3 can prove it again from the facts alone.
 
-Inside `with audit() as auditor:` every rewrite by facts, every bound that settled a comparison and every consequence
-that was drawn on learning leaves a Claim. `auditor.check()` proves each with Z3 from the facts alone.
+Inside `with auditing() as auditor:` every rewrite by facts, every bound that settled a comparison and every consequence
+drawn on learning leaves a Claim. `auditor.check()` proves each with Z3 on the facts as they were given, with nothing
+simplified and no sign taken for granted. Facts made before the block may remember answers from before it: make new ones.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from shapeproof.constraints.formulas import Formula, conjunction, disjunction, eq
+from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.reals import Real
+from shapeproof.constraints.terms import Apply, Term, symbol
+from shapeproof.solver import ask
+from shapeproof.solver.budget import Budget, Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from shapeproof.constraints.formulas import Formula
-    from shapeproof.constraints.terms import Term
+
     from shapeproof.solver.knowledge import Knowledge
 
 
-def note(rule: str, known: Knowledge, before: Term, after: Term) -> None: ...
-def note_truth(rule: str, known: Knowledge, formula: Formula, verdict: bool) -> None: ...
-def note_fact(known: Knowledge, formula: Formula) -> None: ...
-def note_definition(known: Knowledge, name: str, definition: Term) -> None: ...
-def note_solution(known: Knowledge, left: Term, right: Term) -> None: ...
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """`statement` was taken to follow from the facts, by this rule; made-up names mean what `definitions` say."""
+
+    rule: str
+    facts: tuple[Formula, ...]
+    definitions: tuple[tuple[str, Term], ...]
+    statement: Formula
+
+    @property
+    def provable(self) -> bool:
+        """Whether Z3 knows what the statement is about: doubles and bits are opaque to it."""
+        return not any(isinstance(node, Real | Apply) for node in postorder(self.statement))
+
+    def hypotheses(self) -> list[Formula]:
+        """The facts and definitions that bear on the statement."""
+        meanings = [eq(symbol(name), term) for name, term in self.definitions]
+        return _connected([*self.facts, *meanings], self.statement.symbols)
+
+
+@dataclass(slots=True)
+class Auditor:
+    """The claims of a run, in order and without repetitions."""
+
+    claims: dict[Claim, None] = field(default_factory=dict)
+
+    def check(self, budget: Budget | None = None) -> dict[str, list[Claim]]:
+        """Every claim under the answer that Z3 gave: "proved", "refuted", "unknown", or "opaque" if it was not asked.
+
+        A claim that Z3 does not prove from the facts alone is tried again with what it has proved before from the same facts.
+        """
+        report: dict[str, list[Claim]] = {"proved": [], "refuted": [], "unknown": [], "opaque": []}
+        for claim in self.claims:
+            report[_verdict(claim, report["proved"], budget or Budget())].append(claim)
+        return report
+
+
+def _verdict(claim: Claim, proved: list[Claim], budget: Budget) -> str:
+    if not claim.provable:
+        return "opaque"
+    answer = _ask(claim.hypotheses(), claim.statement, budget)
+    if answer is ask.Answer.UNKNOWN:
+        facts, symbols = set(claim.facts), claim.statement.symbols
+        lemmas = [each.statement for each in proved if facts.issuperset(each.facts) and each.statement.symbols <= symbols]
+        answer = _ask([*claim.hypotheses(), *lemmas], claim.statement, budget)
+    return {ask.Answer.UNSAT: "proved", ask.Answer.SAT: "refuted", ask.Answer.UNKNOWN: "unknown"}[answer]
+
+
+def _ask(hypotheses: list[Formula], statement: Formula, budget: Budget) -> ask.Answer:
+    return ask.satisfy([*hypotheses, statement.negation], _no_bounds, budget, Ledger()).answer
+
+
+def _no_bounds(_: Term) -> Interval:
+    return Interval()
+
+
+def _connected(formulas: list[Formula], symbols: frozenset[str]) -> list[Formula]:
+    """The formulas that share symbols with these, or with such formulas, and so on."""
+    reached, chosen, left = set(symbols), [], formulas
+    while True:
+        touching = [each for each in left if not each.symbols or not reached.isdisjoint(each.symbols)]
+        if not touching:
+            return chosen
+        chosen += touching
+        left = [each for each in left if each not in touching]
+        reached.update(*(each.symbols for each in touching))
+
+
+_listening: ContextVar[Auditor | None] = ContextVar("auditor", default=None)
+
+
+@contextmanager
+def auditing() -> Iterator[Auditor]:
+    """Collect the claims made inside the block.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> with auditing() as auditor:
+    ...     facts = Facts([parse_formula("h % 4 == 0"), parse_formula("h >= 5")])
+    ...     facts.reduce(parse_formula("h // 4 != 1"))
+    True
+    >>> {answer: len(claims) for answer, claims in auditor.check().items() if answer != "proved"}
+    {'refuted': 0, 'unknown': 0, 'opaque': 0}
+    """
+    auditor = Auditor()
+    token = _listening.set(auditor)
+    try:
+        yield auditor
+    finally:
+        _listening.reset(token)
+
+
+def note(rule: str, known: Knowledge, statement: Formula) -> None:
+    """The statement follows from what is known."""
+    auditor = _listening.get()
+    if auditor is not None and statement.constant is not True:
+        auditor.claims[Claim(rule, known.sources, tuple(known.definitions.items()), statement)] = None
+
+
+def note_equal(rule: str, known: Knowledge, before: Term, after: Term) -> None:
+    """The two terms are equal by what is known."""
+    if _listening.get() is not None:
+        note(rule, known, eq(before, after))
+
+
+def note_same(rule: str, known: Knowledge, before: Formula, after: Formula) -> None:
+    """The two formulas hold at the same points, by what is known."""
+    if _listening.get() is not None and before is not after:
+        both = conjunction(before, after)
+        neither = conjunction(before.negation, after.negation)
+        note(rule, known, disjunction(both, neither))
+
+

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.verdicts import Proved
+from shapeproof.constraints.verdicts import Proved, Vacuous
 from shapeproof.solver.prove import decide
 
 if TYPE_CHECKING:
@@ -56,4 +56,4 @@ def _with(facts: Facts, formulas: Sequence[Formula]) -> Facts:
 
 
 def _implied(formula: Formula, facts: Facts, budget: Budget | None) -> bool:
-    return isinstance(decide(formula, facts, budget), Proved)
+    return isinstance(decide(formula, facts, budget), Proved | Vacuous)

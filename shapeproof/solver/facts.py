@@ -17,7 +17,18 @@ from shapeproof.solver import ask
 from shapeproof.solver.budget import Budget, Ledger
 from shapeproof.solver.knowledge import Knowledge
 from shapeproof.solver.learning import absorb
-from shapeproof.solver.points import Point, candidates, complete, free_symbols, named, public, satisfies, true_at
+from shapeproof.solver.points import (
+    Point,
+    candidates,
+    carried,
+    complete,
+    free_symbols,
+    has_meaning,
+    named,
+    public,
+    satisfies,
+    true_at,
+)
 from shapeproof.solver.reduction import Reducer
 from shapeproof.solver.substitution import substitute
 
@@ -90,9 +101,9 @@ class Facts:
         needed = [fact for formula, _ in news for fact in (defined(formula), formula)]
         informative = [fact for fact in needed if state.reducer.formula(fact).constant is not True]
         if informative:
-            known = absorb(state.known, informative)
-            points = [entry for entry in state.points if all(true_at(fact, entry[0]) is not False for fact in informative)]
-            self._state = _State(state.formulas, state.origins, known, points)
+            known = absorb(state.known, informative, state.reducer)
+            points = [_carried(entry, known, state.formulas, informative) for entry in state.points]
+            self._state = _State(state.formulas, state.origins, known, [entry for entry in points if entry is not None])
 
     # reading
 
@@ -154,8 +165,7 @@ class Facts:
     def points(self, names: Iterable[str] = ()) -> list[Point]:
         """The samples, with a value for each of these names, and for the names made up for quotients."""
         state = self._state
-        believed = [self._extended(point) for point, checked in state.points if self._believable(point, checked)]
-        state.points = [(point, len(state.formulas)) for point in believed if point is not None]
+        state.points = [(point, len(state.formulas)) for point, checked in state.points if self._believable(point, checked)]
         if not state.points and not state.searched:
             state.searched = True
             self._fill()
@@ -163,11 +173,6 @@ class Facts:
         for index, (point, _) in enumerate(state.points) if strange else ():
             point.update({name: _UNNAMED[(index + shift) % len(_UNNAMED)] for shift, name in enumerate(strange)})
         return [point for point, _ in state.points]
-
-    def _extended(self, point: Point) -> Point | None:
-        """The point with a value for the names made up since it was found."""
-        missing = [name for name in self.known.definitions if name not in point]
-        return named(self.known, point) if missing else point
 
     def _fill(self) -> None:
         known = self._state.known
@@ -195,12 +200,10 @@ class Facts:
 
     def _believable(self, point: Point, checked: int = 0) -> bool:
         """Whether all facts that have a meaning hold there, evaluated as they were learned."""
-        rest = tuple(dict.fromkeys(self.formulas[checked:]))
+        rest = tuple(dict.fromkeys(formula for formula in self.formulas[checked:] if has_meaning(formula)))
         if not rest:
             return True
-        both = rest[0] if len(rest) == 1 else And(rest)
-        held = true_at(both, point)
-        return held if held is not None else all(true_at(each, point) is not False for each in rest)
+        return true_at(rest[0] if len(rest) == 1 else And(rest), point) is True
 
     def add_point(self, point: Mapping[str, int]) -> Point | None:
         """Keep a whole point if all facts hold there."""
@@ -229,3 +232,14 @@ class Facts:
             if not state.contradictory:
                 self.points()
         return bool(state.contradictory)
+
+
+def _carried(
+    entry: tuple[Point, int], known: Knowledge, formulas: tuple[Formula, ...], news: list[Formula]
+) -> tuple[Point, int] | None:
+    """A point of the facts so far as one of the facts with the news, if it is one."""
+    point, checked = entry
+    whole = carried(known, free_symbols(known, formulas) | (point.keys() - known.definitions.keys() - known.solved.keys()), point)
+    if whole is None or not all(true_at(fact, whole) for fact in news if has_meaning(fact)):
+        return None
+    return whole, checked if all(whole[name] == value for name, value in point.items()) else 0

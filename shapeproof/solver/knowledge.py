@@ -18,8 +18,8 @@ from shapeproof.constraints import polynomials
 from shapeproof.constraints.formulas import Compare, Formula, compare, ge, le
 from shapeproof.constraints.intervals import Bounds, Interval
 from shapeproof.constraints.polynomials import UNIT, Monomial
-from shapeproof.constraints.terms import Term, from_poly, of_atom, symbol
-from shapeproof.solver.entailment import Entailment
+from shapeproof.constraints.terms import Symbol, Term, from_poly, of_atom, symbol
+from shapeproof.solver import entailment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,11 +35,13 @@ class _KnownBounds(Bounds):
 
     def __init__(self, ranges: dict[str, Interval], linear: dict[Term, Interval]) -> None:
         super().__init__(ranges)
+        self._box = ranges
         self._linear = linear
 
     def _compute(self, node: Node) -> Interval | bool | None:
-        value = super()._compute(node)
-        if not self._linear or not isinstance(value, Interval):
+        value = self._sum(node) if isinstance(node, Term) and node.key[0] == 0 else None
+        value = super()._compute(node) if value is None else value
+        if not self._linear or not isinstance(value, Interval) or isinstance(node, Symbol):
             return value
         term = node if isinstance(node, Term) else of_atom(node)
         shape, scale = shape_of(term)
@@ -49,12 +51,29 @@ class _KnownBounds(Bounds):
         offset = term.poly.get(UNIT, 0)
         return value & (known * Interval(scale, scale) + Interval(offset, offset))
 
+    def _sum(self, term: Term) -> Interval | None:
+        """Bounds of a sum of symbols, the most frequent kind of term, in one pass."""
+        low: int | None = 0
+        high: int | None = 0
+        for monomial, coefficient in term.monomials:
+            match monomial:
+                case ():
+                    ends = Interval(1, 1)
+                case ((Symbol(name), 1),):
+                    ends = self._box.get(name, EVERYTHING)
+                case _:
+                    return None
+            below, above = (ends.lower, ends.upper) if coefficient > 0 else (ends.upper, ends.lower)
+            low = None if low is None or below is None else low + coefficient * below
+            high = None if high is None or above is None else high + coefficient * above
+        return Interval(low, high)
+
 
 class Knowledge:
     """A mutable state; `copy` is cheap. Answers are remembered until the state changes."""
 
     __slots__ = (
-        "_bounds", "_entailment", "_nonnegative", "active", "contradiction", "definitions", "linear", "ranges", "rules",
+        "_bounds", "_nonnegative", "active", "contradiction", "definitions", "inequalities", "linear", "ranges", "rules",
         "solved", "sources",
     )  # fmt: skip
 
@@ -65,6 +84,9 @@ class Knowledge:
         self.rules: dict[Monomial, Term] = {}
         self.active: dict[Formula, None] = {}
         self.linear: dict[Term, Interval] = {}
+        """Bounds of terms without their constant: what the active comparisons say, by term."""
+        self.inequalities: dict[tuple[Monomial, bool], tuple[Term, ...]] = {}
+        """The same as terms that are at least 0, by each monomial in them and whether its coefficient is positive."""
         self.contradiction = False
         self.sources: tuple[Formula, ...] = ()
         self.changed()
@@ -72,7 +94,7 @@ class Knowledge:
     def copy(self) -> Knowledge:
         """An independent state that says the same."""
         twin = Knowledge()
-        for name in ("solved", "definitions", "ranges", "rules", "active", "linear"):
+        for name in ("solved", "definitions", "ranges", "rules", "active", "linear", "inequalities"):
             setattr(twin, name, dict(getattr(self, name)))
         twin.contradiction = self.contradiction
         twin.sources = self.sources
@@ -83,7 +105,6 @@ class Knowledge:
         """Forget what was answered from the state as it was."""
         self._bounds = _KnownBounds(self.ranges, self.linear)
         self._nonnegative: dict[Term, bool] = {}
-        self._entailment: Entailment | None = None
 
     def range_of(self, name: str) -> Interval:
         """The interval of a symbol that is not solved."""
@@ -109,14 +130,23 @@ class Knowledge:
         found = self._nonnegative.get(term)
         if found is None:
             lower = self.bounds(term).lower
-            found = (lower is not None and lower >= 0) or self._entails(term)
-            self._nonnegative[term] = found
+            found = self._nonnegative[term] = (lower is not None and lower >= 0) or entailment.nonnegative(term, self)
         return found
 
-    def _entails(self, term: Term) -> bool:
-        if self._entailment is None:
-            self._entailment = Entailment(self)
-        return self._entailment.nonnegative(term)
+    def activate(self, formula: Formula) -> None:
+        """Add a formula to those that remain."""
+        self.active[formula] = None
+        for term in _nonnegative_terms(formula):
+            for key in _keys(term):
+                self.inequalities[key] = (*self.inequalities.get(key, ()), term)
+
+    def retire(self, formula: Formula) -> None:
+        """Take out an active formula, if it is one."""
+        if formula in self.active:
+            del self.active[formula]
+            for term in _nonnegative_terms(formula):
+                for key in _keys(term):
+                    self.inequalities[key] = tuple(each for each in self.inequalities[key] if each is not term)
 
     def verdict(self, formula: Compare) -> bool | None:
         """Whether a reduced comparison always holds or never does, as far as bounds and single facts say."""
@@ -164,6 +194,21 @@ class Knowledge:
         for name in names:
             formulas.extend(within(name, self.ranges.get(name, EVERYTHING)))
         return formulas
+
+
+def _nonnegative_terms(formula: Formula) -> list[Term]:
+    """What an equality or inequality says is not negative."""
+    match formula:
+        case Compare("<=", term):
+            return [-term]
+        case Compare("==", term):
+            return [term, -term]
+        case _:
+            return []
+
+
+def _keys(term: Term) -> list[tuple[Monomial, bool]]:
+    return [(monomial, coefficient > 0) for monomial, coefficient in term.monomials if monomial]
 
 
 def shape_of(term: Term) -> tuple[Term, int]:

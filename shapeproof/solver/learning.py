@@ -26,23 +26,23 @@ _MOST_ROUNDS = 8
 _MOST_STEPS = 4096
 
 
-def absorb(known: Knowledge, formulas: Iterable[Formula]) -> Knowledge:
-    """The knowledge with facts added; the one that is given stays as it is."""
+def absorb(known: Knowledge, formulas: Iterable[Formula], reducer: Reducer | None = None) -> Knowledge:
+    """The knowledge with facts added; the one that is given stays as it is. A reducer of it may know answers already."""
     news = tuple(formulas)
     richer = known.copy()
     richer.sources += news
-    _Learner(richer).learn(news)
+    _Learner(richer, reducer).learn(news)
     return richer
 
 
 class _Learner:
     """One batch of facts on its way in."""
 
-    def __init__(self, known: Knowledge) -> None:
+    def __init__(self, known: Knowledge, reducer: Reducer | None) -> None:
         self._known = known
         self._queue: deque[Formula] = deque()
         self._moved: set[str] = set()
-        self._reducer = Reducer(known)
+        self._reducer = reducer or Reducer(known)
 
     def learn(self, formulas: Iterable[Formula]) -> None:
         self._queue.extend(formulas)
@@ -62,7 +62,7 @@ class _Learner:
                 return
             self._take(self._reducer.formula(self._queue.popleft()))
         while self._queue:  # enough inferred: keep the rest as it is
-            self._known.active[self._reducer.formula(self._queue.popleft())] = None
+            self._known.activate(self._reducer.formula(self._queue.popleft()))
 
     def _changed(self) -> None:
         self._known.changed()
@@ -72,7 +72,7 @@ class _Learner:
         known = self._known
         if formula is TRUE or formula in known.active:
             return
-        audit.note_fact(known, formula)
+        audit.note("learned", known, formula)
         if formula is FALSE:
             known.contradiction = True
             return
@@ -94,7 +94,7 @@ class _Learner:
     # what is kept as it is
 
     def _keep(self, formula: Formula) -> None:
-        self._known.active[formula] = None
+        self._known.activate(formula)
         match formula:
             case Compare(op, term) if op != "!=":
                 self._enter_bound(op, term, formula)
@@ -110,12 +110,12 @@ class _Learner:
             known.contradiction = True
         for weaker in (*_weaker(shape, before, interval),):
             if weaker is not formula:
-                known.active.pop(weaker, None)
+                known.retire(weaker)
 
     def _drop(self, formula: Formula) -> None:
         """Take an active formula out of the state."""
         known = self._known
-        known.active.pop(formula, None)
+        known.retire(formula)
         match formula:
             case Compare(op, term) if op != "!=":
                 shape, interval = _as_interval(op, term)
@@ -146,7 +146,6 @@ class _Learner:
             self._spread(-term)
             return
         for name, definition in solution.definitions:
-            audit.note_definition(known, name, definition)
             known.definitions.setdefault(name, definition)
             self._queue.extend(within(name, known.bounds(definition)))
         if solution.symbol is None:
@@ -159,7 +158,7 @@ class _Learner:
     def _substitute(self, name: str, value: Term) -> None:
         """From here on, the symbol is only a name for the value."""
         known = self._known
-        audit.note_solution(known, symbol(name), value)
+        audit.note_equal("solution", known, symbol(name), value)
         constraint = within(name, known.ranges.pop(name, EVERYTHING))
         touched = [each for each in known.active if name in each.symbols]
         for formula in touched:
@@ -178,7 +177,7 @@ class _Learner:
         known = self._known
         left = solution.left
         product, names = from_poly({left: 1}), frozenset().union(*(atom.symbols for atom, _ in left))
-        audit.note_solution(known, product, solution.right)
+        audit.note_equal("renaming", known, product, solution.right)
         bounds = known.bounds(product)
         touched = [each for each in known.active if names <= each.symbols]
         for each in touched:

@@ -7,13 +7,14 @@ solved equalities and congruences hold by construction; what remains is checked.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.evaluate import evaluate, holds
-from shapeproof.constraints.formulas import Formula, Truth
+from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.nodes import postorder
-from shapeproof.constraints.reals import RealSymbol
+from shapeproof.constraints.terms import Unknown
 from shapeproof.solver.equalities import FRESH
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ def true_at(formula: Formula, point: Mapping[str, int | float]) -> bool | None:
         return None
 
 
+@cache
+def has_meaning(formula: Formula) -> bool:
+    """Whether it can be evaluated, given a value for each of its symbols."""
+    return not any(isinstance(node, Unknown) for node in postorder(formula))
+
+
 def public(point: Mapping[str, int]) -> Point:
     """The point without the names made up here."""
     return {name: value for name, value in point.items() if not name.startswith(FRESH)}
@@ -60,12 +67,26 @@ def named(known: Knowledge, point: Mapping[str, int]) -> Point | None:
         return None
 
 
+def carried(known: Knowledge, free: set[str], point: Mapping[str, int]) -> Point | None:
+    """A point of fewer facts with values for the symbols that are new; the facts that are new may not hold there."""
+    whole = dict(point)
+    try:
+        for name, definition in known.definitions.items():
+            if name not in whole and definition.symbols <= whole.keys():
+                whole[name] = evaluate(definition, whole)
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+    for index, name in enumerate(sorted(free - whole.keys())):
+        whole[name] = _low(known, name, index)
+    return complete(known, {name: whole[name] for name in free})
+
+
 def satisfies(known: Knowledge, point: Mapping[str, int]) -> bool:
     """Whether what is known holds there; cheaper than the facts themselves, and only a first test."""
     for name, interval in known.ranges.items():
         if point[name] not in interval:
             return False
-    return all(true_at(formula, point) is not False for formula in known.remaining())
+    return all(true_at(formula, point) for formula in known.remaining() if has_meaning(formula))
 
 
 def candidates(known: Knowledge, names: Iterable[str]) -> Iterator[Point]:
@@ -137,12 +158,3 @@ def _pseudo_random() -> Iterator[int]:
         state = (6364136223846793005 * state + 1442695040888963407) % 2**64
         yield state >> 33
 
-
-def real_symbols(formulas: Iterable[Formula]) -> set[str]:
-    """The names that stand for doubles."""
-    return {node.name for formula in formulas for node in postorder(formula) if isinstance(node, RealSymbol)}
-
-
-def boolean_symbols(formulas: Iterable[Formula]) -> set[str]:
-    """The names that stand for booleans."""
-    return {node.name for formula in formulas for node in postorder(formula) if isinstance(node, Truth)}

@@ -167,7 +167,7 @@ class Reducer:
                 case ((FloorDiv() as atom, 1),):
                     simpler = self._quotient(atom)
                     if simpler is not None:
-                        audit.note("division", self._known, of_atom(atom), simpler)
+                        audit.note_equal("division", self._known, of_atom(atom), simpler)
                         swap = polynomials.add({monomial: -coefficient}, simpler.poly, coefficient)
                         return self._renamed(from_poly(polynomials.add(quotient.poly, swap)))
         return self._renamed(quotient)
@@ -208,13 +208,16 @@ class Reducer:
         pick = minimum if sense > 0 else maximum
         result = bare(pick(*kept))
         if len(kept) < len(args):
-            audit.note("extremum", self._known, bare(pick(*args)), result)
+            audit.note_equal("extremum", self._known, bare(pick(*args)), result)
         return result
 
     def _application(self, op: str, args: list[Any]) -> Term:
         value = bare(apply(op, *args))
         exact = exact_integer(op, args, self._known.bounds)
-        return value if exact is None else bare(exact)
+        if exact is None:
+            return value
+        audit.note_equal("exact", self._known, value, bare(exact))
+        return bare(exact)
 
     def _truth(self, formula: Formula) -> Formula:
         memo = self._memo
@@ -237,14 +240,14 @@ class Reducer:
         return FALSE if formula.negation in self._known.active else formula
 
     def _comparison(self, op: str, term: Term) -> Formula:
-        formula = settled(compare(op, self._without_factors(op, term)))
-        match formula:
-            case Compare(op, term):
-                verdict = self._known.verdict(formula)
-                if verdict is not None:
-                    audit.note_truth("bounds", self._known, formula, verdict)
-                    return TRUE if verdict else FALSE
-        return formula
+        formula = settled(compare(op, term))
+        shorter = settled(compare(op, self._without_factors(op, term)))
+        audit.note_same("factors", self._known, formula, shorter)
+        verdict = self._known.verdict(shorter) if isinstance(shorter, Compare) else None
+        if verdict is None:
+            return shorter
+        audit.note("bounds", self._known, shorter if verdict else shorter.negation)
+        return TRUE if verdict else FALSE
 
     def _without_factors(self, op: str, term: Term) -> Term:
         """The term divided by the atoms that all its monomials share, where their sign is known and does not matter."""

@@ -1,4 +1,4 @@
-"""One question to Z3: its own context, a fixed seed, a resource limit, scopes. The only place that runs the solver.
+"""One question to Z3: its own context, a fixed seed, a resource limit. The only place that runs the solver.
 
 Every session has a fresh context, so that an answer cannot depend on the questions asked before it. No wall clock
 takes part: Z3 stops at its resource counter, the same on any machine. Nothing here knows terms; lower.py does.
@@ -6,18 +6,17 @@ takes part: Z3 stops at its resource counter, the same on any machine. Nothing h
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING
 
 import z3
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 
 class Answer(Enum):
-    """What Z3 said of the assertions in scope."""
+    """What Z3 said of the script."""
 
     SAT = "sat"
     UNSAT = "unsat"
@@ -37,69 +36,38 @@ _SEED = 0
 
 
 class Session:
-    """A context and a solver, used for one question and thrown away.
+    """A context and a solver for one script.
 
-    >>> session = Session(Core.SMT)
-    >>> n = session.integer("n")
-    >>> session.add([n > 3, n < 4])
-    >>> session.check(rlimit=100_000)
-    <Answer.UNSAT: 'unsat'>
+    >>> session = Session("(declare-const n Int) (assert (< 3 n 5))", Core.SMT)
+    >>> session.check(rlimit=100_000), session.integers(["n"])
+    (<Answer.SAT: 'sat'>, {'n': 4})
     """
 
-    def __init__(self, core: Core = Core.FULL) -> None:
-        self.context = z3.Context()
+    def __init__(self, script: str, core: Core = Core.FULL) -> None:
+        self._context = z3.Context()
         make = z3.SimpleSolver if core is Core.SMT else z3.Solver
-        self._solver: z3.Solver = make(ctx=self.context)
+        self._solver: z3.Solver = make(ctx=self._context)
         self._solver.set("random_seed", _SEED)
-        self._counted = 0
+        self._solver.from_string(script)
         self.spent = 0
 
-    def integer(self, name: str) -> z3.ArithRef:
-        """An integer unknown of this session."""
-        return z3.Int(name, self.context)
-
-    def boolean(self, name: str) -> z3.BoolRef:
-        """A boolean unknown of this session."""
-        return z3.Bool(name, self.context)
-
-    def add(self, assertions: Iterable[z3.BoolRef]) -> None:
-        """Assert in the current scope."""
-        self._solver.add(*assertions)
-
-    @contextmanager
-    def scope(self) -> Iterator[None]:
-        """What is asserted inside is forgotten at the end."""
-        self._solver.push()
-        try:
-            yield
-        finally:
-            self._solver.pop()
-
-    def check(self, rlimit: int, assumptions: Iterable[z3.BoolRef] = ()) -> Answer:
+    def check(self, rlimit: int) -> Answer:
         """Ask, within a resource limit."""
         self._solver.set("rlimit", max(1, rlimit))
-        answer = str(self._solver.check(*assumptions))
-        self._account()
-        return Answer(answer)
+        answer = Answer(str(self._solver.check()))
+        self.spent = next((int(value) for key, value in self._solver.statistics() if key == "rlimit count"), 0)
+        return answer
 
-    def _account(self) -> None:
-        statistics = self._solver.statistics()
-        counted = next((int(value) for key, value in statistics if key == "rlimit count"), self._counted)
-        self.spent += counted - self._counted
-        self._counted = counted
+    def integers(self, names: Iterable[str]) -> dict[str, int]:
+        """Values of these constants in the model found by `check`; what the model leaves open is 0."""
+        model = self._solver.model()
+        return {
+            name: int(model.eval(z3.Int(name, self._context), model_completion=True).as_long()) for name in names
+        }
 
-    def integer_value(self, expression: z3.ArithRef) -> int:
-        """Its value in the model found by the last check; what the model leaves open becomes 0."""
-        return int(self._solver.model().eval(expression, model_completion=True).as_long())
-
-    def boolean_value(self, expression: z3.BoolRef) -> bool:
-        """Its value in the model found by the last check."""
-        return bool(z3.is_true(self._solver.model().eval(expression, model_completion=True)))
-
-    def unsatisfiable_core(self) -> frozenset[str]:
-        """Names of the assumptions that clash, after an UNSAT answer to `check` with assumptions."""
-        return frozenset(str(assumption) for assumption in self._solver.unsat_core())
-
-    def smtlib(self) -> str:
-        """The assertions in scope as an SMT-LIB script that any solver can read."""
-        return str(self._solver.to_smt2())
+    def booleans(self, names: Iterable[str]) -> dict[str, bool]:
+        """The same for boolean constants; False where the model leaves them open."""
+        model = self._solver.model()
+        return {
+            name: bool(z3.is_true(model.eval(z3.Bool(name, self._context), model_completion=True))) for name in names
+        }

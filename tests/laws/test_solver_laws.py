@@ -15,7 +15,7 @@ from shapeproof.solver.blame import reasons
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.compiled import compiled
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.lower import Lowering
+from shapeproof.solver.lower import script
 from shapeproof.solver.optimum import greatest_lower_bound, least_upper_bound
 from shapeproof.solver.points import named, satisfies, true_at
 from shapeproof.solver.prove import decide, truth
@@ -29,8 +29,9 @@ SIDE = 3
 BOX = [parse_formula(f"-{SIDE} <= {name} <= {SIDE}") for name in s.NAMES]
 POINTS = [dict(zip(s.NAMES, values, strict=True)) for values in product(range(-SIDE, SIDE + 1), repeat=len(s.NAMES))]
 
-many = settings(max_examples=300, deadline=None)
-some = settings(max_examples=100, deadline=None)
+# In `make fuzz` as many as the profile says.
+many = settings(max_examples=max(300, settings.default.max_examples))
+some = settings(max_examples=max(100, settings.default.max_examples))
 
 # What exports ask is far more regular than what can be drawn: both kinds are drawn.
 _SHAPES = (
@@ -178,11 +179,9 @@ def test_each_step_alone_agrees_with_trying_every_point(facts, question):
 def test_lowering_agrees_with_evaluation(question, point):
     value = s.outcome(lambda: holds(question, point))
     assume(isinstance(value, bool))
+    here = [parse_formula(f"{name} == {number}") for name, number in point.items()]
     for quotients in (True, False):
-        session = Session(Core.SMT)
-        lowering = Lowering(session, Facts().known.bounds, quotients=quotients)
-        here = [lowering(parse_formula(f"{name} == {number}")) for name, number in point.items()]
-        session.add([*here, lowering(question), *lowering.axioms])
+        session = Session(script([*here, question], Facts().known.bounds, quotients=quotients).text, Core.SMT)
         assert session.check(1_000_000) is (Answer.SAT if value else Answer.UNSAT)
 
 

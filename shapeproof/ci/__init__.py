@@ -1,0 +1,1 @@
+"""Shape specs in continuous integration: the command line. Importing this package loads nothing else."""

@@ -1,0 +1,313 @@
+"""The command line: what goes to stdout, what to stderr, and with which exit status.
+
+Within this process where that is enough; in a process of its own where a pipe, a terminal or the import path matters.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+import shapeproof
+from shapeproof.ci import cli
+from shapeproof.constraints.diagnostics import Diagnostic
+from shapeproof.export import check, load_report, verify
+from shapeproof.export.report import Report
+
+SUBJECT = """
+import sys
+import torch
+from torch.export import Dim
+
+class Plain(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
+
+class Branching(torch.nn.Module):
+    def forward(self, x):
+        return x * 100 if x.shape[0] == 1 else x + 1
+
+class Failing(torch.nn.Module):
+    def forward(self, x):
+        return x @ torch.ones(7, 7)
+
+def of(model, *constraints):
+    declared = {"x": {0: Dim("b", min=1, max=8)}}
+    return model, (torch.ones(3, 4),), {}, declared, *([constraints] if constraints else [])
+
+def proved(): return of(Plain())
+def refuted(): return of(Branching())
+def vacuous(): return of(Plain(), "b > 9")
+def failing(): return of(Failing())
+def misnamed(): return of(Plain(), "batch < 3")
+def inputs(): return Plain(), [torch.ones(3, 4)], {}, None
+def needs_one(x): return of(Plain())
+def three(): return of(Plain())[:3]
+def nothing(): return None
+def raises(): raise OSError("no weights\\nat all")
+def leaves(): sys.exit(0)
+def interrupted(): raise KeyboardInterrupt
+class Box:
+    build = staticmethod(proved)
+"""
+
+RUN = [sys.executable, "-c", "from shapeproof.ci.cli import main; main()"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A working directory with `subject.py` in it, which no other test has imported."""
+    (tmp_path / "subject.py").write_text(SUBJECT, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+def explain(*arguments):
+    return CliRunner().invoke(cli.app, ["explain", *map(str, arguments)])
+
+
+def run(*arguments, **streams):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
+    return subprocess.run([*RUN, *arguments], text=True, check=False, **pipes)
+
+
+def answer(monkeypatch, report):
+    """Have the checker return this report."""
+    monkeypatch.setattr(verify, "check", lambda *_, **__: report)
+
+
+# ---------------------------------------------------------------------- verdicts
+
+
+@pytest.mark.parametrize(("status", "code"), [("proved", 0), ("refuted", 1), ("vacuous", 1), ("undecided", 3)])
+def test_the_exit_status_is_the_verdict(monkeypatch, status, code):
+    answer(monkeypatch, Report(status))
+    done = explain("subject:proved")
+    assert (done.exit_code, done.stdout) == (code, f"{status}\n")
+
+
+@pytest.mark.parametrize("status", ["proved", "refuted", "vacuous"])
+def test_the_report_goes_to_stdout_as_it_is(status):
+    done = explain(f"subject:{status}")
+    report = reported(f"subject:{status}")
+    assert report.status == status
+    assert done.stdout == f"{report}\n"
+
+
+def reported(target):
+    """What the checker says, without the command line."""
+    subject = cli._load(target)
+    return check(
+        subject.model,
+        subject.args,
+        subject.kwargs,
+        dynamic_shapes=subject.dynamic_shapes,
+        constraints=subject.constraints,
+    )
+
+
+def test_the_callable_may_be_an_attribute_of_an_attribute():
+    assert explain("subject:Box.build").exit_code == 0
+
+
+def test_the_version():
+    done = CliRunner().invoke(cli.app, ["--version"])
+    assert (done.exit_code, done.stdout) == (0, f"shapeproof {shapeproof.__version__}\n")
+
+
+def test_help_does_not_load_torch():
+    program = (
+        "import sys; from shapeproof.ci import cli; print([n for n in ('torch', 'z3', 'sympy') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+# ---------------------------------------------------------------------- no verdict
+
+NO_VERDICT = {
+    "subject": "'subject' is not of the form module.path:callable",
+    "subject:": "'subject:' is not of the form module.path:callable",
+    ":build": "':build' is not of the form module.path:callable",
+    "absent:build": "`absent` cannot be imported: ModuleNotFoundError: No module named 'absent'",
+    "subject:absent": "`subject` has no `absent`",
+    "subject:SUBJECT.absent": "`subject` has no `SUBJECT.absent`",
+    "subject:needs_one": "`subject:needs_one` cannot be called: TypeError: "
+    "needs_one() missing 1 required positional argument: 'x'",
+    "subject:raises": "`subject:raises` cannot be called: OSError: no weights (subject.py:31)",
+    "subject:leaves": "`subject:leaves` cannot be called: SystemExit: 0 (subject.py:32)",
+    "subject:three": f"`subject:three` must return {cli._RETURNS}, but it returned a tuple of 3",
+    "subject:nothing": f"`subject:nothing` must return {cli._RETURNS}, but it returned a NoneType",
+    "subject:misnamed": "constraint 'batch < 3' names `batch`, which no dim is called; declared are b",
+    "subject:inputs": "args must be a tuple of example inputs, not list",
+}
+
+
+@pytest.mark.parametrize("target", NO_VERDICT)
+def test_a_wrong_call_gets_one_sentence(target):
+    done = explain(target)
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"shapeproof: {NO_VERDICT[target]}\n")
+
+
+def test_an_import_that_fails_names_the_line(folder):
+    (folder / "broken.py").write_text("import math\nmath.sqrt(-1)\n", encoding="utf-8")
+    done = explain("broken:build")
+    assert done.exit_code == 2
+    assert re.fullmatch(r"shapeproof: `broken` cannot be imported: ValueError: [^\n]+ \(broken.py:2\)\n", done.stderr)
+
+
+def test_a_model_that_raises_at_its_own_example_gives_no_verdict():
+    done = explain("subject:failing")
+    assert (done.exit_code, done.stdout) == (2, "")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("shapeproof: the model could not be traced: RuntimeError: ")
+    assert last.endswith(" (subject.py:16)")
+    assert "shapeproof/" not in done.stderr  # no traceback of ours
+
+
+def test_a_missing_argument_is_a_wrong_call():
+    done = CliRunner().invoke(cli.app, ["explain"])
+    assert done.exit_code == 2
+    assert "MODULE.PATH:CALLABLE" in done.stderr
+
+
+def test_an_interrupt_is_no_verdict():
+    assert explain("subject:interrupted").exit_code == 130
+
+
+# ---------------------------------------------------------------------- --save
+
+
+def test_save_writes_the_report(folder):
+    done = explain("subject:refuted", "--save", "report.json")
+    assert done.exit_code == 1
+    assert f"{load_report(folder / 'report.json')}\n" == done.stdout
+
+
+def test_a_path_that_cannot_be_written_is_named_and_the_report_is_printed(monkeypatch):
+    answer(monkeypatch, Report("proved"))
+    done = explain("subject:proved", "--save", "absent/report.json")
+    assert (done.exit_code, done.stdout) == (2, "proved\n")
+    assert done.stderr == "shapeproof: absent/report.json cannot be written: No such file or directory\n"
+
+
+# ---------------------------------------------------------------------- pipes and terminals
+
+
+def test_a_reader_that_stops_early_does_not_change_the_verdict():
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = run("explain", "subject:refuted", stdout=writing)
+    os.close(writing)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "Broken" not in done.stderr
+
+
+def test_a_process_finds_the_module_here_and_escapes_what_the_output_cannot_show(folder):
+    """The report quotes the user's source, which may hold any character."""
+    source = SUBJECT.replace("return x * 100 if", "return x * 100 if 'β' and")
+    (folder / "greek.py").write_text(source, encoding="utf-8")
+    done = run("explain", "greek:refuted", env=os.environ | {"PYTHONIOENCODING": "latin-1"})
+    assert done.returncode == 1
+    assert r"greek.py:12   return x * 100 if '\u03b2' and x.shape[0] == 1 else x + 1" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def on_terminal(*arguments, stream):
+    """The exit status, and what a process writes to `stream` if that is a terminal."""
+    master, slave = pty.openpty()
+    done = run(*arguments, **{stream: slave}, env=os.environ | {"TERM": "xterm"})
+    os.close(slave)
+    written = b""
+    while chunk := _read(master):
+        written += chunk
+    os.close(master)
+    return done.returncode, written.decode().replace("\r\n", "\n")
+
+
+def _read(terminal):
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # the other end is closed
+        return b""
+
+
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def test_a_terminal_gets_the_same_text_with_severity_words_in_colour():
+    code, shown = on_terminal("explain", "subject:refuted", stream="stdout")
+    assert code == 1
+    assert STYLE.sub("", shown) == explain("subject:refuted").stdout
+    assert re.findall(r"\x1b\[[0-9;]*m([^\x1b]*)\x1b\[0m", shown) == ["error", "refuted"]
+
+
+def test_square_brackets_are_text_and_only_severity_words_are_styled():
+    message = "`x[0][bold].shape[1]` is [red]not[/red] an error[id]: refuted: note: [/]"
+    report = str(
+        Report(
+            "undecided",
+            (Diagnostic("id", message), Diagnostic("id", "more", "warning")),
+            notes=("error[x]: proved",),
+        )
+    )
+    text = cli._coloured(report)
+    assert text.plain == report
+    assert [text.plain[span.start : span.end] for span in sorted(text.spans)] == [
+        "error",
+        "warning",
+        "note",
+        "undecided",
+    ]
+
+
+def slow(seconds):
+    def check(*_, progress, **__):
+        progress("tracing at x[0].shape[0] = [red]1")
+        time.sleep(seconds)
+        progress("replaying at the corners")
+        return Report("proved")
+
+    return check
+
+
+def test_progress_is_silent_while_it_is_quick(monkeypatch):
+    monkeypatch.setattr(verify, "check", slow(0))
+    monkeypatch.setattr(cli, "PATIENCE", 60)
+    done = explain("subject:proved")
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
+def test_progress_is_one_line_for_each_step_when_it_is_not(monkeypatch):
+    monkeypatch.setattr(verify, "check", slow(0.5))
+    monkeypatch.setattr(cli, "PATIENCE", 0.1)
+    done = explain("subject:proved")
+    assert (done.stdout, done.stderr) == ("proved\n", "replaying at the corners\n")
+
+
+def test_progress_on_a_terminal_is_a_spinner_that_leaves_nothing_behind():
+    """Nothing but the spinner is written, brackets as they are; it is cleared at the end."""
+    program = (
+        "import time; from shapeproof.ci import cli; cli.PATIENCE = 0.1\n"
+        "with cli._Progress('tracing at x[0] = [red]1'): time.sleep(0.6)"
+    )
+    master, slave = pty.openpty()
+    subprocess.run([sys.executable, "-c", program], stderr=slave, check=True, env=os.environ | {"TERM": "xterm"})
+    os.close(slave)
+    written = _read(master).decode()
+    os.close(master)
+    assert "tracing at x[0] = [red]1" in written
+    assert written.endswith("\x1b[2K")  # erase the line
