@@ -7,6 +7,7 @@ Nodes may nest thousands deep, so nothing here or above ever recurses over them:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, ClassVar, Self
@@ -22,15 +23,15 @@ class Node:
     stand for. `key` is a total order that depends on structure alone, never on the history of the process.
     """
 
-    __slots__ = ("_symbols", "children", "key", "obliged", "total")
+    __slots__ = ("children", "key", "named", "obliged", "total")
     __match_args__: ClassVar[tuple[str, ...]] = ()
     rank: ClassVar[int]  # the order among nodes of different classes
 
     children: tuple[Node, ...]
     key: tuple[int, int, str]
     total: bool
-    obliged: frozenset[Node] | None  # `obligations` of this node, once asked for
-    _symbols: frozenset[str] | None
+    obliged: frozenset[Any] | None  # `obligations` of this node, once asked for
+    named: frozenset[str] | None  # `symbols`, once asked for
 
     def __new__(cls, *fields: Any) -> Self:
         """The one node of this class with these fields."""
@@ -57,7 +58,7 @@ class Node:
         set_once(self, "key", (self._depth(), self.rank, label))
         set_once(self, "total", self._is_total())
         set_once(self, "obliged", frozenset() if self.total else None)
-        set_once(self, "_symbols", None)
+        set_once(self, "named", None)
 
     def _parts(self) -> tuple[Node, ...]:
         parts: list[Node] = []
@@ -93,10 +94,11 @@ class Node:
         >>> sorted((symbol("h") // symbol("w")).symbols)
         ['h', 'w']
         """
-        if self._symbols is None:
-            names = frozenset(node.name for node in postorder(self) if isinstance(node, Named))
-            object.__setattr__(self, "_symbols", names)
-        return self._symbols or frozenset()
+        return _derived(self, "named", lambda node: node.own_symbols())
+
+    def own_symbols(self) -> frozenset[str]:
+        """The names in this node, from those of its children."""
+        return union(*(child.named or frozenset() for child in self.children))
 
     def __str__(self) -> str:
         from shapeproof.constraints.text import format_node  # text builds on every other module
@@ -117,6 +119,10 @@ class Named(Node):
     __slots__ = ("name",)
     __match_args__ = ("name",)
     name: str
+
+    def own_symbols(self) -> frozenset[str]:
+        """Its own."""
+        return frozenset({self.name})
 
     def _depth(self) -> int:
         return 0
@@ -164,15 +170,18 @@ def obligations(root: Node) -> frozenset[Any]:
 
     A divisor d appears as the atom `0 // d`, which stands for what d itself demands too. The set is kept on its node.
     """
-    if root.obliged is None:
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            waiting = [child for child in node.children if child.obliged is None]
-            if waiting:
-                stack.extend(waiting)
-            else:
-                if node.obliged is None:
-                    object.__setattr__(node, "obliged", node.own_obligations())
-                stack.pop()
-    return root.obliged or frozenset()
+    return _derived(root, "obliged", lambda node: node.own_obligations())
+
+
+def _derived(root: Node, slot: str, derive: Callable[[Node], frozenset[Any]]) -> frozenset[Any]:
+    """The set kept in `slot`, derived from those of the children where it is not there yet."""
+    stack = [] if getattr(root, slot) is not None else [root]
+    while stack:
+        waiting = [child for child in stack[-1].children if getattr(child, slot) is None]
+        if waiting:
+            stack.extend(waiting)
+        else:
+            node = stack.pop()
+            object.__setattr__(node, slot, derive(node))
+    found: frozenset[Any] = getattr(root, slot)
+    return found

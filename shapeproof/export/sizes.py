@@ -23,7 +23,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import symbol
+from shapeproof.constraints.terms import Symbol, symbol
 from shapeproof.export import graphs, replay, tracing
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.trial import Step, Trial, flipped
@@ -174,6 +174,8 @@ class Explorer:
 
     def _generalize(self, domain: Facts, example: Traced) -> Traced:
         """A generic point that takes the example's decisions, except those that pin a size to the example's."""
+        if not any(map(_pins, example.trial.decisions)):
+            return example
         region = domain.fork()
         for decision in example.trial.decisions:
             if not _pins(decision) and not self._about_data(decision.formula):
@@ -225,14 +227,15 @@ class Explorer:
             reason = "the solver's budget ran out" if point is None else f"more than {TRACE_LIMIT} traces would be needed"
             found.findings.append(Finding(Outcome.UNDECIDED, step.decision, None, reason))
             return
-        there = self._trace_in(cell, point)
-        finding = self._judge(step, cell, there, found.main)
-        if finding is not None:
-            finding = _attributed(replace(finding, asked=step.decision.formula), found.main.trial)
+        finding = self._run_in(step, cell, found.main)
         if finding is None:
-            found.served.append(there)
-            self._settle(there, found)
-            return
+            there = self._trace_in(cell, point)
+            finding = self._judge(step, cell, there, found.main)
+            if finding is None:
+                found.served.append(there)
+                self._settle(there, found)
+                return
+        finding = _attributed(replace(finding, asked=step.decision.formula), found.main.trial)
         lifted = self._lift(step.decision)
         if lifted is not None:
             found.narrowings.append(lifted)
@@ -258,6 +261,21 @@ class Explorer:
                 cell.learn(flipped(step))
                 cells.append((step, cell))
         return cells
+
+    def _run_in(self, step: Step, cell: Facts, main: Traced) -> Finding | None:
+        """Before a cell is traced: run the program beside eager at its smallest point. Where they disagree no trace is needed."""
+        point = None if self._about_data(step.decision.formula) else self._smallest(cell)
+        if point is None:
+            return None
+        return self._replayed(step, main, point)
+
+    def _replayed(self, step: Step, main: Traced, point: dict[str, int]) -> Finding | None:
+        """A finding if eager and the program do not do the same at a point."""
+        result = replay.compare(self._mod, tracing.run_program(main.program), self._inputs, point)
+        if result.agrees:
+            return None
+        outcome = Outcome.RAISES if result.relation is replay.Relation.EAGER_RAISES else Outcome.DIFFERS
+        return Finding(outcome, step.decision, point, f"{result.relation.value}: {result.text}")
 
     def _judge(self, step: Step, cell: Facts, there: Traced, main: Traced) -> Finding | None:
         """Whether the main program serves the cell, as far as it was traced; None if it does."""
@@ -295,15 +313,10 @@ class Explorer:
         self, step: Step, there: Traced, main: Traced, difference: graphs.Difference
     ) -> Finding:
         """The programs differ in the cell: do their results, at a concrete input?"""
-        module = tracing.run_program(main.program)
-        region = there.trial.region
-        for point in (self._smallest(region), self._sizes_of(there.trial.point)):
-            if point is None:
-                continue
-            result = replay.compare(self._mod, module, self._inputs, point)
-            if not result.agrees:
-                outcome = Outcome.RAISES if result.relation is replay.Relation.EAGER_RAISES else Outcome.DIFFERS
-                return Finding(outcome, step.decision, point, f"{result.relation.value}: {result.text}")
+        for point in (self._smallest(there.trial.region), self._sizes_of(there.trial.point)):
+            finding = None if point is None else self._replayed(step, main, point)
+            if finding is not None:
+                return finding
         return Finding(Outcome.UNDECIDED, step.decision, self._sizes_of(there.trial.point), difference.text)
 
     # ------------------------------------------------------------------ what may be inferred
@@ -401,9 +414,9 @@ def _holds(formula: Formula, point: dict[str, int]) -> bool:
 
 
 def _pins(decision: Decision) -> bool:
-    """Whether the decision as taken fixes a size to a number (`b == 1`)."""
+    """Whether the decision as taken is an equality of sizes that may be an accident of the example (`b == 1`, `h == w`)."""
     taken = decision.taken
-    return isinstance(taken, f.Compare) and taken.op == "==" and len(taken.symbols) == 1
+    return isinstance(taken, f.Compare) and taken.op == "==" and all(isinstance(atom, Symbol) for atom in taken.term.children)
 
 
 def _weight(decision: Decision) -> int:

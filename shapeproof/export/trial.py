@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
-from shapeproof.constraints.evaluate import evaluate, holds
+from shapeproof.constraints.evaluate import Unevaluable, evaluate, holds
 from shapeproof.constraints.formulas import TRUE, Formula, eq, negate
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.solver.budget import Budget
@@ -160,8 +160,13 @@ class Trial:
         known = self.asked.get(formula)
         if known is not None and (known.kind is not Kind.ASSUMED or kind is Kind.ASSUMED):
             return
-        if truth(formula, self.facts, self._budget).always is None:
+        if self._varies(formula):
             self.asked[formula] = _decision(formula, kind, place(), outcome=outcome)
+
+    def _varies(self, formula: Formula) -> bool:
+        """Whether the formula is seen to hold at some points of the domain and not at others. Missing one only costs a reason."""
+        seen = {holds(formula, point) for point in self.known.samples() if formula.symbols <= point.keys() and _defined(formula, point)}
+        return len(seen) > 1
 
     def _check_data(self, formula: Formula, place: Callable[[], Place]) -> bool:
         if not self._repair_point(formula):
@@ -199,6 +204,14 @@ class Trial:
         moved = {name for name in found if self._data(name) and (name in symbols or name in self.point)}
         self.point.update({name: found[name] for name in moved})
         return True
+
+
+def _defined(formula: Formula, point: Mapping[str, int]) -> bool:
+    try:
+        holds(formula, point)
+    except (ArithmeticError, Unevaluable):
+        return False
+    return True
 
 
 def _decision(formula: Formula, kind: Kind, place: Place, *, outcome: bool) -> Decision:

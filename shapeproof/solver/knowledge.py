@@ -166,21 +166,20 @@ class Knowledge:
             return formula.op == "!="
         return None
 
-    def cone(self, symbols: Iterable[str], depth: int | None = None) -> list[Formula]:
-        """The active formulas that bear on these symbols, and the ranges of all symbols in them as formulas.
+    def near(self, symbols: frozenset[str]) -> list[Formula]:
+        """Inequalities and equalities over these symbols alone, and their ranges: often enough, and few."""
+        within_reach = [each for each in self.remaining() if each.symbols <= symbols and _is_relation(each)]
+        return [*within_reach, *self.range_formulas(sorted(symbols))]
 
-        With `depth`, only those within so many steps; 0 is the formulas over these symbols alone.
-        """
-        reached = set(symbols)
-        left = self.remaining()
-        chosen: dict[Formula, None] = {}
-        if depth == 0:
-            chosen = {formula: None for formula in left if formula.symbols <= reached}
-        for _ in range(len(left) if depth is None else depth):
-            touching = [each for each in left if each not in chosen and not reached.isdisjoint(each.symbols)]
+    def cone(self, symbols: Iterable[str]) -> list[Formula]:
+        """All that bears on these symbols, directly or through other symbols: what else is known cannot matter to them."""
+        reached, chosen, left = set(symbols), [], self.remaining()
+        while left:
+            touching = [each for each in left if not reached.isdisjoint(each.symbols)]
+            left = [each for each in left if reached.isdisjoint(each.symbols)]
             if not touching:
                 break
-            chosen.update(dict.fromkeys(touching))
+            chosen += touching
             reached.update(*(each.symbols for each in touching))
         return [*chosen, *self.range_formulas(sorted(reached))]
 
@@ -205,6 +204,10 @@ def _nonnegative_terms(formula: Formula) -> list[Term]:
             return [term, -term]
         case _:
             return []
+
+
+def _is_relation(formula: Formula) -> bool:
+    return isinstance(formula, Compare) and formula.op != "!="
 
 
 def _keys(term: Term) -> list[tuple[Monomial, bool]]:

@@ -136,25 +136,22 @@ def _valid(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
 
 
 def _by_solver(formula: Formula, reduced: Formula, facts: Facts, budget: Budget) -> Verdict:
-    """The dear steps: residues, Z3 on growing cones, exhaustion."""
+    """The dear steps: residues, Z3, exhaustion."""
     moduli = proved_by_residues(reduced, facts.known)
     if moduli is not None:
         return Proved(Evidence("facts", f"residues: {moduli}"))
     spent = 0
-    tried: list[Formula] | None = None
-    for depth in (1, None):
-        cone = facts.known.cone(reduced.symbols, depth)
-        if cone == tried:
+    near, all_of_it = facts.known.near(reduced.symbols), facts.known.cone(reduced.symbols)
+    for cone, attempts in ((near, ask.QUICK[:1]), (all_of_it, (*ask.QUICK, *ask.THOROUGH))):
+        if cone is near and len(near) == len(all_of_it):
             continue
-        tried = cone
-        found = ask.satisfy([*cone, reduced.negation], facts.known.bounds, budget, facts.ledger)
+        found = ask.satisfy([*cone, reduced.negation], facts.known.bounds, budget, facts.ledger, attempts)
         spent += found.spent
         if found.answer is ask.Answer.UNSAT:
             return Proved(Evidence("z3", f"cone of {len(cone)} facts"))
-        if found.model is not None:
-            point = _believed(found.model, formula, facts)
-            if point is not None:
-                return Refuted(public(point), Evidence("z3", "a model, confirmed by evaluation"))
+        point = None if found.model is None else _believed(found.model, formula, facts)
+        if point is not None:
+            return Refuted(public(point), Evidence("z3", "a model, confirmed by evaluation"))
     return _by_exhaustion(formula, reduced, facts, budget) or Undecided(
         f"Z3 gave no answer within {budget.rlimit} units, and the box is too large to try every point", spent
     )

@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     from shapeproof.solver.knowledge import Knowledge
 
 _RULE_STEPS = 64
+_MOST_RIVALS = 12
+_LONGEST_UNNESTED = 6
+_HIGHEST_UNNESTED = 3
 
 
 def bare(term: Term) -> Term:
@@ -191,7 +194,9 @@ class Reducer:
         return self._unnested(numerator, divisor)
 
     def _unnested(self, numerator: Term, divisor: Term) -> Term | None:
-        """`(p + x//e)//d` is `(p*e + x)//(e*d)` for positive d."""
+        """`(p + x//e)//d` is `(p*e + x)//(e*d)` for positive d; done while the terms stay small."""
+        if len(numerator.monomials) > _LONGEST_UNNESTED or sum(power for _, power in divisor.monomials[0][0]) > _HIGHEST_UNNESTED:
+            return None
         for monomial, coefficient in numerator.monomials:
             match monomial:
                 case ((FloorDiv(inner, below), 1),) if coefficient == 1 and self._known.sign(below):
@@ -200,11 +205,13 @@ class Reducer:
         return None
 
     def _extremum(self, args: list[Term], sense: int) -> Term:
+        """min (sense 1) or max (-1), without the arguments that another one always beats or equals."""
         kept: list[Term] = []
-        for index, arg in enumerate(args):
+        for index, arg in enumerate(args if len(args) <= _MOST_RIVALS else ()):
             rivals = kept + args[index + 1 :]
             if not any(self._known.nonnegative(sense * (arg - rival)) for rival in rivals):
                 kept.append(arg)
+        kept = kept or args
         pick = minimum if sense > 0 else maximum
         result = bare(pick(*kept))
         if len(kept) < len(args):

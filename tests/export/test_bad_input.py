@@ -1,0 +1,254 @@
+"""What cannot be meant gets one sentence that names the entry at fault, before the model is touched."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+
+import pytest
+import torch
+from torch._dynamo.exc import UserError, UserErrorType
+from torch.export import Dim
+
+import shapeproof.export
+from shapeproof.constraints.errors import UsageError
+from shapeproof.export import ConstraintViolation, TensorSpec, check, export
+
+
+class Untouched(torch.nn.Module):
+    """Fails the test if it is run or traced."""
+
+    def forward(self, x, y=None, n=1, s="mean"):
+        pytest.fail(f"the model was run on {x}, {y}, {n}, {s}")
+
+
+X = torch.ones(3, 4)
+B = Dim("b", min=1, max=8)
+
+
+def crossed():
+    """A Dim whose bounds cross; torch makes none, but lets them be set."""
+    dim = Dim("b")
+    dim.min, dim.max = 9, 8
+    return dim
+
+
+CONSTRAINTS = {
+    "b <= batch": "constraint 'b <= batch' names `batch`, which no dim is called",
+    "bb < 9": "constraint 'bb < 9' names `bb`, which no dim is called; did you mean `b`?",
+    "b <= ": "constraint 'b <= ' cannot be read: ",
+    "x.shape[1] == 4": "constraint 'x.shape[1] == 4' names `x.shape[1]`, which no dim is called",
+    "b + 1": "constraint 'b + 1'",
+}
+
+
+@pytest.mark.parametrize("text", CONSTRAINTS)
+def test_a_constraint_names_declared_dims_and_can_be_read(text):
+    assert sentence((X,), {"x": {0: B}}, constraints=(text,)).startswith(CONSTRAINTS[text])
+
+
+@pytest.mark.parametrize("constraints", ["b < 3", (True,), 3])
+def test_constraints_are_texts(constraints):
+    assert sentence((X,), {"x": {0: B}}, constraints=constraints).startswith("constraints must be a sequence of texts")
+
+
+SHAPES = {
+    "min > max": ({0: crossed()}, "`x.shape[0]` has min=9 greater than max=8"),
+    "min < 0": ({0: Dim("b", min=-3, max=8)}, "min=-3"),
+    "no such dimension": ({2: B}, "dynamic_shapes names dimension 2 of `x`, which has 2"),
+    "not a dimension": ({"0": B}, "dynamic_shapes names dimension '0' of `x`, which has 2"),
+    "twice the same": ({0: B, -2: Dim("c")}, "dimension 0 of `x` twice"),
+    "too few": ([B], "dynamic_shapes gives 1 entries for `x`, which has 2 dimensions"),
+    "too many": ((B, None, None), "dynamic_shapes gives 3 entries for `x`, which has 2 dimensions"),
+    "no dim": ({0: "b"}, "dynamic_shapes gives 'b' for `x.shape[0]`: expected None, an int, a Dim, or a Dim hint"),
+    "a class": ({1: Dim}, "for `x.shape[1]`: expected None, an int, a Dim, or a Dim hint"),
+    "nested": ({0: {0: B}}, "for `x.shape[0]`: expected None, an int, a Dim, or a Dim hint"),
+    "another size": ({1: 5}, "`x.shape[1]` is declared to be 5, but the example has 4"),
+    "another form": ({0: 2 * Dim("k")}, "the example has x.shape[0] = 3, which is not of the declared form 2*k"),
+}
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_an_entry_fits_its_tensor(case):
+    entry, expected = SHAPES[case]
+    assert expected in sentence((X,), {"x": entry})
+
+
+TREES = {
+    "other names": ((X,), {"z": {0: B}}, "dynamic_shapes names ['z'], but the inputs are ['x']"),
+    "more names": ((X,), {"x": {0: B}, "z": None}, "dynamic_shapes names ['x', 'z'], but the inputs are ['x']"),
+    "more entries": ((X,), ({0: B}, None), "dynamic_shapes has 2 entries for 1 inputs (x)"),
+    "no tree": ((X,), B, "dynamic_shapes must be a dict, a tuple or a list, not Dim"),
+    "fewer in a list": (([X, X],), {"x": [{0: B}]}, "`inputs['x']` has 2 elements, but `dynamic_shapes['x']` has 1"),
+    "a dict for a list": (([X, X],), {"x": {0: B}}, "`dynamic_shapes['x']` is a <class 'dict'>"),
+    "missing in a dict": (({"k": X, "q": X},), {"x": {"k": {0: B}}}, "`dynamic_shapes['x']`"),
+}
+
+
+@pytest.mark.parametrize("case", TREES)
+def test_shapes_have_the_structure_of_the_inputs(case):
+    args, shapes, expected = TREES[case]
+    assert expected in sentence(args, shapes)
+
+
+SIZELESS = {
+    "a text": ((X, X, 1, "sum"), "s", Dim.AUTO, "DimHint(AUTO) for `s`, which has no sizes (str)"),
+    "a float": ((X, X, 1.5), "n", Dim.DYNAMIC, "DimHint(DYNAMIC) for `n`, which has no sizes (float)"),
+    "a bool": ((X, X, True), "n", Dim.AUTO, "DimHint(AUTO) for `n`, which has no sizes (bool)"),
+    "None": ((X, None), "y", {0: B}, "for `y`, which has no sizes (NoneType)"),
+    "an int with dimensions": ((X, X, 4), "n", {0: B}, "for `n`: expected None, an int, a Dim, or a Dim hint"),
+    "an int with a name": ((X, X, 4), "n", B, "`n` is an int and cannot take the named Dim('b', min=1, max=8)"),
+    "another int": ((X, X, 4), "n", 5, "`n` is declared to be 5, but the example has 4"),
+    "a scalar tensor": ((X, torch.tensor(1.0)), "y", {0: B}, "dimension 0 of `y`, which has 0"),
+}
+
+
+@pytest.mark.parametrize("case", SIZELESS)
+def test_an_input_without_sizes_takes_no_dynamic_entry(case):
+    args, name, entry, expected = SIZELESS[case]
+    names = ("x", "y", "n", "s")[: len(args)]
+    assert expected in sentence(args, dict.fromkeys(names) | {name: entry})
+
+
+def test_one_name_has_one_meaning():
+    shapes = {"x": {0: B}, "y": {0: Dim("b", min=1, max=9)}}
+    expected = "`b` is declared twice, as Dim('b', min=1, max=8) and as Dim('b', min=1, max=9)"
+    assert sentence((X, X), shapes) == expected
+
+
+def test_a_shared_dim_has_one_size_in_the_example():
+    shapes = {"x": {0: B}, "y": {0: B}}
+    assert sentence((X, torch.ones(5)), shapes) == "the example has y.shape[0] = 5, but elsewhere `b` is 3"
+
+
+@pytest.mark.parametrize(("rows", "constraints"), [(9, ()), (0, ()), (3, ("b % 2 == 0",))])
+def test_the_example_lies_in_the_domain(rows, constraints):
+    assert f"x.shape[0] = {rows}" in sentence((torch.ones(rows, 4),), {"x": {0: B}}, constraints=constraints)
+
+
+INPUTS = {
+    "a list": ([X], None, "args must be a tuple of example inputs, not list"),
+    "none": ((), None, "do not fit the model's forward: missing a required argument: 'x'"),
+    "too many": ((X,) * 5, None, "do not fit the model's forward: too many positional arguments"),
+    "an unknown keyword": ((X,), {"q": X}, "do not fit the model's forward: got an unexpected keyword argument 'q'"),
+    "keywords in a list": ((X,), [X], "kwargs must be a dict"),
+    "neither dim nor example": ((TensorSpec(torch.float32, (B, None)),), None, "`x.shape[1]` has neither"),
+    "a negative size": ((TensorSpec(torch.float32, (B, -4)),), None, "`x.shape[1]`"),
+}
+
+
+@pytest.mark.parametrize("case", INPUTS)
+def test_inputs_fit_the_model(case):
+    args, kwargs, expected = INPUTS[case]
+    assert expected in sentence(args, None, kwargs=kwargs)
+
+
+def test_a_model_is_a_module():
+    assert "Module" in refusal(lambda: check(torch.sin, (X,)))
+
+
+@pytest.mark.parametrize("branches", ["merge", None])
+def test_branches_is_one_of_two_words(branches):
+    assert "branches" in sentence((X,), None, branches=branches)
+
+
+@pytest.mark.parametrize("version", ["2.12.1", "2.14.0", "2.130.0", "3.13.0"])
+@pytest.mark.parametrize("name", ["check", "export", "TensorSpec"])
+def test_another_torch_is_refused_with_the_supported_ones(monkeypatch, name, version):
+    """When a name is asked for, that is: private names of torch may be missing before anything can be called."""
+    monkeypatch.setattr(importlib.metadata, "version", lambda _: version)
+    expected = f"torch {version} is not supported; supported: 2.13.x"
+    assert refusal(lambda: getattr(shapeproof.export, name)) == expected
+
+
+@pytest.mark.parametrize("version", ["2.13.0", "2.13.1+cu130", "2.13.0a0+git1234567"])
+def test_every_build_of_the_supported_torch_is_taken(monkeypatch, version):
+    monkeypatch.setattr(importlib.metadata, "version", lambda _: version)
+    assert shapeproof.export.check is check
+
+
+def sentence(args, shapes, **options):
+    """What is said of these arguments; `export` says the same as `check`."""
+    calls = [functools.partial(entry, Untouched(), args, dynamic_shapes=shapes, **options) for entry in (check, export)]
+    texts = set(map(refusal, calls))
+    assert len(texts) == 1
+    return texts.pop()
+
+
+def refusal(call):
+    with pytest.raises(UsageError) as raised:
+        call()
+    text = str(raised.value)
+    assert text
+    assert "\n" not in text
+    return text
+
+
+# ---------------------------------------------------------------------- empty domains
+
+
+VACUOUS = {
+    "a bound and a constraint": ({"x": {0: B}}, ("b > 8", "b < 100"), ("b", "> 8", "<= 8")),
+    "two constraints": ({"x": {0: B, 1: Dim("c")}}, ("b > c", "c > b"), ("b > c", "c > b")),
+    "divisibility": ({"x": {0: Dim("b", min=5, max=7)}}, ("b % 4 == 0",), ("b % 4 == 0",)),
+    "one constraint alone": ({"x": {0: B}}, ("2*b == 7",), ("2*b == 7",)),
+}
+
+
+@pytest.mark.parametrize("case", VACUOUS)
+def test_an_empty_domain_is_vacuous_and_names_what_clashes(case):
+    shapes, constraints, named = VACUOUS[case]
+    report = check(Untouched(), (X,), dynamic_shapes=shapes, constraints=constraints)
+    assert (report.status, report.program) == ("vacuous", None)
+    (diagnostic,) = report.diagnostics
+    assert diagnostic.id == "vacuous"
+    said = str(report)
+    assert all(text in said for text in named)
+    assert "< 100" not in said  # what does not clash is not named
+    assert "False" not in said
+
+
+@pytest.mark.parametrize("case", VACUOUS)
+def test_exporting_over_an_empty_domain_is_a_violation(case):
+    shapes, constraints, _ = VACUOUS[case]
+    with pytest.raises(ConstraintViolation) as raised:
+        export(Untouched(), (X,), dynamic_shapes=shapes, constraints=constraints)
+    assert raised.value.report.status == "vacuous"
+
+
+# ---------------------------------------------------------------------- violations
+
+
+class Branching(torch.nn.Module):
+    def forward(self, x):
+        return x * 100 if x.shape[0] == 1 else x + 1
+
+
+def test_a_violation_is_caught_by_code_written_for_torch_export():
+    with pytest.raises(UserError) as raised:
+        export(Branching(), (X,), dynamic_shapes={"x": {0: B}})
+    violation = raised.value
+    assert isinstance(violation, ConstraintViolation)
+    assert violation.error_type == UserErrorType.CONSTRAINT_VIOLATION
+    assert violation.report.status == "refuted"
+    assert violation.report.program is None
+    assert str(violation.report) in str(violation)
+
+
+class OutOfPaperError(Exception):
+    """An error that is the model's own."""
+
+
+class Raising(torch.nn.Module):
+    def forward(self, x):
+        raise OutOfPaperError(f"for {x.shape[0]} rows")
+
+
+@pytest.mark.parametrize("entry", [check, export])
+def test_a_model_that_raises_keeps_its_own_exception(entry):
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - it may be wrapped
+        entry(Raising(), (X,), dynamic_shapes={"x": {0: B}})
+    chain = [raised.value]
+    while chain[-1].__cause__ is not None:
+        chain.append(chain[-1].__cause__)
+    assert any(isinstance(error, OutOfPaperError) for error in chain)
