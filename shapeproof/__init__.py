@@ -1,4 +1,4 @@
-"""An exporter and constraint checker for torch.export whose answers are proofs, counterexamples or an admitted "undecided".
+"""An exporter and constraint checker for torch.export that proves, refutes, or admits that it cannot decide.
 
 Importing this package loads neither torch nor z3: import `shapeproof.export`, `shapeproof.solver` or
 `shapeproof.constraints`, each of which loads only what it needs.

@@ -36,7 +36,9 @@ def _calls(operands):
 
 
 def _grow(operands):
-    by_constant = st.builds("({} {} {})".format, operands, st.sampled_from(("//", "%")), st.sampled_from("2 3 4 6 8 -3".split()))
+    by_constant = st.builds(
+        "({} {} {})".format, operands, st.sampled_from(("//", "%")), st.sampled_from(["2", "3", "4", "6", "8", "-3"])
+    )
     return st.one_of(
         _binary(("+", "-", "*", "+", "-", "//", "%"), operands),
         by_constant,
@@ -49,7 +51,7 @@ def _grow(operands):
 
 
 def _comparisons(operands):
-    return st.builds("({} {} {})".format, operands, st.sampled_from("< <= == != > >=".split()), operands)
+    return st.builds("({} {} {})".format, operands, st.sampled_from(["<", "<=", "==", "!=", ">", ">="]), operands)
 
 
 def _connect(formulas):
@@ -59,7 +61,9 @@ def _connect(formulas):
 def _shifts(operands):
     return st.one_of(
         _binary(("&", "|", "^"), operands),
-        st.builds("({} {} {})".format, operands, st.sampled_from(("<<", ">>")), st.sampled_from(("x", "2", "3", "(y % 4)"))),
+        st.builds(
+            "({} {} {})".format, operands, st.sampled_from(("<<", ">>")), st.sampled_from(("x", "2", "3", "(y % 4)"))
+        ),
         st.builds("{}({} / {})".format, st.sampled_from(("int", "floor", "ceil", "round")), operands, operands),
         st.builds("int({} * 0.29)".format, operands),
     )
@@ -75,6 +79,7 @@ formula_texts = st.recursive(_comparisons(integer_texts), _connect, max_leaves=4
 """Texts of formulas over integer expressions."""
 
 terms = integer_texts.map(parse_term)
+polynomials = st.recursive(_LEAVES, lambda operands: _binary(("+", "-", "*"), operands), max_leaves=6).map(parse_term)
 formulas = formula_texts.map(parse_formula)
 
 points = st.fixed_dictionaries(dict.fromkeys(NAMES, st.integers(-12, 12)))

@@ -109,7 +109,7 @@ def _unnest(numerator: Poly, divisor: Poly) -> _Step | None:
             case ((FloorDiv() as atom, 1),) if coefficient in {1, -1}:
                 inner, below = atom.numerator.poly, atom.divisor
                 rest = polynomials.add(numerator, {monomial: -coefficient})
-                if not below.is_constant and not polynomials.is_constant(rest):
+                if not below.is_constant and not polynomials.is_constant(polynomials.divide(rest, divisor)[1]):
                     continue
                 if not below.is_constant and coefficient < 0:
                     return _turned(numerator, divisor)

@@ -127,7 +127,7 @@ def divide(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly]:
 
     The leading coefficient `c` of the divisor must be positive. Every coefficient of the remainder whose monomial the
     leading one divides lies in `(-c/2, c/2]`: balanced, so that `3x` over 4 leaves `-x` and round-ups collapse. Of deeply
-    nested atoms only exact multiples are taken: the quotient repeats them, so they would double at every level.
+    nested atoms only exact multiples are taken: the quotient repeats them, and they would double at each level.
     """
     lead = leading(divisor)
     scale = divisor[lead]

@@ -199,6 +199,8 @@ def _comparison(op: str, term: Term) -> list[_Piece]:
             left.append((coefficient, factors))
     if not left and right:
         left, right, offset, op = right, left, -offset, {"<=": ">="}.get(op, op)
+    if op in {"==", "!="} and len(right) == 1 and right[0][0] == 1 and not (len(left) == 1 and left[0][0] == 1):
+        left, right, offset = right, left, -offset
     if op == "<=" and offset == 1 and left and right:
         op, offset = "<", 0
     if offset:
@@ -243,7 +245,7 @@ def _summands(term: Term) -> tuple[_Summand, ...]:
 
 
 def _remainder(atom: FloorDiv, poly: Poly) -> tuple[Poly, _Summand] | None:
-    """`rest + k*(n % d)` for a polynomial in which `n // d` has the factor `-k*d`, if that is shorter."""
+    """`rest + k*(n % d)` for a polynomial in which `n // d` has the factor `-k*d`, if that is no longer."""
     ratios = {monomial: polynomials.over(monomial, ((atom, 1),)) for monomial in poly}
     beside = {ratio: poly[monomial] for monomial, ratio in ratios.items() if ratio is not None}
     below, numerator = atom.divisor.poly, atom.numerator.poly
@@ -260,7 +262,7 @@ def _remainder(atom: FloorDiv, poly: Poly) -> tuple[Poly, _Summand] | None:
         other = polynomials.add(rest, polynomials.constant(count * (atom.divisor.constant_value - 1)))
         ways.append((other, (-count, ((_Binary(" % ", opposite, atom.divisor), 1),))))
     best = min(ways, key=lambda way: way[1][0] < 0)
-    return best if len(best[0].keys() - {UNIT}) + 1 < len(poly.keys() - {UNIT}) else None
+    return best if len(best[0].keys() - {UNIT}) < len(poly.keys() - {UNIT}) else None
 
 
 def _turned(coefficient: int, monomial: Monomial) -> _Summand:

@@ -29,9 +29,10 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from shapeproof.constraints import division, operators, polynomials
+from shapeproof.constraints.atoms import Apply, Max, Min, Symbol, Unknown, Where
 from shapeproof.constraints.division import FloorDiv
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.nodes import Named, Node, obligations, postorder, union
+from shapeproof.constraints.nodes import Node, obligations, postorder, union
 from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol, real_call
 
@@ -46,6 +47,7 @@ __all__ = [
 
 _LARGEST_EXPANSION = 16
 _DEEPEST_IMPLIED = 8
+_WIDEST_EXTREMUM = 32
 
 
 class Term(Node):
@@ -175,74 +177,6 @@ class Term(Node):
             exponent >>= 1
             square = square * square if exponent else square
         return power
-
-
-class Symbol(Named):
-    """An integer that the environment gives."""
-
-    __slots__ = ()
-    rank = 0
-
-
-class Min(Node):
-    """The least of two or more terms."""
-
-    __slots__ = ("args",)
-    __match_args__ = ("args",)
-    rank = 2
-    args: tuple[Term, ...]
-
-
-class Max(Node):
-    """The greatest of two or more terms."""
-
-    __slots__ = ("args",)
-    __match_args__ = ("args",)
-    rank = 3
-    args: tuple[Term, ...]
-
-
-class Where(Node):
-    """`then if condition else otherwise`: only the side that is taken need be defined."""
-
-    __slots__ = ("condition", "otherwise", "then")
-    __match_args__ = ("condition", "then", "otherwise")
-    rank = 4
-    condition: Formula
-    then: Term
-    otherwise: Term
-
-    def own_obligations(self) -> frozenset[Node]:
-        """The atom itself: what it demands depends on the side that is taken."""
-        return frozenset({self})
-
-
-class Apply(Node):
-    """A function of `operators.INTEGER`: it can be evaluated, and nothing else is known of it."""
-
-    __slots__ = ("args", "op")
-    __match_args__ = ("op", "args")
-    rank = 5
-    op: str
-    args: tuple[Term | Real, ...]
-
-    def _is_total(self) -> bool:
-        return self.op in operators.NEVER_RAISE and super()._is_total()
-
-    def own_obligations(self) -> frozenset[Node]:
-        """The atom itself where its function can raise, besides what the arguments demand."""
-        own: frozenset[Node] = frozenset() if self.op in operators.NEVER_RAISE else frozenset({self})
-        return union(super().own_obligations(), own)
-
-
-class Unknown(Node):
-    """An integer function without a meaning: it cannot be evaluated, but equal arguments give equal values."""
-
-    __slots__ = ("args", "name")
-    __match_args__ = ("name", "args")
-    rank = 6
-    name: str
-    args: tuple[Term | Real, ...]
 
 
 Atom: TypeAlias = Symbol | FloorDiv | Min | Max | Where | Apply | Unknown
@@ -419,12 +353,18 @@ def _faces_away(shapes: Iterable[Term], sense: int) -> bool:
     return sense > 0 if first is None else first.is_negative
 
 
+def _joins(atom: Min | Max, sense: int) -> bool:
+    return isinstance(atom, Min) == (sense > 0)
+
+
 def _flattened(terms: Iterable[Term], sense: int) -> Iterator[Poly]:
-    """The terms; one that is itself such an extremum, shifted or scaled, gives its arguments so shifted and scaled."""
+    """The terms. One that is such an extremum, shifted or scaled, gives its arguments while there is room."""
+    room = _WIDEST_EXTREMUM
     for term in terms:
         shape = _shape(term.poly)
         match list(shape.items()):
-            case [((((Min() | Max()) as atom, 1),), scale)] if (scale * sense > 0) == isinstance(atom, Min):
+            case [((((Min() | Max()) as atom, 1),), scale)] if _joins(atom, scale * sense) and len(atom.args) < room:
+                room -= len(atom.args)
                 offset = polynomials.constant(term.poly.get(UNIT, 0))
                 yield from (polynomials.add(offset, arg.poly, scale) for arg in atom.args)
             case _:

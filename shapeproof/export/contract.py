@@ -95,9 +95,10 @@ class _Writer:
 
     def check(self, formula: Formula, text: str) -> None:
         """Assert one formula."""
-        condition = self._formula(formula)
-        if isinstance(condition, torch.fx.Node):
-            self._call(tracing.ASSERTION, condition, SENTENCE.format(text))
+        for part in _as_inequalities(formula):
+            condition = self._formula(part)
+            if isinstance(condition, torch.fx.Node):
+                self._call(tracing.ASSERTION, condition, SENTENCE.format(text))
 
     def finish(self) -> None:
         """Leave a graph that is consistent."""
@@ -168,6 +169,15 @@ class _Writer:
         values = [arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg for arg in args]
         tracing.describe_node(node, target, values)
         return node
+
+
+def _as_inequalities(formula: Formula) -> list[Formula]:
+    """An equality as two inequalities: torch solves an asserted equality for a symbol when it loads a program, and the check is gone."""
+    match formula:
+        case f.Compare("==", term):
+            return [f.le(term, 0), f.ge(term, 0)]
+        case _:
+            return [formula]
 
 
 def _linear(term: Term, name: str) -> tuple[int, int]:

@@ -87,6 +87,8 @@ def _title(finding: Finding, names: dict[str, str], required: str) -> str:
         return f"the program depends on data that is known only at run time: `{required}`"
     if finding.outcome is Outcome.UNDECIDED:
         return f"could not be decided: is the program right where `{required}` does not hold?"
+    if finding.outcome is Outcome.RAISES and decision.kind is not Kind.ASSERTED:
+        return f"the model raises where `{format_formula(f.negate(finding.requirement), rename=names)}`"
     if finding.outcome is Outcome.DIFFERS or decision.kind is not Kind.ASSERTED:
         other = format_formula(f.negate(finding.requirement), rename=names)
         return f"the model does something else where `{other}`"
@@ -101,7 +103,7 @@ def _title(finding: Finding, names: dict[str, str], required: str) -> str:
 
 def _notes(finding: Finding, inputs: Inputs, required: str) -> list[Note]:
     names = inputs.user_names
-    notes = [Note("declared", text) for text in _declared(finding.requirement, inputs.domain, names)]
+    notes = [Note("declared", text) for text in _declared(finding.requirement, inputs.domain)]
     source = _asked_by(finding.decision)
     notes.append(Note("required", f"{required}{source}"))
     if finding.witness is not None:
@@ -119,15 +121,10 @@ def _happened(finding: Finding) -> str:
     return f"replayed; {finding.text}" if finding.outcome is Outcome.DIFFERS else finding.text
 
 
-def _declared(requirement: Formula, domain: Domain, names: dict[str, str]) -> list[str]:
-    """What the user declared about the symbols of the requirement, with where."""
-    found = []
-    for name in sorted(requirement.symbols):
-        own = [d for d in domain.declarations if name in d.formula.symbols]
-        if own:
-            formulas = " and ".join(format_formula(d.formula, rename=names) for d in own)
-            found.append(f"{formulas}   {own[0].origin.text}")
-    return found
+def _declared(requirement: Formula, domain: Domain) -> list[str]:
+    """What the user declared about the symbols of the requirement."""
+    asked = requirement.symbols
+    return list(dict.fromkeys(d.origin.text for d in domain.declarations if d.formula.symbols & asked))
 
 
 def _asked_by(decision: Decision) -> str:

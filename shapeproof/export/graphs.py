@@ -44,6 +44,7 @@ class _Side:
     owner: torch.nn.Module
     values: Mapping[torch.fx.Node, Any]
     translator: Translator
+    pure: bool
     checks: list[Formula] = field(default_factory=list)
     roots: dict[Any, torch.fx.Node] = field(default_factory=dict)
 
@@ -70,7 +71,7 @@ class _Side:
 
     def is_view(self, node: torch.fx.Node) -> bool:
         """Whether the node only looks at storage that is there already."""
-        if node.op != "call_function" or not (tracing.is_view_operator(node.target) or node.target is operator.getitem):
+        if node.op != "call_function" or not (tracing.is_view_operator(node.target, pure=self.pure) or node.target is operator.getitem):
             return False
         found = tracing.storages(self.value(node))
         return bool(found) and all(storage in self.roots for storage in found)
@@ -114,9 +115,33 @@ def difference(
         return Difference(f"the program does not run there: {type(error).__name__}: {str(error).splitlines()[0]}")
     own = {node: node.meta.get("val") for node in there.graph.nodes}
     translator = tracing.translator_of(there)
-    left = _Side(program.graph, program.graph_module, values, translator)
-    right = _Side(there.graph, there.graph_module, own, translator)
+    found = _outdated(program, values, translator, region)
+    if found is not None:
+        return found
+    pure = not (tracing.mutates(program) or tracing.mutates(there))
+    left = _Side(program.graph, program.graph_module, values, translator, pure)
+    right = _Side(there.graph, there.graph_module, own, translator, pure)
     return _Comparison(left, right, region).run()
+
+
+def _outdated(
+    program: torch.export.ExportedProgram, values: Mapping[torch.fx.Node, Any], translator: Translator, region: Facts
+) -> Difference | None:
+    """A node whose noted rank or sizes are wrong on the region: consumers compile for what is noted (`squeeze` at size 1)."""
+    noted_by = tracing.translator_of(program)
+    for node in program.graph.nodes:
+        noted, real = node.meta.get("val"), values.get(node)
+        if not isinstance(noted, torch.Tensor) or not isinstance(real, torch.Tensor):
+            continue
+        if noted.dim() != real.dim():
+            return _at(node, f"`{_label(node)}` gives another number of dimensions")
+        for a, b in zip(noted.shape, real.shape, strict=True):
+            if tracing.about_data(a) or tracing.about_data(b):
+                continue
+            claimed, found = (reader.term(tracing.size_expression(s)) for reader, s in ((noted_by, a), (translator, b)))
+            if claimed is not found and decide(f.eq(claimed, found), region).status != "proved":
+                return _at(node, f"`{_label(node)}` gives another shape")
+    return None
 
 
 def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedProgram) -> Difference | None:
@@ -182,7 +207,7 @@ class _Comparison:
         b = getattr(self.right.owner, str(other.target), None)
         if isinstance(a, torch.fx.GraphModule) and isinstance(b, torch.fx.GraphModule):
             own = ({node: node.meta.get("val") for node in part.graph.nodes} for part in (a, b))
-            sides = (_Side(part.graph, part, values, self.left.translator) for part, values in zip((a, b), own, strict=True))
+            sides = (_Side(part.graph, part, values, self.left.translator, self.left.pure) for part, values in zip((a, b), own, strict=True))
             return _Comparison(*sides, self.region).run()
         return None if _same_constant(a, b) else _at(other, f"the constant `{mine.target}` differs")
 

@@ -17,10 +17,10 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.domain import Declaration, Domain, Origin, Variable, VariableKind
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.evaluate import evaluate
+from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, constant, symbol
-from shapeproof.constraints.text import FormulaSyntaxError, parse_formula
+from shapeproof.constraints.text import FormulaSyntaxError, format_formula, parse_any
 from shapeproof.export import tracing
 
 DimEntry = Any
@@ -105,9 +105,7 @@ def declare(
     Raises:
         UsageError: an entry cannot be meant; the sentence names it.
     """
-    if not isinstance(args, tuple):
-        message = f"args must be a tuple of example inputs, not {type(args).__name__}"
-        raise UsageError(message)
+    _check_kinds(mod, args, kwargs)
     kwargs = dict(kwargs or {})
     examples = tracing.name_leaves(mod, args, kwargs)
     shapes, verify = tracing.resolve_shapes(mod, args, kwargs, dynamic_shapes)
@@ -115,6 +113,7 @@ def declare(
     reader = _Reader()
     leaves = tuple(reader.leaf(leaf, entries.get(leaf.source)) for leaf in examples)
     reader.relations(constraints)
+    reader.check_example()
     return Inputs(
         args,
         kwargs,
@@ -126,6 +125,18 @@ def declare(
         None if any(isinstance(leaf.example, TensorSpec) for leaf in leaves) else dict(reader.example),
         verify,
     )
+
+
+def _check_kinds(mod: Any, args: Any, kwargs: Any) -> None:
+    if not isinstance(mod, torch.nn.Module):
+        message = f"the model must be a torch.nn.Module, not {type(mod).__name__}"
+    elif not isinstance(args, tuple):
+        message = f"args must be a tuple of example inputs, not {type(args).__name__}"
+    elif kwargs is not None and not isinstance(kwargs, dict):
+        message = f"kwargs must be a dict of example inputs, not {type(kwargs).__name__}"
+    else:
+        return
+    raise UsageError(message)
 
 
 class _Reader:
@@ -187,12 +198,15 @@ class _Reader:
             raise UsageError(message)
         if root.__name__ not in self.variables:
             self._declare(root.__name__, name if term is symbol(root.__name__) else root.__name__, "dim", lower, upper, repr(root))
+            if lower < 0:
+                message = f"`{root.__name__}` has min={lower}, but a size is never negative"
+                raise UsageError(message)
             if lower == 0 and upper is None:
                 self.liftable.add(root.__name__)
         elif term is symbol(root.__name__) and self.variables[root.__name__].user_name == root.__name__:
             self.variables[root.__name__] = Variable(root.__name__, name, "dim")
         if term is not symbol(root.__name__):
-            self.declarations.append(Declaration(f.ge(term, 0), Origin(f"{name} is {dim!r}, and a size")))
+            self.declarations.append(Declaration(f.ge(term, 0), Origin(f"{name} = {dim!r}")))
         if size is not None:
             self._solve_example(name, size, root.__name__, derive, dim)
         return term
@@ -227,9 +241,19 @@ class _Reader:
             raise UsageError(message)
         self.variables[name] = Variable(name, user_name, kind)
         if lower is not None:
-            self.declarations.append(Declaration(f.ge(symbol(name), lower), Origin(text)))
+            self.declarations.append(Declaration(f.ge(symbol(name), lower), Origin(f"{user_name} = {text}")))
         if upper is not None:
-            self.declarations.append(Declaration(f.le(symbol(name), upper), Origin(text)))
+            self.declarations.append(Declaration(f.le(symbol(name), upper), Origin(f"{user_name} = {text}")))
+
+    def check_example(self) -> None:
+        """The example is in the declared domain, as far as there is one."""
+        for declaration in self.declarations:
+            known = declaration.formula.symbols and declaration.formula.symbols <= self.example.keys()
+            if known and not holds(declaration.formula, self.example):
+                rename = {name: variable.user_name for name, variable in self.variables.items()}
+                sizes = ", ".join(f"{rename[name]} = {self.example[name]}" for name in sorted(declaration.formula.symbols))
+                message = f"the example has {sizes}, but {format_formula(declaration.formula, rename=rename)} is declared"
+                raise UsageError(message)
 
     def relations(self, constraints: Iterable[str]) -> None:
         """The relations that `constraints=` adds, over dim names or `x.shape[0]`."""
@@ -245,10 +269,13 @@ def _relation(text: str, known: Iterable[str]) -> Formula:
     """A constraint as the user wrote it, over the names of dims (`x.shape[0]` where a dim has no name)."""
     names = sorted(known)
     try:
-        formula = parse_formula(text)
+        formula = parse_any(text)
     except FormulaSyntaxError as error:
         message = f"constraint {text!r} cannot be read: {error}"
         raise UsageError(message) from None
+    if not isinstance(formula, Formula):
+        message = f"constraint {text!r} is a number; a relation such as {text + ' == 0'!r} was expected"
+        raise UsageError(message)
     for name in sorted(formula.symbols - set(names)):
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"; did you mean `{near[0]}`?" if near else f"; declared are {', '.join(names) or 'none'}"
@@ -267,6 +294,9 @@ def _listed(leaf: Leaf, entry: Any, rank: int) -> list[DimEntry]:
                 message = f"dynamic_shapes names dimension {index!r} of `{leaf.name}`, which has {rank}"
                 raise UsageError(message)
         at = {index % rank: dim for index, dim in entry.items()}
+        if len(at) < len(entry):
+            message = f"dynamic_shapes names a dimension of `{leaf.name}` twice: {sorted(entry)}"
+            raise UsageError(message)
         return [at.get(i) for i in range(rank)]
     if isinstance(entry, tuple | list):
         if len(entry) != rank:
@@ -278,6 +308,9 @@ def _listed(leaf: Leaf, entry: Any, rank: int) -> list[DimEntry]:
 
 
 def _fixed_size(name: str, size: int | None, declared: int) -> Term:
+    if declared < 0:
+        message = f"`{name}` is declared to be {declared}, but a size is never negative"
+        raise UsageError(message)
     if size is not None and size != declared:
         message = f"`{name}` is declared to be {declared}, but the example has {size}"
         raise UsageError(message)

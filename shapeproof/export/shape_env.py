@@ -20,7 +20,7 @@ from typing import Any
 import sympy
 import torch
 from torch._guards import Source
-from torch.fx.experimental.symbolic_shapes import DimDynamic, RuntimeAssert, ShapeEnv
+from torch.fx.experimental.symbolic_shapes import DimDynamic, RuntimeAssert, ShapeEnv, uninteresting_files
 from torch.utils._sympy.functions import FloorDiv, Max, Min
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, make_symbol, symbol_is_type
@@ -40,6 +40,8 @@ from shapeproof.export.trial import Place, Trial
 
 _TORCH = str(Path(torch.__file__).parent)
 _OURS = str(Path(__file__).parent.parent)
+_ENTRIES = {"trace", "run_again"}
+"""Our functions that run a model or a program: what lies further out is not the user's model."""
 _DIVISIONS = {operator.floordiv, operator.mod, operator.truediv}
 LARGE = 24
 """The number of nodes from which torch is given the canonical form of an expression."""
@@ -195,6 +197,13 @@ class ProofShapeEnv(ShapeEnv):
         kind = Kind.BRANCH if fallback is None and not size_oblivious else Kind.ASSUMED
         return sympy.true if self.trial.choose(formula, kind, self._place, fallback) else sympy.false
 
+    def _get_user_frame(self) -> FrameType | None:
+        """The frame that torch inspects to recognise an assert statement: torch knows its own files, and not ours."""
+        frame = super()._get_user_frame()
+        while frame is not None and (frame.f_code.co_filename.startswith(_OURS) or frame.f_code.co_filename in uninteresting_files()):
+            frame = frame.f_back
+        return frame
+
     def _about_data(self, expr: sympy.Basic) -> bool:
         return any(map(self._is_data, expr.free_symbols))
 
@@ -315,14 +324,12 @@ def _value_range(bounds: Interval) -> ValueRanges[Any]:
 def _frames(frame: FrameType | None) -> tuple[SourceLocation | None, SourceLocation | None]:
     """The innermost line of the user's code below the call into this project, and the innermost line of torch's."""
     framework = None
-    inside = True
     while frame is not None:
         file = frame.f_code.co_filename
         if file.startswith(_OURS):
-            if not inside:
+            if frame.f_code.co_name in _ENTRIES:
                 break
         elif file.startswith(_TORCH):
-            inside = False
             if framework is None and not file.endswith(_ASKING):
                 framework = _location(frame)
         elif not file.startswith("<"):

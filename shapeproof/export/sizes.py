@@ -60,6 +60,8 @@ class Finding:
     text: str
     asked: Formula = f.TRUE
     """The question whose other answer leads here; `decision` is the one that explains it best."""
+    served: Formula = f.TRUE
+    """What holds of every declared input outside the region that this is about."""
 
     @property
     def requirement(self) -> Formula:
@@ -131,6 +133,7 @@ class Explorer:
         self._declared = frozenset(inputs.domain.symbols)
         self._traces = 0
         self._oblivious: frozenset[Formula] = frozenset()
+        self._runs: list[tuple[str, replay.Runner]] = []
 
     def run(self, domain: Facts) -> Exploration:
         """Explore the whole domain.
@@ -152,8 +155,29 @@ class Explorer:
 
     def _explore(self, domain: Facts) -> Exploration:
         found = Exploration(self._choose_main(domain))
-        self._settle(found.main, found)
+        self._runs = self._forms(found.main)
+        here = self._inputs.example or self._sizes_of(found.main.trial.point)
+        if self._disagreement(here) is None:
+            self._settle(found.main, found)
         return found
+
+    def _forms(self, main: Traced) -> list[tuple[str, replay.Runner]]:
+        """The program as it is run: what consumers make of one that changes tensors in place may alias otherwise."""
+        if main.program is None:
+            message = "there is no program to run"
+            raise ValueError(message)
+        forms = [("", tracing.run_program(main.program))]
+        if tracing.mutates(main.program):
+            forms.append(("after run_decompositions, ", tracing.run_program(tracing.decomposed(main.program))))
+        return forms
+
+    def _disagreement(self, point: dict[str, int]) -> tuple[replay.Relation, str] | None:
+        """How the program, in any form, does not do what eager does at a point."""
+        for name, run in self._runs:
+            result = replay.compare(self._mod, run, self._inputs, point)
+            if not result.agrees:
+                return result.relation, f"{name}{result.relation.value}: {result.text}"
+        return None
 
     # ------------------------------------------------------------------ the main program
 
@@ -225,22 +249,30 @@ class Explorer:
         point = self._generic(cell)
         if point is None or self._traces >= TRACE_LIMIT:
             reason = "the solver's budget ran out" if point is None else f"more than {TRACE_LIMIT} traces would be needed"
-            found.findings.append(Finding(Outcome.UNDECIDED, step.decision, None, reason))
+            found.findings.append(Finding(Outcome.UNDECIDED, step.decision, None, reason, served=step.decision.taken))
             return
-        finding = self._run_in(step, cell, found.main)
+        finding = self._run_in(step, cell)
         if finding is None:
             there = self._trace_in(cell, point)
             finding = self._judge(step, cell, there, found.main)
+            if finding is None or finding.outcome is Outcome.UNDECIDED:
+                self._settle(there, found)
             if finding is None:
                 found.served.append(there)
-                self._settle(there, found)
                 return
+            finding = replace(finding, served=self._outside(step, there))
         finding = _attributed(replace(finding, asked=step.decision.formula), found.main.trial)
         lifted = self._lift(step.decision)
         if lifted is not None:
             found.narrowings.append(lifted)
         elif finding.decision not in (known.decision for known in found.findings):
             found.findings.append(finding)
+
+    def _outside(self, step: Step, there: Traced) -> Formula:
+        """What holds just where an input is not in the part of a cell that a trace stands for."""
+        sizes = [s.decision.taken for s in there.trial.steps if not self._about_data(s.decision.formula)]
+        kept = reasons([(taken, len(str(taken))) for taken in sizes], there.trial.known, self._budget)
+        return f.disjunction(step.decision.taken, *(f.negate(sizes[index]) for index in sorted(kept)))
 
     def _cells(self, trial: Trial) -> list[tuple[Step, Facts]]:
         """What the trace leaves out, cut along the decisions that imply the others."""
@@ -262,20 +294,21 @@ class Explorer:
                 cells.append((step, cell))
         return cells
 
-    def _run_in(self, step: Step, cell: Facts, main: Traced) -> Finding | None:
+    def _run_in(self, step: Step, cell: Facts) -> Finding | None:
         """Before a cell is traced: run the program beside eager at its smallest point. Where they disagree no trace is needed."""
         point = None if self._about_data(step.decision.formula) else self._smallest(cell)
         if point is None:
             return None
-        return self._replayed(step, main, point)
+        return self._replayed(step, point)
 
-    def _replayed(self, step: Step, main: Traced, point: dict[str, int]) -> Finding | None:
+    def _replayed(self, step: Step, point: dict[str, int]) -> Finding | None:
         """A finding if eager and the program do not do the same at a point."""
-        result = replay.compare(self._mod, tracing.run_program(main.program), self._inputs, point)
-        if result.agrees:
+        wrong = self._disagreement(point)
+        if wrong is None:
             return None
-        outcome = Outcome.RAISES if result.relation is replay.Relation.EAGER_RAISES else Outcome.DIFFERS
-        return Finding(outcome, step.decision, point, f"{result.relation.value}: {result.text}")
+        relation, text = wrong
+        outcome = Outcome.RAISES if relation is replay.Relation.EAGER_RAISES else Outcome.DIFFERS
+        return Finding(outcome, step.decision, point, text)
 
     def _judge(self, step: Step, cell: Facts, there: Traced, main: Traced) -> Finding | None:
         """Whether the main program serves the cell, as far as it was traced; None if it does."""
@@ -289,7 +322,7 @@ class Explorer:
             return None
         if self._about_data(step.decision.formula):
             return Finding(Outcome.DATA, step.decision, dict(there.trial.point), difference.text)
-        return self._judge_difference(step, there, main, difference)
+        return self._judge_difference(step, there, difference)
 
     def _judge_failure(
         self, step: Step, cell: Facts, there: Traced, program: torch.export.ExportedProgram
@@ -310,11 +343,11 @@ class Explorer:
         return Finding(Outcome.UNDECIDED, step.decision, self._sizes_of(there.trial.point), f"it cannot be traced there: {text}")
 
     def _judge_difference(
-        self, step: Step, there: Traced, main: Traced, difference: graphs.Difference
+        self, step: Step, there: Traced, difference: graphs.Difference
     ) -> Finding:
         """The programs differ in the cell: do their results, at a concrete input?"""
         for point in (self._smallest(there.trial.region), self._sizes_of(there.trial.point)):
-            finding = None if point is None else self._replayed(step, main, point)
+            finding = None if point is None else self._replayed(step, point)
             if finding is not None:
                 return finding
         return Finding(Outcome.UNDECIDED, step.decision, self._sizes_of(there.trial.point), difference.text)
@@ -389,14 +422,18 @@ def _attributed(finding: Finding, trial: Trial) -> Finding:
     """The finding, laid to the question that best explains it: one that the program and the witness answer differently."""
     if finding.witness is None:
         return finding
-    order = _BLAME_RAISES if finding.outcome is Outcome.RAISES else _BLAME_DIFFERS
     answered = [d for d in trial.asked.values() if d.formula.symbols <= finding.witness.keys() and not _holds(d.taken, finding.witness)]
-    best = min(answered, key=lambda d: order[d.kind] + (d.operator is not None) * len(Kind), default=finding.decision)
+    best = min(answered, key=lambda decision: _blame(decision, finding.outcome), default=finding.decision)
     return replace(finding, decision=best)
 
 
-_BLAME_RAISES = {Kind.ASSERTED: 0, Kind.BRANCH: 1, Kind.ASSUMED: 2}
-_BLAME_DIFFERS = {Kind.BRANCH: 0, Kind.ASSERTED: 1, Kind.ASSUMED: 2}
+def _blame(decision: Decision, outcome: Outcome) -> int:
+    """Who is asked first: for an error a check, for another program the user's own branch, torch's assumptions last."""
+    if decision.kind is Kind.ASSUMED:
+        return 3
+    if outcome is Outcome.RAISES:
+        return 0 if decision.kind is Kind.ASSERTED else 1
+    return 0 if decision.kind is Kind.BRANCH and decision.operator is None else 1
 
 
 def _takes(trial: Trial, point: dict[str, int]) -> bool:

@@ -40,7 +40,7 @@ def diagnostic_text(diagnostic: Diagnostic, width: int = WIDTH) -> str:
     if diagnostic.file:
         source = linecache.getline(diagnostic.file, diagnostic.line or 0).strip()
         lines.append(f"  --> {_short(diagnostic.file)}:{diagnostic.line}   {source}".rstrip())
-    lines += [_wrap(f"   = {note.label:<10} {note.text}", width, " " * 16) for note in diagnostic.notes]
+    lines += [_wrap(f"   = {note.label:<9} {note.text}", width, " " * 16) for note in diagnostic.notes]
     lines += [_wrap(f"help: {help_.text}   ({help_.proof})", width, "      ") for help_ in diagnostic.help]
     return "\n".join(lines)
 

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import sympy
 import torch
 import torch._dynamo.exc
 import torch._refs
@@ -25,6 +26,7 @@ from torch._guards import tracing as torch_tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export.dynamic_shapes import _DerivedDim, _Dim, _DimHint, _DimHintType, _tree_map_with_path
 from torch.overrides import TorchFunctionMode
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._sympy.numbers import int_oo
 
@@ -212,7 +214,6 @@ def trace(
     inputs: Inputs,
     trial: Trial,
     *,
-    strict: bool = False,
     preserve_module_call_signature: tuple[str, ...] = (),
 ) -> torch.export.ExportedProgram:
     """Trace the model at the trial's point, on a fresh copy; what torch asks about sizes goes to the trial.
@@ -228,7 +229,6 @@ def trace(
             args,
             kwargs,
             dynamic_shapes=_hints(mod, inputs),
-            strict=strict,
             preserve_module_call_signature=preserve_module_call_signature,
         )
     return program
@@ -288,6 +288,16 @@ def expression(value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
     return value.node.expr
 
 
+def size_expression(size: int | torch.SymInt) -> Any:
+    """The sympy expression of a size."""
+    return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
+
+
+def about_data(size: int | torch.SymInt) -> bool:
+    """Whether a size is taken from data."""
+    return isinstance(size, torch.SymInt) and bool(free_unbacked_symbols(size))
+
+
 def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
     """The ShapeEnv that a program was traced with."""
     for node in program.graph.nodes:
@@ -312,6 +322,7 @@ def run_again(
     data = iter([node for node in there.graph.nodes if node.meta.get("unbacked_bindings")])
     mode = _fake_mode_of(there)
     values: dict[torch.fx.Node, Any] = {}
+    noted: dict[torch.fx.Node, Any] = {}
     with _quiet(), mode or contextlib.nullcontext(), enable_python_dispatcher():
         for node in program.graph.nodes:
             if node.op == "placeholder":
@@ -323,7 +334,13 @@ def run_again(
             elif node.op == "call_function" and node.target is not ASSERTION:
                 args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
                 values[node] = node.target(*args, **kwargs)  # type: ignore[operator]
-    return values
+            noted[node] = _as_it_is(values.get(node))
+    return noted
+
+
+def _as_it_is(value: Any) -> Any:
+    """The value as it is now: an operator such as `squeeze_` changes the shape of a tensor later."""
+    return pytree.tree_map_only(FakeTensor, lambda tensor: tensor.detach(), value)
 
 
 def _taken_from_data(node: torch.fx.Node, other: torch.fx.Node | None) -> Any:
@@ -354,10 +371,25 @@ def sizes(value: Any) -> list[Any]:
     return found
 
 
-def is_view_operator(target: Any) -> bool:
-    """Whether an operator always returns a view of its first operand, and never a copy."""
+def mutates(program: torch.export.ExportedProgram) -> bool:
+    """Whether the program changes any tensor in place."""
+    schemas = (getattr(node.target, "_schema", None) for node in program.graph.nodes)
+    return any(schema is not None and schema.is_mutable for schema in schemas)
+
+
+def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """What consumers make of a program: functional, in core operators."""
+    with _quiet():
+        return program.run_decompositions()
+
+
+def is_view_operator(target: Any, *, pure: bool) -> bool:
+    """Whether an operator returns a view of its first operand, and never a copy.
+
+    Where nothing is changed in place (`pure`) it makes no difference whether `reshape` and its like have copied.
+    """
     schema = getattr(target, "_schema", None)
-    if schema is None or schema.is_mutable or str(target).split(".")[1] in _COPY_OR_VIEW:
+    if schema is None or schema.is_mutable or (not pure and str(target).split(".")[1] in _COPY_OR_VIEW):
         return False
     aliased = [a for a in schema.arguments if a.alias_info is not None]
     return bool(aliased) and all(r.alias_info is not None for r in schema.returns)
@@ -455,7 +487,7 @@ def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for logger in loggers:
-            logger.setLevel(logging.ERROR)
+            logger.setLevel(logging.CRITICAL + 1)
         try:
             yield
         finally:

@@ -124,11 +124,12 @@ class Trial:
         A check on data stays in the program, so from here on it is a fact. A check on the sizes of inputs is a decision.
         """
         answer = self.settled(formula)
+        if answer is not False and any(map(self._data, formula.symbols)):
+            implied = truth(formula, self.facts, self._budget).always is True
+            return implied or self._check_data(formula, place)
         if answer is not None:
             self._note(formula, Kind.ASSERTED, place, outcome=answer)
             return answer
-        if any(map(self._data, formula.symbols)):
-            return self._check_data(formula, place)
         outcome = holds(formula, self.point)
         self._record(formula, Kind.ASSERTED, place, outcome=outcome)
         return outcome

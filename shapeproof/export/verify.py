@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.diagnostics import Diagnostic, Note
+from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export import tracing
 from shapeproof.export.contract import assert_domain
@@ -28,6 +29,7 @@ from shapeproof.export.report import ConstraintViolation, Report
 from shapeproof.export.sizes import Exploration, Explorer, Outcome
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
 
 
 class UndecidedWarning(UserWarning):
@@ -99,6 +101,12 @@ def check(
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """As export, but never raises for what it finds: the report's `program` is None where the domain is refuted or empty."""
+    if strict:
+        message = "strict=True is not supported: the model is traced by torch's non-strict exporter, whose ShapeEnv can be given"
+        raise UsageError(message)
+    if branches not in {"error", "split"}:
+        message = f"branches must be 'error' or 'split', not {branches!r}"
+        raise UsageError(message)
     if narrow or branches != "error":
         message = "narrow=True and branches='split' are not implemented yet"
         raise NotImplementedError(message)
@@ -108,7 +116,7 @@ def check(
     if domain.contradictory:
         return _vacuous(inputs)
     trace = functools.partial(
-        tracing.trace, mod, inputs, strict=strict, preserve_module_call_signature=preserve_module_call_signature
+        tracing.trace, mod, inputs, preserve_module_call_signature=preserve_module_call_signature
     )
     found = Explorer(mod, inputs, trace, budget, progress).run(domain)
     progress("replaying at the corners")
@@ -122,15 +130,15 @@ def _conclude(inputs: Inputs, found: Exploration, diagnostics: list[Diagnostic])
     """The verdict, and the program if there is one to give."""
     refuted = any(diagnostic.severity == "error" for diagnostic in diagnostics)
     undecided = [finding for finding in found.findings if finding.outcome is Outcome.UNDECIDED]
-    enforced = [
+    enforced = _irredundant([
         *inputs.domain.formulas,
         *(narrowing.requirement for narrowing in found.narrowings),
-        *(finding.requirement for finding in undecided),
-    ]
+        *(finding.served for finding in undecided),
+    ])
     notes = list(dict.fromkeys(narrowing_note(narrowing, inputs) for narrowing in found.narrowings))
     program = None
     if not refuted:
-        unchecked = assert_domain(found.main.program, inputs, dict.fromkeys(enforced))
+        unchecked = assert_domain(found.main.program, inputs, enforced)
         notes += [f"not checked at run time: {text}" for text in domain_texts(unchecked, inputs)]
         program = VerifiedProgram.of(found.main.program)
         if inputs.verify is not None:
@@ -139,7 +147,7 @@ def _conclude(inputs: Inputs, found: Exploration, diagnostics: list[Diagnostic])
         status="refuted" if refuted else "undecided" if undecided else "proved",
         diagnostics=tuple(diagnostics),
         decisions=found.main.trial.decisions,
-        domain=domain_texts(tuple(dict.fromkeys(enforced)), inputs),
+        domain=domain_texts(enforced, inputs),
         notes=tuple(notes),
         statistics={"decisions": len(found.main.trial.steps), "regions": 1 + len(found.served), "traces": found.traces},
         program=program,
@@ -149,10 +157,20 @@ def _conclude(inputs: Inputs, found: Exploration, diagnostics: list[Diagnostic])
     return report
 
 
+def _irredundant(formulas: Sequence[Formula]) -> list[Formula]:
+    """The formulas without those that earlier ones imply (`2*k >= 0` where `k >= 1` is declared)."""
+    kept: list[Formula] = []
+    for formula in formulas:
+        if decide(formula, Facts(kept)).status != "proved":
+            kept.append(formula)
+    return kept
+
+
 def _vacuous(inputs: Inputs) -> Report:
     """The declarations contradict each other: name those that do."""
     clash = _clash(inputs.domain.formulas)
-    texts = domain_texts(clash, inputs)
+    written = {d.formula: d.origin.text for d in inputs.domain.declarations if not d.formula.symbols}
+    texts = tuple(written.get(formula) or text for formula, text in zip(clash, domain_texts(clash, inputs), strict=True))
     origins = {d.formula: d.origin.text for d in inputs.domain.declarations}
     notes = tuple(Note("declared", f"{text}   {origins.get(formula, '')}") for formula, text in zip(clash, texts, strict=True))
     message = f"no input satisfies all declarations: {', '.join(texts)}"

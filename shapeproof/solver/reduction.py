@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 _RULE_STEPS = 64
 _MOST_RIVALS = 12
+_LONGEST_GUESSED = 12
 _LONGEST_UNNESTED = 6
 _HIGHEST_UNNESTED = 3
 
@@ -184,7 +185,7 @@ class Reducer:
         if divisor.is_constant:
             return None
         sign = known.sign(divisor)
-        if sign == 0:
+        if sign == 0 or len(numerator.monomials) > _LONGEST_GUESSED:
             return None
         numerator, divisor = numerator * sign, divisor * sign
         for guess in (0, -1, 1):

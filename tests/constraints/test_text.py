@@ -32,14 +32,14 @@ from shapeproof.constraints.text import (
         ("n != 1", "n != 1"),
         ("x.shape[0] == y.size[1] + 1", "x.shape[0] == y.size[1] + 1"),
         ("min(h//4, w//4) > 4", "min(h//4, w//4) >= 5"),
-        ("max(0, n - 1) == k", "k == max(0, n - 1)"),
-        ("(n + 7)//8*8 - n < 8", "8*((n + 7)//8) <= n + 7"),
+        ("max(0, n - 1) == k", "k + 1 == max(1, n)"),
+        ("(n + 7)//8*8 - n < 8", "-n % 8 <= 7"),
         ("n//b == n//b", "0//b == 0"),
         ("a < 1 or b < 1 and c < 1", "a <= 0 or b <= 0 and c <= 0"),
         ("(a < 1 or b < 1) and c < 1", "c <= 0 and (a <= 0 or b <= 0)"),
         ("real(a) * 2 < n", "real(a) * float(2) < n"),
         ("not real(a) < n", "not real(a) < n"),
-        ("(a if a < b else b) == 2", "(a if a < b else b) == 2"),
+        ("(a if a < b else b) == 2", "(b if b <= a else a) == 2"),
     ],
 )
 def test_formulas_print_readably(text, printed):
@@ -65,7 +65,7 @@ def test_formulas_print_readably(text, printed):
         ("2**x", "2**x"),
         ("(x + 1)**k", "(x + 1)**k"),
         ("(-2)**k", "(-2)**k"),
-        ("x & y | z", "x & y | z"),
+        ("x & y | z", "z | x & y"),
         ("(x + 1) << y", "x + 1 << y"),
         ("`max` + max(1, `and`)", "max + max(1, `and`)"),
         ("`a b`*2", "2*`a b`"),
@@ -108,7 +108,7 @@ def test_symbols_are_shown_by_the_names_the_user_knows():
         ("x else y", "has no 'if'", 3),
         ("x & 0.5", "for integers only", 3),
         ("~0.5", "for integers only", 1),
-        ("0.5 if x else 1", "two integers or between two conditions", 7),
+        ("0.5 if x else 1", "two integers or between two conditions", 5),
         ("1" * 5000, "too long in decimal", 1),
         ("real(3)", "3 is none", 1),
         ("x\n  +\n $", "A value should stand where '$' is", 8),
@@ -133,7 +133,9 @@ def test_a_term_is_not_a_formula_nor_the_other_way():
     assert parse_formula("0.0*x") is parse_formula("0.0*x != 0.0")
 
 
-@pytest.mark.parametrize("name", ["x", "x.shape[0]", "L['x'].size", "a b", "`", "if", "inf", "1x", "", "naïve", "a``b", "😀"])
+@pytest.mark.parametrize(
+    "name", ["x", "x.shape[0]", "L['x'].size", "a b", "`", "if", "inf", "1x", "", "naïve", "a``b", "😀"]
+)
 def test_any_name_can_be_written(name):
     term = t.symbol(name) * 2 + 1
     assert parse_term(str(term)) is term

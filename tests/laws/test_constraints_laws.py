@@ -141,10 +141,22 @@ def test_polynomial_identities_are_identity(a, b, c):
 
 
 @many
-@given(s.terms, s.terms, s.terms)
-def test_division_identities_are_identity(a, b, c):
-    assume(c is not t.ZERO and c.poly)
-    assert (a + b * c) // c is a // c + b + 0 * (b * c // c)
+@given(s.polynomials, s.polynomials, s.polynomials)
+def test_multiples_of_the_divisor_leave_a_division(a, b, c):
+    assume(c is not t.ZERO)
+    assert (a + b * c) // c is a // c + b
+
+
+@many
+@given(s.polynomials, s.polynomials, st.sampled_from(["6", "x", "x*z", "2*y**2"]).map(parse_term))
+def test_common_factors_leave_a_division(a, b, c):
+    assume(b is not t.ZERO)
+    assert (a * c) // (b * c) is a // b + 0 * (a // c)
+
+
+@many
+@given(s.terms, s.terms)
+def test_quotient_and_remainder_make_up_the_whole(a, b):
     assert b * (a // b) + a % b is a + 0 * (a // b)
 
 

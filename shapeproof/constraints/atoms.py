@@ -1,0 +1,84 @@
+"""The atoms that terms are made of, besides floor division: what each is, and what it demands to be defined.
+
+They are made by the functions of terms.py, which bring their arguments into canonical form first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints import operators
+from shapeproof.constraints.nodes import Named, Node, union
+from shapeproof.constraints.reals import Real
+
+if TYPE_CHECKING:
+    from shapeproof.constraints.formulas import Formula
+    from shapeproof.constraints.terms import Term
+
+
+class Symbol(Named):
+    """An integer that the environment gives."""
+
+    __slots__ = ()
+    rank = 0
+
+
+class Min(Node):
+    """The least of two or more terms."""
+
+    __slots__ = ("args",)
+    __match_args__ = ("args",)
+    rank = 2
+    args: tuple[Term, ...]
+
+
+class Max(Node):
+    """The greatest of two or more terms."""
+
+    __slots__ = ("args",)
+    __match_args__ = ("args",)
+    rank = 3
+    args: tuple[Term, ...]
+
+
+class Where(Node):
+    """`then if condition else otherwise`: only the side that is taken need be defined."""
+
+    __slots__ = ("condition", "otherwise", "then")
+    __match_args__ = ("condition", "then", "otherwise")
+    rank = 4
+    condition: Formula
+    then: Term
+    otherwise: Term
+
+    def own_obligations(self) -> frozenset[Node]:
+        """The atom itself: what it demands depends on the side that is taken."""
+        return frozenset({self})
+
+
+class Apply(Node):
+    """A function of `operators.INTEGER`: it can be evaluated, and nothing else is known of it."""
+
+    __slots__ = ("args", "op")
+    __match_args__ = ("op", "args")
+    rank = 5
+    op: str
+    args: tuple[Term | Real, ...]
+
+    def _is_total(self) -> bool:
+        return self.op in operators.NEVER_RAISE and super()._is_total()
+
+    def own_obligations(self) -> frozenset[Node]:
+        """The atom itself where its function can raise, besides what the arguments demand."""
+        own: frozenset[Node] = frozenset() if self.op in operators.NEVER_RAISE else frozenset({self})
+        return union(super().own_obligations(), own)
+
+
+class Unknown(Node):
+    """An integer function without a meaning: it cannot be evaluated, but equal arguments give equal values."""
+
+    __slots__ = ("args", "name")
+    __match_args__ = ("name", "args")
+    rank = 6
+    name: str
+    args: tuple[Term | Real, ...]
