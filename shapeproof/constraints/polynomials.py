@@ -126,8 +126,8 @@ def divide(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly]:
     """Quotient and remainder with `numerator == quotient * divisor + remainder`; the remainder is small.
 
     The leading coefficient `c` of the divisor must be positive. Every coefficient of the remainder whose monomial the
-    leading one divides lies in `(-c/2, c/2]`: balanced, so that `3x` over 4 leaves `-x` and round-ups collapse. Of deeply
-    nested atoms only exact multiples are taken: the quotient repeats them, and they would double at each level.
+    leading one divides lies in `(-c/2, c/2]`: balanced, so that `3x` over 4 leaves `-x` and round-ups collapse. Of
+    deeply nested atoms only exact multiples are taken: the quotient repeats them, and they would double at each level.
     """
     lead = leading(divisor)
     scale = divisor[lead]

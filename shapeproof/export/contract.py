@@ -1,6 +1,7 @@
 """Puts the declared domain into a traced program, as assertions that every consumer of the graph executes.
 
-Guards outside the graph are dropped by `unflatten` and by AOTInductor; an `_assert_scalar` inside it is run by both, and by the module,
+Guards outside the graph are dropped by `unflatten` and by AOTInductor; an `_assert_scalar` inside it is run by
+both, and by the module,
 after save and load and after `run_decompositions()`. Each assertion carries a sentence in the user's names. Nothing is
 decided here: what to assert is handed over, and a formula that has no form in a graph is given back.
 """
@@ -31,9 +32,7 @@ class NoGraphForm(ValueError):  # noqa: N818 - says what the formula has, and is
     """A formula that cannot be computed by operators of a graph."""
 
 
-def assert_domain(
-    program: torch.export.ExportedProgram, inputs: Inputs, formulas: Iterable[Formula]
-) -> list[Formula]:
+def assert_domain(program: torch.export.ExportedProgram, inputs: Inputs, formulas: Iterable[Formula]) -> list[Formula]:
     """Add an assertion for each formula, and for each input size that is a function of others.
 
     Returns:
@@ -58,7 +57,13 @@ class _Writer:
         self._module = program.graph_module
         self._inputs = inputs
         placeholders = [node for node in self._graph.nodes if node.op == "placeholder"]
-        self._nodes = dict(zip((leaf.source for leaf in inputs.leaves), placeholders[len(placeholders) - len(inputs.leaves) :], strict=True))
+        self._nodes = dict(
+            zip(
+                (leaf.source for leaf in inputs.leaves),
+                placeholders[len(placeholders) - len(inputs.leaves) :],
+                strict=True,
+            )
+        )
         self._before = next(node for node in self._graph.nodes if node.op != "placeholder")
         self._symbols: dict[str, torch.fx.Node] = {}
         self._sizes: dict[tuple[str, int], torch.fx.Node] = {}
@@ -67,7 +72,9 @@ class _Writer:
 
     def _find_symbols(self) -> None:
         """Each symbol is read off the first input size that is just that symbol, else solved from a derived one."""
-        declared = [(leaf, i, term) for leaf in self._inputs.leaves for i, term in enumerate(leaf.terms) if not term.is_constant]
+        declared = [
+            (leaf, i, term) for leaf in self._inputs.leaves for i, term in enumerate(leaf.terms) if not term.is_constant
+        ]
         for leaf, i, term in declared:
             for name in term.symbols:
                 if term is t.symbol(name) and name not in self._symbols:
@@ -89,7 +96,9 @@ class _Writer:
                     continue
                 name = f"{leaf.source}#{i}"
                 self._symbols[name] = node
-                shown = format_formula(f.eq(t.symbol(name), term), rename=self._inputs.user_names | {name: leaf.size_name(i)})
+                shown = format_formula(
+                    f.eq(t.symbol(name), term), rename=self._inputs.user_names | {name: leaf.size_name(i)}
+                )
                 found.append((f.eq(t.symbol(name), term), shown))
         return found
 
@@ -111,7 +120,7 @@ class _Writer:
     def _size(self, source: str, index: int) -> torch.fx.Node:
         placeholder = self._nodes[source]
         if not isinstance(placeholder.meta["val"], torch.Tensor):
-            return placeholder
+            return placeholder  # type: ignore[no-any-return]
         key = (source, index)
         if key not in self._sizes:
             self._sizes[key] = self._call(torch.ops.aten.sym_size.int, placeholder, index)
@@ -172,7 +181,10 @@ class _Writer:
 
 
 def _as_inequalities(formula: Formula) -> list[Formula]:
-    """An equality as two inequalities: torch solves an asserted equality for a symbol when it loads a program, and the check is gone."""
+    """An equality as two inequalities.
+
+    When torch loads a program it solves an asserted equality for a symbol, and the check is gone.
+    """
     match formula:
         case f.Compare("==", term):
             return [f.le(term, 0), f.ge(term, 0)]

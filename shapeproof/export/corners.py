@@ -1,6 +1,7 @@
 """Runs the program beside eager where the domain ends, before it is called proved.
 
-Tracing cannot see everything (code that asks whether it is being traced, say); a difference shows in a run. The points are the
+Tracing cannot see everything (code that asks whether it is being traced, say); a difference shows in a run. The
+points are the
 example, the point of each trace that the program serves, and the corners of the domain as far as they fit into memory.
 """
 

@@ -72,7 +72,9 @@ def _divisor(term: t.Term) -> tuple[t.Term, int] | None:
     """(p, k) where the term is `p - k*(p//k)`, that is `p % k`, for a constant k; None for any other term."""
     for factors, coefficient in term.monomials:
         match factors:
-            case ((t.FloorDiv(numerator, divisor), 1),) if divisor.is_constant and abs(coefficient) == divisor.constant_value:
+            case ((t.FloorDiv(numerator, divisor), 1),) if (
+                divisor.is_constant and abs(coefficient) == divisor.constant_value
+            ):
                 for value in (numerator, -numerator):
                     if term is t.modulo(value, divisor) or term is -t.modulo(value, divisor):
                         return value, divisor.constant_value

@@ -1,14 +1,18 @@
 """Are two traced programs the same on a region?
 
-Two programs are the same where they run the same operators on the same operands in the same order, where every size that
-either computes is proved equal to the other's, and where what they check is the same. The shapes that one program noted while it was
-traced elsewhere say nothing here, so it is first run again on the region's fake inputs; what it then asks becomes part of the region.
+Two programs are the same where they run the same operators on the same operands in the same order, where every
+size that
+either computes is proved equal to the other's, and where what they check is the same. The shapes that one program
+noted while it was
+traced elsewhere say nothing here, so it is first run again on the region's fake inputs; what it then asks becomes
+part of the region.
 
-A view is no operation of its own: an operand is the storage it lies in, seen through sizes, strides and an offset, so that
-`x[:n]` is `x` where n is all of it. Operators that copy or alias as the sizes will have it (`reshape`, `contiguous`) do count.
+A view is no operation of its own: an operand is the storage it lies in, seen through sizes, strides and an offset,
+so that `x[:n]` is `x` where n is all of it. Operators that copy or alias as the sizes will have it (`reshape`,
+`contiguous`) do count.
 
-The answer is a reason why the programs are not known to be the same, or None. No data is run, and an equality that is not
-proved counts as a difference.
+The answer is a reason why the programs are not known to be the same, or None. No data is run, and an equality that
+is not proved counts as a difference.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from shapeproof.export import tracing
 from shapeproof.export.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -71,7 +76,9 @@ class _Side:
 
     def is_view(self, node: torch.fx.Node) -> bool:
         """Whether the node only looks at storage that is there already."""
-        if node.op != "call_function" or not (tracing.is_view_operator(node.target, pure=self.pure) or node.target is operator.getitem):
+        if node.op != "call_function" or not (
+            tracing.is_view_operator(node.target, pure=self.pure) or node.target is operator.getitem
+        ):
             return False
         found = tracing.storages(self.value(node))
         return bool(found) and all(storage in self.roots for storage in found)
@@ -127,7 +134,10 @@ def difference(
 def _outdated(
     program: torch.export.ExportedProgram, values: Mapping[torch.fx.Node, Any], translator: Translator, region: Facts
 ) -> Difference | None:
-    """A node whose noted rank or sizes are wrong on the region: consumers compile for what is noted (`squeeze` at size 1)."""
+    """A node whose noted rank or sizes are wrong on the region (`squeeze` at size 1).
+
+    Consumers compile for what is noted.
+    """
     noted_by = tracing.translator_of(program)
     for node in program.graph.nodes:
         noted, real = node.meta.get("val"), values.get(node)
@@ -197,7 +207,9 @@ class _Comparison:
         if mine.op == "call_function" and mine.target != other.target:
             return _at(other, f"`{_label(mine)}` in one program, `{_label(other)}` in the other")
         if not self._same(mine.args, other.args) or not self._same(mine.kwargs, other.kwargs):
-            return _at(other, f"`{_label(other)}` is given other arguments: {_arguments(mine)} against {_arguments(other)}")
+            return _at(
+                other, f"`{_label(other)}` is given other arguments: {_arguments(mine)} against {_arguments(other)}"
+            )
         if not self._same_value(self.left.value(mine), self.right.value(other)):
             return _at(other, f"`{_label(other)}` gives another shape")
         return None
@@ -206,9 +218,8 @@ class _Comparison:
         a = getattr(self.left.owner, str(mine.target), None)
         b = getattr(self.right.owner, str(other.target), None)
         if isinstance(a, torch.fx.GraphModule) and isinstance(b, torch.fx.GraphModule):
-            own = ({node: node.meta.get("val") for node in part.graph.nodes} for part in (a, b))
-            sides = (_Side(part.graph, part, values, self.left.translator, self.left.pure) for part, values in zip((a, b), own, strict=True))
-            return _Comparison(*sides, self.region).run()
+            same = [m.code for m in a.modules()] == [m.code for m in b.modules()]
+            return None if same else _at(other, f"the code of `{mine.target}` differs")
         return None if _same_constant(a, b) else _at(other, f"the constant `{mine.target}` differs")
 
     def _same(self, mine: Any, other: Any) -> bool:

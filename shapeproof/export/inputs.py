@@ -1,6 +1,7 @@
 """What the user declared: the inputs of a model, their symbolic sizes, and the domain that the sizes range over.
 
-Reads every form of dynamic_shapes that torch.export takes, plus `constraints=`, and finds fault with what cannot be meant
+Reads every form of dynamic_shapes that torch.export takes, plus `constraints=`, and finds fault with what cannot
+be meant
 before anything is traced, in one sentence that names the entry. It builds concrete inputs at a point of the domain:
 empty ones to trace with, filled ones to replay with. It traces nothing.
 """
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.domain import Declaration, Domain, Origin, Variable, VariableKind
+from shapeproof.constraints.domain import Declaration, Domain, Origin, Variable
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.formulas import Formula
@@ -167,7 +168,9 @@ class _Reader:
         elif entry is None:
             return leaf
         else:
-            message = f"dynamic_shapes gives {entry!r} for `{leaf.name}`, which has no sizes ({type(leaf.example).__name__})"
+            message = (
+                f"dynamic_shapes gives {entry!r} for `{leaf.name}`, which has no sizes ({type(leaf.example).__name__})"
+            )
             raise UsageError(message)
         terms = [self._term(leaf, i, size, dim) for i, (size, dim) in enumerate(zip(sizes, listed, strict=True))]
         return Leaf(leaf.source, leaf.name, leaf.example, tuple(terms))
@@ -197,7 +200,8 @@ class _Reader:
             message = f"`{root.__name__}` is declared twice, as {known!r} and as {root!r}"
             raise UsageError(message)
         if root.__name__ not in self.variables:
-            self._declare(root.__name__, name if term is symbol(root.__name__) else root.__name__, "dim", lower, upper, repr(root))
+            user_name = name if term is symbol(root.__name__) else root.__name__
+            self._declare(Variable(root.__name__, user_name, "dim"), lower, upper, repr(root))
             if lower < 0:
                 message = f"`{root.__name__}` has min={lower}, but a size is never negative"
                 raise UsageError(message)
@@ -225,8 +229,8 @@ class _Reader:
 
     def _hinted(self, leaf: Leaf, name: str, size: int | None, hint: Any) -> Term:
         lower, upper = tracing.hint_bounds(hint)
-        floor = 0 if leaf.is_tensor else None
-        self._declare(name, name, "size" if leaf.is_tensor else "int", floor if lower is None else lower, upper, repr(hint))
+        floor = 0 if leaf.is_tensor and lower is None else lower
+        self._declare(Variable(name, name, "size" if leaf.is_tensor else "int"), floor, upper, repr(hint))
         if lower is None and upper is None:
             self.inferred.add(name)
             if tracing.must_stay_dynamic(hint):
@@ -235,11 +239,12 @@ class _Reader:
             self.example[name] = size
         return symbol(name)
 
-    def _declare(self, name: str, user_name: str, kind: VariableKind, lower: int | None, upper: int | None, text: str) -> None:
+    def _declare(self, variable: Variable, lower: int | None, upper: int | None, text: str) -> None:
+        name, user_name = variable.name, variable.user_name
         if lower is not None and upper is not None and lower > upper:
             message = f"`{user_name}` has min={lower} greater than max={upper}"
             raise UsageError(message)
-        self.variables[name] = Variable(name, user_name, kind)
+        self.variables[name] = variable
         if lower is not None:
             self.declarations.append(Declaration(f.ge(symbol(name), lower), Origin(f"{user_name} = {text}")))
         if upper is not None:
@@ -251,8 +256,12 @@ class _Reader:
             known = declaration.formula.symbols and declaration.formula.symbols <= self.example.keys()
             if known and not holds(declaration.formula, self.example):
                 rename = {name: variable.user_name for name, variable in self.variables.items()}
-                sizes = ", ".join(f"{rename[name]} = {self.example[name]}" for name in sorted(declaration.formula.symbols))
-                message = f"the example has {sizes}, but {format_formula(declaration.formula, rename=rename)} is declared"
+                sizes = ", ".join(
+                    f"{rename[name]} = {self.example[name]}" for name in sorted(declaration.formula.symbols)
+                )
+                message = (
+                    f"the example has {sizes}, but {format_formula(declaration.formula, rename=rename)} is declared"
+                )
                 raise UsageError(message)
 
     def relations(self, constraints: Iterable[str]) -> None:
@@ -323,7 +332,11 @@ def _materialize(leaf: Leaf, point: Mapping[str, int], *, filled: bool, seed: in
         return evaluate(leaf.terms[0], point) if leaf.terms else leaf.example
     sizes = [evaluate(term, point) for term in leaf.terms]
     if isinstance(leaf.example, TensorSpec):
-        return _fill(torch.empty(sizes, dtype=leaf.example.dtype), None, seed) if filled else torch.empty(sizes, dtype=leaf.example.dtype)
+        return (
+            _fill(torch.empty(sizes, dtype=leaf.example.dtype), None, seed)
+            if filled
+            else torch.empty(sizes, dtype=leaf.example.dtype)
+        )
     if sizes == list(leaf.example.shape):
         return leaf.example.detach().clone().requires_grad_(leaf.example.requires_grad)
     tensor = tracing.empty_like_layout(leaf.example, sizes)

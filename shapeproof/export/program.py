@@ -1,6 +1,7 @@
 """The result of an export: a torch.export.ExportedProgram that carries its report.
 
-It is the same program, so AOTInductor, torch.onnx, ExecuTorch and torch.export.save take it as it is; it adds `report` and nothing else.
+It is the same program, so AOTInductor, torch.onnx, ExecuTorch and torch.export.save take it as it is; it adds
+`report` and nothing else.
 """
 
 from __future__ import annotations

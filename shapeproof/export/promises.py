@@ -1,6 +1,7 @@
 """What operators promise about the sizes that they take from data.
 
-An operator whose result depends on data gives torch a fresh symbol with constant bounds at best. The relation to its inputs is
+An operator whose result depends on data gives torch a fresh symbol with constant bounds at best. The relation to
+its inputs is
 here, with its source: each promise holds for every input on which eager does not raise, and a property test holds it
 against eager. An operator that is not listed promises nothing.
 """
@@ -75,6 +76,15 @@ def _unique(operands: Operands, results: Operands) -> list[Formula]:
     return found
 
 
+def _unique_consecutive(operands: Operands, results: Operands) -> list[Formula]:
+    """`unique_consecutive`: as `unique`; along a dim it gives rows, of which nothing is promised here.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.unique_consecutive.html
+    """
+    along = operands[3] if len(operands) > 3 else None
+    return _unique(operands, results) if along is None else []
+
+
 def _scalar(operands: Operands, results: Operands) -> list[Formula]:
     """`item()`: a value of the tensor's dtype.
 
@@ -98,7 +108,7 @@ _RULES: Mapping[str, Rule] = {
     "aten.nonzero.default": _rows_within_elements,
     "aten.masked_select.default": _selected,
     "aten._unique2.default": _unique,
-    "aten.unique_consecutive.default": _unique,
+    "aten.unique_consecutive.default": _unique_consecutive,
     "aten._local_scalar_dense.default": _scalar,
     "aten.item.default": _scalar,
 }

@@ -1,4 +1,4 @@
-"""What an export found: the verdict, one diagnostic per cause, the decisions, and the domain that the program is good for.
+"""What an export found: the verdict, one diagnostic per cause, the decisions, and the domain of the program.
 
 Everything said here was established elsewhere: this module words it, in the user's names, and keeps it.
 """
@@ -28,8 +28,8 @@ FORMAT = 1
 class Report:
     """The outcome of an export or a check.
 
-    `status` is "proved", "refuted", "undecided" or "vacuous"; `str()` is the rendered text. `domain` lists, as text in the user's
-    names, what holds of every input that the program accepts.
+    `status` is "proved", "refuted", "undecided" or "vacuous"; `str()` is the rendered text. `domain` lists, as
+    text in the user's names, what holds of every input that the program accepts.
     """
 
     status: str
@@ -44,7 +44,7 @@ class Report:
         return render(self)
 
     def save(self, path: str | Path) -> None:
-        """Write domain, verdicts and versions as JSON: the contract to ship beside a file that cannot carry assertions."""
+        """Write domain, verdicts and versions as JSON: the contract for a file that cannot carry assertions."""
         versions = {name: importlib.metadata.version(name) for name in ("shapeproof", "torch", "z3-solver")}
         saved = {
             "format": FORMAT,
@@ -101,7 +101,9 @@ def _saved_decision(decision: Decision) -> dict[str, Any]:
 
 def _loaded_decision(saved: dict[str, Any]) -> Decision:
     where, framework = (saved[key] and SourceLocation(**saved[key]) for key in ("where", "framework"))
-    return Decision(parse_formula(saved["formula"]), Kind(saved["kind"]), saved["outcome"], where, saved["operator"], framework)
+    return Decision(
+        parse_formula(saved["formula"]), Kind(saved["kind"]), saved["outcome"], where, saved["operator"], framework
+    )
 
 
 def _loaded_diagnostic(saved: dict[str, Any]) -> Diagnostic:
@@ -110,7 +112,7 @@ def _loaded_diagnostic(saved: dict[str, Any]) -> Diagnostic:
     return Diagnostic(**(saved | {"notes": notes, "help": help_}))
 
 
-class ConstraintViolation(tracing.TorchConstraintError):  # noqa: N818 - the name that users of torch.export expect
+class ConstraintViolation(tracing.TorchConstraintError):
     """The model does not support the declared domain. `report` says why; the message is its text."""
 
     def __init__(self, report: Report) -> None:

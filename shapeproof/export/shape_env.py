@@ -1,11 +1,12 @@
 """The ShapeEnv that asks the solver and records decisions.
 
-torch asks its ShapeEnv about sizes in four ways: what is statically known, which side of a branch to take, whether a check
+torch asks its ShapeEnv about sizes in four ways: what is statically known, which side of a branch to take, whether
+a check
 may be assumed, and what a fresh symbol may be. Each is translated into a formula and put to the trial; nothing is
 answered from torch's own sympy rules, no guard is produced, and no symbol is replaced by its example value.
 
-This module and tracing.py are the only ones that touch private names of torch; `tests/export/test_canaries.py` holds the
-facts relied on.
+This module and tracing.py are the only ones that touch private names of torch; `tests/export/test_canaries.py`
+holds the facts relied on.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 import sympy
 import torch
 from torch._guards import Source
-from torch.fx.experimental.symbolic_shapes import DimDynamic, RuntimeAssert, ShapeEnv, uninteresting_files
+from torch.fx.experimental.symbolic_shapes import RuntimeAssert, ShapeEnv, uninteresting_files
 from torch.utils._sympy.functions import FloorDiv, Max, Min
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, make_symbol, symbol_is_type
@@ -69,13 +70,11 @@ class ProofShapeEnv(ShapeEnv):
 
     Args:
         trial: what is known, and where decisions are recorded.
-        sizes: for each input of the program, by torch's source name, the term of each of its sizes (a tensor) or of itself (an int).
-        operator: the name of the operator that is being run, if any.
+        sizes: for each input of the program, by torch's source name, the term of each of its sizes (a tensor) or
+        of itself (an int). operator: the name of the operator that is being run, if any.
     """
 
-    def __init__(
-        self, trial: Trial, sizes: Mapping[str, tuple[Term, ...]], operator: Callable[[], str | None]
-    ) -> None:
+    def __init__(self, trial: Trial, sizes: Mapping[str, tuple[Term, ...]], operator: Callable[[], str | None]) -> None:
         super().__init__(
             tracked_fakes=[],
             specialize_zero_one=False,
@@ -98,10 +97,10 @@ class ProofShapeEnv(ShapeEnv):
         """The term that a symbol of torch stands for: a declared one for an input's size, else a symbol of its own."""
         return self._terms.get(sympy_symbol) or symbol(sympy_symbol.name)
 
-    def create_symbol(  # type: ignore[override]
-        self, val: Any, source: Source, dynamic_dim: DimDynamic = DimDynamic.DUCK, *_: object, **__: object
+    def create_symbol(
+        self, val: Any, source: Source, *_: object, **__: object
     ) -> sympy.Expr:
-        """A symbol of its own for each declared size of an input. Strides and offsets that are no product of sizes are the example's.
+        """A symbol of its own for each declared size of an input. Other strides and offsets are the example's.
 
         Sizes that are declared equal stay two symbols for torch, with one term for us: an assertion that they are equal
         would otherwise fold away in the next pass over the graph.
@@ -124,13 +123,13 @@ class ProofShapeEnv(ShapeEnv):
         return self._sizes[base.name][source.idx]  # type: ignore[attr-defined]
 
     def _create(self, term: Term, source: Source) -> sympy.Symbol:
-        """sympy is told at most that the size is not negative: `1 <= s0` would fold away if it were told more."""
+        """Sympy is told at most that the size is not negative: `1 <= s0` would fold away if it were told more."""
         bounds = intervals.bounds(term, self.trial.facts.ranges)
         sign = {"nonnegative": True} if bounds.lower is not None and bounds.lower >= 0 else {}
         created = make_symbol(SymT.SIZE, self._generate_unique_id(source.name), integer=True, **sign)
         self._terms[created] = term
         if term in map(symbol, term.symbols):
-            self._roots.setdefault(*term.symbols, created)
+            self._roots.setdefault(next(iter(term.symbols)), created)
         self.backed_var_to_val[created] = sympy.Integer(evaluate(term, self.trial.point))
         self.var_to_range[created] = _value_range(bounds)
         self.symbol_guard_counter[created] = 0
@@ -170,7 +169,7 @@ class ProofShapeEnv(ShapeEnv):
 
     # ------------------------------------------------------------------ questions
 
-    def evaluate_expr(  # type: ignore[override]
+    def evaluate_expr(  # noqa: PLR0913 - torch's signature
         self,
         orig_expr: sympy.Basic,
         hint: float | None = None,  # noqa: ARG002 - the trial's point is the hint
@@ -184,23 +183,25 @@ class ProofShapeEnv(ShapeEnv):
         if orig_expr.is_number or orig_expr in (sympy.true, sympy.false):
             return orig_expr
         try:
-            return self._evaluate(orig_expr, fallback_value, size_oblivious=size_oblivious)
+            return self._evaluate(orig_expr, fallback=fallback_value, size_oblivious=size_oblivious)
         except Untranslatable:
             raise self._make_data_dependent_error(orig_expr, orig_expr) from None
 
-    def _evaluate(self, expr: sympy.Basic, fallback: bool | None, *, size_oblivious: bool) -> sympy.Basic:
+    def _evaluate(self, expr: sympy.Basic, *, fallback: bool | None, size_oblivious: bool) -> sympy.Basic:
         if not _is_condition(expr):
             return sympy.Integer(self.trial.value(self.translator.term(expr), self._place))
         formula = self.translator.formula(expr)
         if fallback is None and self._about_data(expr) and self._is_assert():
             return sympy.true if self._check(formula, expr, "assert") else sympy.false
         kind = Kind.BRANCH if fallback is None and not size_oblivious else Kind.ASSUMED
-        return sympy.true if self.trial.choose(formula, kind, self._place, fallback) else sympy.false
+        return sympy.true if self.trial.choose(formula, kind, self._place, fallback=fallback) else sympy.false
 
     def _get_user_frame(self) -> FrameType | None:
         """The frame that torch inspects to recognise an assert statement: torch knows its own files, and not ours."""
         frame = super()._get_user_frame()
-        while frame is not None and (frame.f_code.co_filename.startswith(_OURS) or frame.f_code.co_filename in uninteresting_files()):
+        while frame is not None and (
+            frame.f_code.co_filename.startswith(_OURS) or frame.f_code.co_filename in uninteresting_files()
+        ):
             frame = frame.f_back
         return frame
 
@@ -211,7 +212,10 @@ class ProofShapeEnv(ShapeEnv):
         return bool(self._is_python_assert())
 
     def guard_or_defer_runtime_assert(  # type: ignore[override]
-        self, orig_expr: sympy.Basic, msg: str, fx_node: object = None  # noqa: ARG002
+        self,
+        orig_expr: sympy.Basic,
+        msg: str,
+        fx_node: object = None,  # noqa: ARG002
     ) -> bool:
         """Answer a check that eager makes too; a check on data becomes an assertion of the program."""
         if orig_expr in (sympy.true, sympy.false):
@@ -256,8 +260,8 @@ class ProofShapeEnv(ShapeEnv):
             return None
         return None if known is None else (sympy.true if known else sympy.false)
 
-    def replace(self, expr: Any) -> Any:
-        """What torch computes with: a large expression is handed over in its canonical form, which sympy need not simplify.
+    def replace(self, expr: Any) -> Any:  # type: ignore[override]
+        """What torch computes with: a large expression in its canonical form, which sympy need not simplify.
 
         torch caches the answer, so it depends on the expression alone.
         """
@@ -274,15 +278,15 @@ class ProofShapeEnv(ShapeEnv):
         """Expressions are simplified as terms, where it matters; torch keeps what it has."""
         return self.replace(expr)
 
-    def produce_guards(self, *_: object, **__: object) -> list[str]:  # type: ignore[override]
+    def produce_guards(self, *_: object, **__: object) -> list[str]:
         """No guards: the declared domain is asserted inside the graph."""
         self.dim_constraints = NoConstraints()  # type: ignore[assignment]
         return []
 
-    def _create_fx_call_function(self, op: Any, args: Any) -> tuple[None, bool]:
-        """Called for every operation on symbolic numbers: a division makes eager raise where its divisor is zero, used or not."""
+    def _create_fx_call_function(self, op: Any, *_: object) -> tuple[None, bool]:
+        """Called for every operation on symbolic numbers. Eager raises where a divisor is zero, used or not."""
         if op in _DIVISIONS:
-            divisor = sys._getframe(1).f_locals.get("other")  # noqa: SLF001 - the operands are handed over in no other way
+            divisor = sys._getframe(1).f_locals.get("other")
             expr = getattr(divisor, "expr", None)
             if isinstance(expr, sympy.Basic) and not expr.is_number:
                 self._check_divisor(expr)
@@ -298,7 +302,7 @@ class ProofShapeEnv(ShapeEnv):
     # ------------------------------------------------------------------ places
 
     def _place(self) -> Place:
-        user, framework = _frames(sys._getframe(1))  # noqa: SLF001 - the documented way to walk a stack
+        user, framework = _frames(sys._getframe(1))
         return Place(user, self._operator(), framework)
 
 

@@ -1,8 +1,9 @@
 """Which sizes does one traced program serve? Region exploration, sizes 0 and 1 included.
 
-A trace is good for the inputs that take its decisions as it did. What is left of the domain is cut into *cells*, one for each
-decision that is not implied by the others; each cell is traced on its own, and the two programs are compared there. Cells of a cell are
-settled in turn, until the solver proves that nothing of the domain is left. A cell is
+A trace is good for the inputs that take its decisions as it did. What is left of the domain is cut into *cells*,
+one for each
+decision that is not implied by the others; each cell is traced on its own, and the two programs are compared
+there. Cells of a cell are settled in turn, until the solver proves that nothing of the domain is left. A cell is
 
 - *served*: the program traced there is the same;
 - *narrowed*: it lies in what the user left to be inferred, and is given up with a note and a run-time check;
@@ -97,7 +98,7 @@ class Exploration:
     traces: int = 0
 
     def wrong_guesses(self) -> frozenset[Formula]:
-        """Questions with a fallback that the program answered otherwise, where what it does is not served everywhere."""
+        """Questions that the program answered against torch's fallback, where that does not serve the domain."""
         asked = {finding.asked for finding in self.findings}
         return frozenset(
             step.decision.formula
@@ -208,7 +209,9 @@ class Explorer:
         if point is None:
             return example
         third = self._trace_in(domain, point, self._oblivious)
-        if third.program is not None and (_takes(third.trial, self._inputs.example or {}) or self._same(third, example)):
+        if third.program is not None and (
+            _takes(third.trial, self._inputs.example or {}) or self._same(third, example)
+        ):
             return third
         return example
 
@@ -248,7 +251,9 @@ class Explorer:
             return
         point = self._generic(cell)
         if point is None or self._traces >= TRACE_LIMIT:
-            reason = "the solver's budget ran out" if point is None else f"more than {TRACE_LIMIT} traces would be needed"
+            reason = (
+                "the solver's budget ran out" if point is None else f"more than {TRACE_LIMIT} traces would be needed"
+            )
             found.findings.append(Finding(Outcome.UNDECIDED, step.decision, None, reason, served=step.decision.taken))
             return
         finding = self._run_in(step, cell)
@@ -295,7 +300,10 @@ class Explorer:
         return cells
 
     def _run_in(self, step: Step, cell: Facts) -> Finding | None:
-        """Before a cell is traced: run the program beside eager at its smallest point. Where they disagree no trace is needed."""
+        """Before a cell is traced: run the program beside eager at its smallest point.
+
+        Where they disagree no trace is needed.
+        """
         point = None if self._about_data(step.decision.formula) else self._smallest(cell)
         if point is None:
             return None
@@ -340,11 +348,11 @@ class Explorer:
             failure = replay.eager_failure(self._mod, self._inputs, point) if point is not None else None
             if failure is not None:
                 return Finding(Outcome.RAISES, step.decision, point, failure)
-        return Finding(Outcome.UNDECIDED, step.decision, self._sizes_of(there.trial.point), f"it cannot be traced there: {text}")
+        return Finding(
+            Outcome.UNDECIDED, step.decision, self._sizes_of(there.trial.point), f"it cannot be traced there: {text}"
+        )
 
-    def _judge_difference(
-        self, step: Step, there: Traced, difference: graphs.Difference
-    ) -> Finding:
+    def _judge_difference(self, step: Step, there: Traced, difference: graphs.Difference) -> Finding:
         """The programs differ in the cell: do their results, at a concrete input?"""
         for point in (self._smallest(there.trial.region), self._sizes_of(there.trial.point)):
             finding = None if point is None else self._replayed(step, point)
@@ -419,10 +427,14 @@ class Explorer:
 
 
 def _attributed(finding: Finding, trial: Trial) -> Finding:
-    """The finding, laid to the question that best explains it: one that the program and the witness answer differently."""
+    """The finding, laid to the question, among those that the witness answers otherwise, that best explains it."""
     if finding.witness is None:
         return finding
-    answered = [d for d in trial.asked.values() if d.formula.symbols <= finding.witness.keys() and not _holds(d.taken, finding.witness)]
+    answered = [
+        d
+        for d in trial.asked.values()
+        if d.formula.symbols <= finding.witness.keys() and not _holds(d.taken, finding.witness)
+    ]
     best = min(answered, key=lambda decision: _blame(decision, finding.outcome), default=finding.decision)
     return replace(finding, decision=best)
 
@@ -451,9 +463,13 @@ def _holds(formula: Formula, point: dict[str, int]) -> bool:
 
 
 def _pins(decision: Decision) -> bool:
-    """Whether the decision as taken is an equality of sizes that may be an accident of the example (`b == 1`, `h == w`)."""
+    """Whether the decision as taken is an equality that may be an accident of the example (`b == 1`, `h == w`)."""
     taken = decision.taken
-    return isinstance(taken, f.Compare) and taken.op == "==" and all(isinstance(atom, Symbol) for atom in taken.term.children)
+    return (
+        isinstance(taken, f.Compare)
+        and taken.op == "=="
+        and all(isinstance(atom, Symbol) for atom in taken.term.children)
+    )
 
 
 def _weight(decision: Decision) -> int:

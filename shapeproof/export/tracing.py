@@ -1,8 +1,9 @@
 """Every touch of torch's exporter: how a model is traced, how its inputs are named, how declarations are read.
 
-Supported: the torch 2.13 series. What is relied on is written down in `tests/export/test_canaries.py`, so that a new torch release is
-this file's and shape_env.py's work. The way in is public: inside `torch._guards.tracing(context)`, torch.export takes the
-context's FakeTensorMode, whose ShapeEnv is ours; no global is patched.
+Supported: the torch 2.13 series. What is relied on is written down in `tests/export/test_canaries.py`, so that a
+new torch release is
+this file's and shape_env.py's work. The way in is public: inside `torch._guards.tracing(context)`, torch.export
+takes the context's FakeTensorMode, whose ShapeEnv is ours; no global is patched.
 """
 
 from __future__ import annotations
@@ -19,15 +20,14 @@ import torch
 import torch._dynamo.exc
 import torch._refs
 import torch.utils._pytree as pytree
-from torch._export.non_strict_utils import _combine_args
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import TracingContext
 from torch._guards import tracing as torch_tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.export.dynamic_shapes import _DerivedDim, _Dim, _DimHint, _DimHintType, _tree_map_with_path
-from torch.overrides import TorchFunctionMode
+from torch.export.dynamic_shapes import _combine_args, _DerivedDim, _Dim, _DimHint, _DimHintType, _tree_map_with_path
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import TorchFunctionMode
 from torch.utils._sympy.numbers import int_oo
 
 from shapeproof.constraints.errors import UsageError
@@ -39,13 +39,19 @@ if TYPE_CHECKING:
     from shapeproof.export.inputs import Inputs, Leaf
     from shapeproof.export.trial import Trial
 
-_NOISY = ("torch.fx.experimental.symbolic_shapes", "torch.fx.experimental.sym_node", "torch.export", "torch._export.non_strict_utils", "torch._subclasses.fake_tensor")
+_NOISY = (
+    "torch.fx.experimental.symbolic_shapes",
+    "torch.fx.experimental.sym_node",
+    "torch.export",
+    "torch._export.non_strict_utils",
+    "torch._subclasses.fake_tensor",
+)
 
-ASSERTION = torch.ops.aten._assert_scalar.default  # noqa: SLF001 - a public operator
+ASSERTION = torch.ops.aten._assert_scalar.default
 """The operator that an assertion is in a graph."""
 
-TorchConstraintError = torch._dynamo.exc.UserError  # noqa: SLF001 - what torch.export raises for a violated constraint
-CONSTRAINT_VIOLATION = torch._dynamo.exc.UserErrorType.CONSTRAINT_VIOLATION  # noqa: SLF001
+TorchConstraintError = torch._dynamo.exc.UserError
+CONSTRAINT_VIOLATION = torch._dynamo.exc.UserErrorType.CONSTRAINT_VIOLATION
 
 
 # ---------------------------------------------------------------------- inputs by name
@@ -130,7 +136,7 @@ def _flatten(tree: Any) -> list[tuple[Any, Any]]:
 
 
 def _source(path: Sequence[Any]) -> str:
-    """torch's source name of a flat input: `L['x'][0]`."""
+    """Torch's source name of a flat input: `L['x'][0]`."""
     return f"L[{path[0].key!r}]{_keys(path[1:])}"
 
 
@@ -204,7 +210,7 @@ class RecordingFakeMode(FakeTensorMode):
             result = super().dispatch(func, types, args, kwargs or {})
         finally:
             self._running.pop()
-        if isinstance(self.shape_env, ProofShapeEnv):
+        if isinstance(self.shape_env, ProofShapeEnv) and not kwargs:
             self.shape_env.keep_promises(str(func), args, result)
         return result
 
@@ -224,20 +230,22 @@ def trace(
     mode = RecordingFakeMode()
     mode.shape_env = ProofShapeEnv(trial, inputs.sizes, mode.operator)
     with _quiet(), torch_tracing(TracingContext(mode)), _SymbolicSizes():
-        program = torch.export.export(
+        return torch.export.export(
             fresh_copy(mod),
             args,
             kwargs,
             dynamic_shapes=_hints(mod, inputs),
             preserve_module_call_signature=preserve_module_call_signature,
         )
-    return program
 
 
 class _SymbolicSizes(TorchFunctionMode):
     """Gives operators that take a plain int the reference implementation of torch, where a size is symbolic."""
 
-    _references: Mapping[Any, Callable[..., Any]] = {torch.linspace: torch._refs.linspace, torch.logspace: torch._refs.logspace}  # noqa: SLF001
+    _references: Mapping[Any, Callable[..., Any]] = {
+        torch.linspace: torch._refs.linspace,
+        torch.logspace: torch._refs.logspace,
+    }
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -247,7 +255,7 @@ class _SymbolicSizes(TorchFunctionMode):
 
 
 def _hints(mod: torch.nn.Module, inputs: Inputs) -> Any:
-    """dynamic_shapes that only says which sizes are symbols; what they are, and what derives from them, the ShapeEnv knows."""
+    """dynamic_shapes that only says which sizes are symbols; what they are, the ShapeEnv knows."""
     auto = torch.export.Dim.AUTO
     entries: dict[str, Any] = {}
     for leaf in inputs.leaves:
@@ -269,7 +277,7 @@ def fresh_copy(mod: torch.nn.Module) -> torch.nn.Module:
 
 def empty_like_layout(example: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
     """An uninitialised tensor of the given sizes in the example's memory format."""
-    order = sorted(range(example.dim()), key=lambda i: (example.stride(i), example.size(i) != 1), reverse=True)
+    order = sorted(range(example.dim()), key=lambda i: (example.stride(i), example.shape[i] != 1), reverse=True)
     if example.is_contiguous():
         order = list(range(example.dim()))
     strides = [0] * len(sizes)
@@ -310,13 +318,11 @@ def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
     raise LookupError(message)
 
 
-def run_again(
-    program: torch.export.ExportedProgram, there: torch.export.ExportedProgram
-) -> dict[torch.fx.Node, Any]:
+def run_again(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram) -> dict[torch.fx.Node, Any]:
     """The value of each node of a program on the fake inputs that another was traced with, under the other's ShapeEnv.
 
-    What an operator takes from data is taken from the other program's operator, in order: whoever compares the two finds out
-    whether these are the same operators on the same operands. Assertions are left to be compared too.
+    What an operator takes from data is taken from the other program's operator, in order: whoever compares the two
+    finds out whether these are the same operators on the same operands. Assertions are left to be compared too.
     """
     inputs = iter([node.meta.get("val") for node in there.graph.nodes if node.op == "placeholder"])
     data = iter([node for node in there.graph.nodes if node.meta.get("unbacked_bindings")])
@@ -333,7 +339,7 @@ def run_again(
                 values[node] = _taken_from_data(node, next(data, None))
             elif node.op == "call_function" and node.target is not ASSERTION:
                 args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
-                values[node] = node.target(*args, **kwargs)  # type: ignore[operator]
+                values[node] = node.target(*args, **kwargs)
             noted[node] = _as_it_is(values.get(node))
     return noted
 
@@ -360,7 +366,11 @@ def _fake_mode_of(program: torch.export.ExportedProgram) -> FakeTensorMode | Non
 
 def storages(value: Any) -> list[Any]:
     """What tells the storages of a fake value's tensors apart."""
-    return [StorageWeakRef(t.untyped_storage()) for t in pytree.tree_leaves(value) if isinstance(t, FakeTensor) and t.layout == torch.strided]
+    return [
+        StorageWeakRef(t.untyped_storage())
+        for t in pytree.tree_leaves(value)
+        if isinstance(t, FakeTensor) and t.layout == torch.strided
+    ]
 
 
 def sizes(value: Any) -> list[Any]:
@@ -380,7 +390,7 @@ def mutates(program: torch.export.ExportedProgram) -> bool:
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """What consumers make of a program: functional, in core operators."""
     with _quiet():
-        return program.run_decompositions()
+        return program.run_decompositions()  # type: ignore[no-any-return]
 
 
 def is_view_operator(target: Any, *, pure: bool) -> bool:
@@ -395,7 +405,23 @@ def is_view_operator(target: Any, *, pure: bool) -> bool:
     return bool(aliased) and all(r.alias_info is not None for r in schema.returns)
 
 
-_COPY_OR_VIEW = {"reshape", "reshape_as", "contiguous", "to", "flatten", "_reshape_alias", "type_as", "view_as_real", "ravel", "float", "double", "half", "positive", "resolve_conj", "resolve_neg"}
+_COPY_OR_VIEW = {
+    "reshape",
+    "reshape_as",
+    "contiguous",
+    "to",
+    "flatten",
+    "_reshape_alias",
+    "type_as",
+    "view_as_real",
+    "ravel",
+    "float",
+    "double",
+    "half",
+    "positive",
+    "resolve_conj",
+    "resolve_neg",
+}
 
 
 def translator_of(program: torch.export.ExportedProgram) -> Translator:
@@ -423,7 +449,6 @@ def _root_stack(graph: torch.fx.Graph) -> dict[str, Any]:
 
 def run_program(program: torch.export.ExportedProgram | None) -> Callable[..., Any]:
     """The program as a callable; each call starts from the program's own state."""
-
     if program is None:
         message = "there is no program to run"
         raise ValueError(message)
@@ -448,7 +473,12 @@ def map_integers(
     """The inputs with every integer tensor changed."""
 
     def visit(leaf: Any) -> Any:
-        integral = isinstance(leaf, torch.Tensor) and not leaf.is_floating_point() and not leaf.is_complex() and leaf.dtype != torch.bool
+        integral = (
+            isinstance(leaf, torch.Tensor)
+            and not leaf.is_floating_point()
+            and not leaf.is_complex()
+            and leaf.dtype != torch.bool
+        )
         return change(leaf) if integral else leaf
 
     return pytree.tree_map(visit, (args, kwargs))  # type: ignore[no-any-return]
@@ -481,7 +511,7 @@ def _unequal_leaf(a: Any, b: Any) -> str | None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """torch logs and warns about guards that are not its business here."""
+    """Torch logs and warns about guards that are not its business here."""
     loggers = [logging.getLogger(name) for name in _NOISY]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():

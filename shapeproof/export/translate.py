@@ -12,7 +12,6 @@ Functions of torch are known by name or handed over, so that this module imports
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -33,8 +32,14 @@ _COMPARISONS: Mapping[str, tuple[str, Callable[..., f.Formula]]] = {
     "StrictGreaterThan": (">", f.gt),
 }
 _ROUNDINGS = {"TruncToInt": "trunc", "CeilToInt": "ceil", "FloorToInt": "floor", "RoundToInt": "round"}
-_BITS = {"LShift": "lshift", "RShift": "rshift", "BitwiseFn_bitwise_and": "and", "BitwiseFn_bitwise_or": "or", "BitwiseFn_bitwise_xor": "xor"}
-_REALS = {"FloatTrueDiv": "truediv", "FloatPow": "pow", "OpaqueUnaryFn_sqrt": "sqrt", "TruncToFloat": "trunc"}
+_BITS = {
+    "LShift": "lshift",
+    "RShift": "rshift",
+    "BitwiseFn_bitwise_and": "and",
+    "BitwiseFn_bitwise_or": "or",
+    "BitwiseFn_bitwise_xor": "xor",
+}
+_REALS = {"FloatTrueDiv": "truediv", "FloatPow": "pow", "OpaqueUnaryFn_sqrt": "sqrt"}
 
 
 class Untranslatable(ValueError):  # noqa: N818 - names what the expression is, and is always caught
@@ -107,7 +112,7 @@ class Translator:
         if kind in {"Where", "Piecewise"}:
             return _where(kind, args)
         if all(isinstance(arg, t.Term) for arg in args):
-            return _integer(kind, args)
+            return _integer(kind, [_as_term(arg) for arg in args])
         return _real(kind, args)
 
     def _leaf(self, expr: sympy.Basic) -> Value:
@@ -131,12 +136,11 @@ def _compare(kind: str, left: Value, right: Value) -> f.Formula:
         return same if kind == "Equality" else f.negate(same)
     if isinstance(left, t.Term) and isinstance(right, t.Term):
         return build(left, right)
-    a, b = _as_real(left), _as_real(right)
-    return f.real_compare(symbol, a, b) if symbol not in {">", ">="} else f.real_compare(symbol.replace(">", "<"), b, a)
+    return f.real_compare(symbol, _as_number(left), _as_number(right))
 
 
 def _connect(kind: str, args: list[Value]) -> f.Formula:
-    parts = [arg if isinstance(arg, f.Formula) else f.ne(arg, 0) for arg in args]
+    parts = [arg if isinstance(arg, f.Formula) else f.ne(_as_term(arg), 0) for arg in args]
     if kind == "Not":
         return f.negate(parts[0])
     return f.conjunction(*parts) if kind == "And" else f.disjunction(*parts)
@@ -144,17 +148,22 @@ def _connect(kind: str, args: list[Value]) -> f.Formula:
 
 def _where(kind: str, args: list[Value]) -> Value:
     if kind == "Where" and isinstance(args[0], f.Formula) and all(isinstance(arg, t.Term) for arg in args[1:]):
-        return t.where(args[0], args[1], args[2])
-    return t.unknown(kind, *args)
+        return t.where(args[0], _as_term(args[1]), _as_term(args[2]))
+    return _opaque(kind, args)
 
 
-def _integer(kind: str, args: list[Any]) -> Value:
+def _opaque(kind: str, args: list[Value]) -> t.Term:
+    """A function that is not known: all that is kept is that equal arguments give an equal value."""
+    return t.unknown(kind, *(t.where(arg, 1, 0) if isinstance(arg, f.Formula) else arg for arg in args))
+
+
+def _integer(kind: str, args: list[t.Term]) -> Value:
     """A function of integers, by the name of its class."""
     match kind:
         case "Add":
-            return functools.reduce(operator.add, args)
+            return functools.reduce(lambda a, b: a + b, args)
         case "Mul":
-            return functools.reduce(operator.mul, args)
+            return functools.reduce(lambda a, b: a * b, args)
         case "Pow" | "PowByNatural":
             return _power(*args)
         case "FloorDiv" | "CleanDiv":
@@ -188,7 +197,7 @@ def _integer(kind: str, args: list[Any]) -> Value:
 
 
 def _power(base: t.Term, exponent: t.Term) -> t.Term:
-    if exponent.is_constant and 0 <= exponent.constant_value <= 16:  # noqa: PLR2004 - larger ones stay unexpanded
+    if exponent.is_constant and 0 <= exponent.constant_value <= 16:
         return base**exponent.constant_value
     return t.apply("pow", base, exponent)
 
@@ -196,18 +205,41 @@ def _power(base: t.Term, exponent: t.Term) -> t.Term:
 def _real(kind: str, args: list[Value]) -> Value:
     """A function with at least one float argument."""
     if any(isinstance(arg, f.Formula) for arg in args):
-        return t.unknown(kind, *args)
+        return _opaque(kind, args)
     reals = tuple(map(_as_real, args))
     if kind in _ROUNDINGS:
         return t.apply(_ROUNDINGS[kind], *reals)
-    names = {"Add": "add", "Mul": "mul", "Min": "min", "Max": "max", "Pow": "pow", "Mod": "mod", "PythonMod": "mod", "FloorDiv": "floordiv"} | _REALS
+    names = {
+        "Add": "add",
+        "Mul": "mul",
+        "Min": "min",
+        "Max": "max",
+        "Pow": "pow",
+        "Mod": "mod",
+        "PythonMod": "mod",
+        "FloorDiv": "floordiv",
+    } | _REALS
     if kind == "Identity":
         return reals[0]
     if kind in {"Min", "Max"}:
         return functools.reduce(lambda a, b: t.real_call(names[kind], a, b), reals)
-    if kind not in names or len(reals) > 2:  # noqa: PLR2004 - IEEE sums of three depend on an order that sympy does not keep
-        return t.unknown(kind, *args)
+    if kind not in names or len(reals) > 2:
+        return _opaque(kind, args)
     return t.real_call(names[kind], *reals)
+
+
+def _as_number(value: Value) -> t.Term | t.Real:
+    if isinstance(value, f.Formula):
+        message = "a condition was compared with a number"
+        raise Untranslatable(message)
+    return value
+
+
+def _as_term(value: Value) -> t.Term:
+    if not isinstance(value, t.Term):
+        message = f"{value} is not an integer"
+        raise Untranslatable(message)
+    return value
 
 
 def _as_real(value: Value) -> t.Real:
@@ -222,7 +254,8 @@ def _as_real(value: Value) -> t.Real:
 class Writer:
     """Writes terms as sympy expressions.
 
-    The checks of a term (a divisor that must not be zero) are not written: whoever made the division has asked about it.
+    The checks of a term (a divisor that must not be zero) are not written: whoever made the division has asked
+    about it.
 
     Args:
         symbols: the sympy symbol of each name that has one.

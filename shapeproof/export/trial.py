@@ -1,14 +1,15 @@
 """One trace of the model: what it may rely on, what it is asked, and what it answers.
 
 A trial walks the model once at a *point* (one value per symbol). Whatever torch asks about sizes comes here as a
-formula. What follows from the facts is answered and forgotten; everything else is a *decision*: it is answered as the point
-says and recorded, together with what was known just before it.
+formula. What follows from the facts is answered and forgotten; everything else is a *decision*: it is answered as
+the point says and recorded, together with what was known just before it.
 
 Laws:
 - `facts` hold wherever the trial's program is entered: the domain, what operators promise, checks that eager executes.
 - `region` is `facts` and every decision as taken. An answer drawn from `region` is a consequence of decisions that are
   recorded, so it is valid for exactly the inputs that take them, and is claimed for no others.
-- `asked` holds every question that the facts alone do not answer, also those that earlier decisions answer: the reason for a
+- `asked` holds every question that the facts alone do not answer, also those that earlier decisions answer: the
+  reason for a
   difference is sought among them, since the user's `if b == 1` often comes after torch has assumed `b != 1`.
 - the point satisfies `region` at all times, for every symbol that has a value in it.
 
@@ -21,7 +22,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
-from shapeproof.constraints.evaluate import Unevaluable, evaluate, holds
+from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.formulas import TRUE, Formula, eq, negate
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.solver.budget import Budget
@@ -41,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A decision and the region as it was just before it: where `given` and not `decision.taken` hold, another trace begins."""
+    """A decision and the region just before it: where `given` and not `decision.taken` hold, another trace begins."""
 
     decision: Decision
     given: Facts
@@ -64,7 +66,8 @@ class Trial:
         point: a value for every symbol of the inputs; values of data-dependent symbols may be missing.
         data: says of a symbol whether it stands for data (an unbacked symbol) and not for an input's size.
         budget: what one question may cost.
-        oblivious: questions to which torch's fallback is the answer, whatever the point says; they teach the region nothing.
+        oblivious: questions to which torch's fallback is the answer, whatever the point says; they teach the
+        region nothing.
     """
 
     def __init__(
@@ -96,23 +99,21 @@ class Trial:
         """True or False if the formula is so for every input of the region; None if it is not, or cannot be, proved."""
         return truth(formula, self.region, self._budget).always
 
-    def choose(
-        self, formula: Formula, kind: Kind, place: Callable[[], Place], fallback: bool | None = None
-    ) -> bool:
+    def choose(self, formula: Formula, kind: Kind, place: Callable[[], Place], *, fallback: bool | None = None) -> bool:
         """Answer a question that decides which program is traced."""
         answer = self.settled(formula)
         if answer is None and fallback is not None and formula in self._oblivious:
             self.steps.append(Step(_decision(formula, kind, place(), outcome=fallback), self.region.fork(), fallback))
             return fallback
         if answer is None:
-            answer = self._side(formula, fallback)
+            answer = self._side(formula, fallback=fallback)
             self._record(formula, kind, place, outcome=answer, fallback=fallback)
         else:
             self._note(formula, kind, place, outcome=answer)
         return answer
 
     def value(self, term: Term, place: Callable[[], Place]) -> int:
-        """The one value of the term on the region; where it has several, a specialization to the point's is recorded."""
+        """The value of the term on the region; where it has several, a specialization to the point's is recorded."""
         self._complete(term.symbols)
         value = evaluate(term, self.point)
         self.choose(eq(term, value), Kind.BRANCH, place)
@@ -121,7 +122,8 @@ class Trial:
     def check(self, formula: Formula, place: Callable[[], Place]) -> bool:
         """Answer a check that eager makes too. False means that eager raises here.
 
-        A check on data stays in the program, so from here on it is a fact. A check on the sizes of inputs is a decision.
+        A check on data stays in the program, so from here on it is a fact. A check on the sizes of inputs is a
+        decision.
         """
         answer = self.settled(formula)
         if answer is not False and any(map(self._data, formula.symbols)):
@@ -165,8 +167,15 @@ class Trial:
             self.asked[formula] = _decision(formula, kind, place(), outcome=outcome)
 
     def _varies(self, formula: Formula) -> bool:
-        """Whether the formula is seen to hold at some points of the domain and not at others. Missing one only costs a reason."""
-        seen = {holds(formula, point) for point in self.known.samples() if formula.symbols <= point.keys() and _defined(formula, point)}
+        """Whether the formula is seen to hold at some points of the domain and not at others.
+
+        Missing one only costs a reason.
+        """
+        seen = {
+            holds(formula, point)
+            for point in self.known.samples()
+            if formula.symbols <= point.keys() and _defined(formula, point)
+        }
         return len(seen) > 1
 
     def _check_data(self, formula: Formula, place: Callable[[], Place]) -> bool:
@@ -177,7 +186,7 @@ class Trial:
         self.region.learn(formula)
         return True
 
-    def _side(self, formula: Formula, fallback: bool | None) -> bool:
+    def _side(self, formula: Formula, *, fallback: bool | None) -> bool:
         if fallback is not None and not formula.symbols <= self.point.keys():
             return fallback
         return self._complete(formula.symbols) and holds(formula, self.point)

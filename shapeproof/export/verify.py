@@ -1,10 +1,10 @@
 """Verified export, top to bottom: declare, trace, explore, replay, explain, build.
 
-    declare   read what the user declared; find fault with what cannot be meant        inputs.py
-    explore   trace the model and settle the rest of the domain against that program    sizes.py, graphs.py
-    replay    run the program beside eager at the corners of the domain                 replay.py, corners.py
-    explain   word what was found                                                       explain.py
-    build     put the domain into the graph as assertions                               contract.py, program.py
+declare   read what the user declared; find fault with what cannot be meant        inputs.py
+explore   trace the model and settle the rest of the domain against that program    sizes.py, graphs.py
+replay    run the program beside eager at the corners of the domain                 replay.py, corners.py
+explain   word what was found                                                       explain.py
+build     put the domain into the graph as assertions                               contract.py, program.py
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class UndecidedWarning(UserWarning):
     """The solver's budget ran out: the program carries run-time checks in place of a proof."""
 
 
-def export(
+def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
     mod: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None = None,
@@ -62,7 +62,8 @@ def export(
         UsageError: an entry cannot be meant; the sentence names it.
 
     >>> import torch
-    >>> program = export(torch.nn.Linear(4, 2), (torch.randn(3, 4),), dynamic_shapes=({0: torch.export.Dim("b", min=1, max=8)},))
+    >>> batch = torch.export.Dim("batch", min=1, max=8)
+    >>> program = export(torch.nn.Linear(4, 2), (torch.randn(3, 4),), dynamic_shapes=({0: batch},))
     >>> program.report.status
     'proved'
     """
@@ -85,7 +86,7 @@ def export(
     return report.program  # type: ignore[no-any-return]
 
 
-def check(
+def check(  # noqa: PLR0913 - as above
     mod: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None = None,
@@ -100,9 +101,9 @@ def check(
     budget: Budget | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """As export, but never raises for what it finds: the report's `program` is None where the domain is refuted or empty."""
+    """As export, but never raises for what it finds: `program` is None where the domain is refuted or empty."""
     if strict:
-        message = "strict=True is not supported: the model is traced by torch's non-strict exporter, whose ShapeEnv can be given"
+        message = "strict=True is not supported: only torch's non-strict exporter can be given a ShapeEnv"
         raise UsageError(message)
     if branches not in {"error", "split"}:
         message = f"branches must be 'error' or 'split', not {branches!r}"
@@ -115,9 +116,7 @@ def check(
     domain = Facts(inputs.domain.formulas, budget)
     if domain.contradictory:
         return _vacuous(inputs)
-    trace = functools.partial(
-        tracing.trace, mod, inputs, preserve_module_call_signature=preserve_module_call_signature
-    )
+    trace = functools.partial(tracing.trace, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     found = Explorer(mod, inputs, trace, budget, progress).run(domain)
     progress("replaying at the corners")
     diagnostics = [diagnose(finding, inputs) for finding in found.findings]
@@ -130,14 +129,16 @@ def _conclude(inputs: Inputs, found: Exploration, diagnostics: list[Diagnostic])
     """The verdict, and the program if there is one to give."""
     refuted = any(diagnostic.severity == "error" for diagnostic in diagnostics)
     undecided = [finding for finding in found.findings if finding.outcome is Outcome.UNDECIDED]
-    enforced = _irredundant([
-        *inputs.domain.formulas,
-        *(narrowing.requirement for narrowing in found.narrowings),
-        *(finding.served for finding in undecided),
-    ])
+    enforced = _irredundant(
+        [
+            *inputs.domain.formulas,
+            *(narrowing.requirement for narrowing in found.narrowings),
+            *(finding.served for finding in undecided),
+        ]
+    )
     notes = list(dict.fromkeys(narrowing_note(narrowing, inputs) for narrowing in found.narrowings))
     program = None
-    if not refuted:
+    if not refuted and found.main.program is not None:
         unchecked = assert_domain(found.main.program, inputs, enforced)
         notes += [f"not checked at run time: {text}" for text in domain_texts(unchecked, inputs)]
         program = VerifiedProgram.of(found.main.program)
@@ -170,9 +171,13 @@ def _vacuous(inputs: Inputs) -> Report:
     """The declarations contradict each other: name those that do."""
     clash = _clash(inputs.domain.formulas)
     written = {d.formula: d.origin.text for d in inputs.domain.declarations if not d.formula.symbols}
-    texts = tuple(written.get(formula) or text for formula, text in zip(clash, domain_texts(clash, inputs), strict=True))
+    texts = tuple(
+        written.get(formula) or text for formula, text in zip(clash, domain_texts(clash, inputs), strict=True)
+    )
     origins = {d.formula: d.origin.text for d in inputs.domain.declarations}
-    notes = tuple(Note("declared", f"{text}   {origins.get(formula, '')}") for formula, text in zip(clash, texts, strict=True))
+    notes = tuple(
+        Note("declared", f"{text}   {origins.get(formula, '')}") for formula, text in zip(clash, texts, strict=True)
+    )
     message = f"no input satisfies all declarations: {', '.join(texts)}"
     return Report("vacuous", (Diagnostic(id="vacuous", message=message, severity="error", notes=notes),), domain=texts)
 

@@ -1,7 +1,8 @@
 """One question to Z3: its own context, a fixed seed, a resource limit. The only place that runs the solver.
 
-Every session has a fresh context, so that an answer cannot depend on the questions asked before it. No wall clock
-takes part: Z3 stops at its resource counter, the same on any machine. Nothing here knows terms; lower.py does.
+Every session has a fresh context, so that an answer cannot depend on the questions asked before it. Z3 stops at its
+resource counter, the same on any machine; the clock is only a backstop, for the few places where Z3 does not look at the
+counter. Nothing here knows terms; lower.py does.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Core(Enum):
 
 
 _SEED = 0
+_BACKSTOP_MS = 20_000
 
 
 class Session:
@@ -47,7 +49,7 @@ class Session:
         self._context = z3.Context()
         make = z3.SimpleSolver if core is Core.SMT else z3.Solver
         self._solver: z3.Solver = make(ctx=self._context)
-        self._solver.set("random_seed", _SEED)
+        self._solver.set(random_seed=_SEED, timeout=_BACKSTOP_MS)
         self._solver.from_string(script)
         self.spent = 0
 
