@@ -49,13 +49,20 @@ class _Side:
     owner: torch.nn.Module
     values: Mapping[torch.fx.Node, Any]
     translator: Translator
-    pure: bool
     checks: list[Formula] = field(default_factory=list)
     roots: dict[Any, torch.fx.Node] = field(default_factory=dict)
+    changed: set[Any] = field(default_factory=set)
+    """Storages that something is written into."""
 
     def operations(self) -> list[torch.fx.Node]:
         """The nodes that do something; views, and sizes computed from sizes, are read where they are used."""
         kept = []
+        self.changed = {
+            s
+            for node in self.graph.nodes
+            for t in tracing.changed_operands(node)
+            for s in tracing.storages(self.value(t))
+        }
         for node in self.graph.nodes:
             if node.target is tracing.ASSERTION:
                 self.checks.append(self.condition(node.args[0]))
@@ -75,12 +82,16 @@ class _Side:
         return symbolic and node.op == "call_function" and not node.meta.get("unbacked_bindings")
 
     def is_view(self, node: torch.fx.Node) -> bool:
-        """Whether the node only looks at storage that is there already."""
+        """Whether the node only looks at storage that is there already.
+
+        `reshape` and its like may copy elsewhere; that makes no difference for storage that is never written into.
+        """
+        found = tracing.storages(self.value(node))
+        pure = self.changed.isdisjoint(found)
         if node.op != "call_function" or not (
-            tracing.is_view_operator(node.target, pure=self.pure) or node.target is operator.getitem
+            tracing.is_view_operator(node.target, pure=pure) or node.target is operator.getitem
         ):
             return False
-        found = tracing.storages(self.value(node))
         return bool(found) and all(storage in self.roots for storage in found)
 
     def condition(self, value: Any) -> Formula:
@@ -125,9 +136,8 @@ def difference(
     found = _outdated(program, values, translator, region)
     if found is not None:
         return found
-    pure = not (tracing.mutates(program) or tracing.mutates(there))
-    left = _Side(program.graph, program.graph_module, values, translator, pure)
-    right = _Side(there.graph, there.graph_module, own, translator, pure)
+    left = _Side(program.graph, program.graph_module, values, translator)
+    right = _Side(there.graph, there.graph_module, own, translator)
     return _Comparison(left, right, region).run()
 
 

@@ -11,9 +11,10 @@ holds the facts relied on.
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -86,6 +87,7 @@ class ProofShapeEnv(ShapeEnv):
         self._sizes = sizes
         self._operator = operator
         self._terms: dict[sympy.Symbol, Term] = {}
+        self._expected: list[sympy.Expr] = []
         self._roots: dict[str, sympy.Expr] = {}
         self.translator = Translator(self._term)
         self.writer = Writer(self._roots, FloorDiv, Min, Max)
@@ -97,9 +99,7 @@ class ProofShapeEnv(ShapeEnv):
         """The term that a symbol of torch stands for: a declared one for an input's size, else a symbol of its own."""
         return self._terms.get(sympy_symbol) or symbol(sympy_symbol.name)
 
-    def create_symbol(
-        self, val: Any, source: Source, *_: object, **__: object
-    ) -> sympy.Expr:
+    def create_symbol(self, val: Any, source: Source, *_: object, **__: object) -> sympy.Expr:
         """A symbol of its own for each declared size of an input. Other strides and offsets are the example's.
 
         Sizes that are declared equal stay two symbols for torch, with one term for us: an assertion that they are equal
@@ -166,6 +166,23 @@ class ProofShapeEnv(ShapeEnv):
         if name in PROMISING:
             for promise in promises(name, self._shapes(operands), self._shapes(results)):
                 self.trial.learn(promise)
+
+    @contextlib.contextmanager
+    def expecting(self, known: list[sympy.Expr]) -> Iterator[None]:
+        """While an operator is run again: the symbols that it makes anew are names for what is known, in order."""
+        self._expected = list(known)
+        try:
+            yield
+        finally:
+            self._expected = []
+
+    def create_unbacked_symint(self, source: Source | None = None) -> torch.SymInt:  # type: ignore[override]
+        """A symbol for a size that is taken from data."""
+        fresh = super().create_unbacked_symint(source)
+        if self._expected:
+            known = self.translator.term(self._expected.pop(0))
+            self.trial.learn(f.eq(self.translator.term(fresh.node.expr), known))
+        return fresh
 
     # ------------------------------------------------------------------ questions
 

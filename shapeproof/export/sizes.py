@@ -34,7 +34,7 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 from shapeproof.solver.witness import find, generic, smallest
 
-TRACE_LIMIT = 64
+TRACE_LIMIT = 32
 """How many traces one export may take before the rest is called undecided."""
 
 
@@ -236,7 +236,12 @@ class Explorer:
 
     def _settle(self, traced: Traced, found: Exploration) -> None:
         """Account for all that the trace's decisions leave out."""
-        for step, cell in self._cells(traced.trial):
+        about_data = [step for step in traced.trial.steps if self._about_data(step.decision.formula)]
+        if len(about_data) > TRACE_LIMIT:
+            reason = f"{len(about_data)} questions about data are open, and each would need a trace"
+            found.findings.append(Finding(Outcome.UNDECIDED, about_data[0].decision, None, reason))
+            about_data = []
+        for step, cell in self._cells(traced.trial, about_data):
             narrowing = self._narrow(step.decision, cell)
             if narrowing is not None:
                 found.narrowings.append(narrowing)
@@ -279,7 +284,7 @@ class Explorer:
         kept = reasons([(taken, len(str(taken))) for taken in sizes], there.trial.known, self._budget)
         return f.disjunction(step.decision.taken, *(f.negate(sizes[index]) for index in sorted(kept)))
 
-    def _cells(self, trial: Trial) -> list[tuple[Step, Facts]]:
+    def _cells(self, trial: Trial, about_data: Sequence[Step]) -> list[tuple[Step, Facts]]:
         """What the trace leaves out, cut along the decisions that imply the others."""
         sizes = [step for step in trial.steps if not self._about_data(step.decision.formula)]
         weighed = [(step.decision.taken, _weight(step.decision)) for step in sizes]
@@ -290,13 +295,12 @@ class Explorer:
             cell.learn(flipped(sizes[index]))
             base.learn(sizes[index].decision.taken)
             cells.append((sizes[index], cell))
-        for step in trial.steps:
-            if self._about_data(step.decision.formula):
-                cell = step.given.fork()
-                for other in sizes:
-                    cell.learn(other.decision.taken)
-                cell.learn(flipped(step))
-                cells.append((step, cell))
+        for step in about_data:
+            cell = step.given.fork()
+            for other in sizes:
+                cell.learn(other.decision.taken)
+            cell.learn(flipped(step))
+            cells.append((step, cell))
         return cells
 
     def _run_in(self, step: Step, cell: Facts) -> Finding | None:

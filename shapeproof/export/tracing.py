@@ -327,8 +327,10 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
     inputs = iter([node.meta.get("val") for node in there.graph.nodes if node.op == "placeholder"])
     data = iter([node for node in there.graph.nodes if node.meta.get("unbacked_bindings")])
     mode = _fake_mode_of(there)
+    env = mode.shape_env if mode is not None and isinstance(mode.shape_env, ProofShapeEnv) else None
     values: dict[torch.fx.Node, Any] = {}
     noted: dict[torch.fx.Node, Any] = {}
+    called: dict[Any, torch.SymInt] = {}
     with _quiet(), mode or contextlib.nullcontext(), enable_python_dispatcher():
         for node in program.graph.nodes:
             if node.op == "placeholder":
@@ -337,11 +339,26 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
                 values[node] = getattr(program.graph_module, str(node.target))
             elif node.meta.get("unbacked_bindings"):
                 values[node] = _taken_from_data(node, next(data, None))
+                called |= _called(node.meta.get("val"), values[node])
             elif node.op == "call_function" and node.target is not ASSERTION:
                 args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
-                values[node] = node.target(*args, **kwargs)
+                with env.expecting(_recounted(node.meta.get("val"), called)) if env else contextlib.nullcontext():
+                    values[node] = node.target(*args, **kwargs)
             noted[node] = _as_it_is(values.get(node))
     return noted
+
+
+def _called(noted: Any, value: Any) -> dict[Any, torch.SymInt]:
+    """What a program calls the sizes that it takes from data, and what they are called there."""
+    pairs = zip(sizes(noted), sizes(value), strict=False)
+    return {a.node.expr: b for a, b in pairs if isinstance(a, torch.SymInt) and isinstance(b, torch.SymInt)}
+
+
+def _recounted(noted: Any, called: Mapping[Any, torch.SymInt]) -> list[Any]:
+    """Sizes that a program did not count anew where it was traced: torch remembers what `nonzero` of a tensor was."""
+    return [
+        called[a.node.expr].node.expr for a in sizes(noted) if isinstance(a, torch.SymInt) and a.node.expr in called
+    ]
 
 
 def _as_it_is(value: Any) -> Any:
@@ -383,8 +400,17 @@ def sizes(value: Any) -> list[Any]:
 
 def mutates(program: torch.export.ExportedProgram) -> bool:
     """Whether the program changes any tensor in place."""
-    schemas = (getattr(node.target, "_schema", None) for node in program.graph.nodes)
-    return any(schema is not None and schema.is_mutable for schema in schemas)
+    return any(changed_operands(node) for node in program.graph.nodes)
+
+
+def changed_operands(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """The operands that a node writes into."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.is_mutable:
+        return []
+    named = dict(zip((argument.name for argument in schema.arguments), node.args, strict=False)) | dict(node.kwargs)
+    written = (named.get(a.name) for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write)
+    return [operand for value in written for operand in pytree.tree_leaves(value) if isinstance(operand, torch.fx.Node)]
 
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
@@ -396,7 +422,7 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
 def is_view_operator(target: Any, *, pure: bool) -> bool:
     """Whether an operator returns a view of its first operand, and never a copy.
 
-    Where nothing is changed in place (`pure`) it makes no difference whether `reshape` and its like have copied.
+    Where nothing is written into the result (`pure`) it makes no difference whether `reshape` and its like have copied.
     """
     schema = getattr(target, "_schema", None)
     if schema is None or schema.is_mutable or (not pure and str(target).split(".")[1] in _COPY_OR_VIEW):

@@ -19,6 +19,7 @@ from shapeproof.constraints.reals import Real
 from shapeproof.constraints.terms import Apply, Term, symbol
 from shapeproof.solver import ask
 from shapeproof.solver.budget import Budget, Ledger
+from shapeproof.solver.session import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,14 +68,16 @@ def _verdict(claim: Claim, proved: list[Claim], budget: Budget) -> str:
     if not claim.provable:
         return "opaque"
     answer = _ask(claim.hypotheses(), claim.statement, budget)
-    if answer is ask.Answer.UNKNOWN:
+    if answer is Answer.UNKNOWN:
         facts, symbols = set(claim.facts), claim.statement.symbols
-        lemmas = [each.statement for each in proved if facts.issuperset(each.facts) and each.statement.symbols <= symbols]
+        lemmas = [
+            each.statement for each in proved if facts.issuperset(each.facts) and each.statement.symbols <= symbols
+        ]
         answer = _ask([*claim.hypotheses(), *lemmas], claim.statement, budget)
-    return {ask.Answer.UNSAT: "proved", ask.Answer.SAT: "refuted", ask.Answer.UNKNOWN: "unknown"}[answer]
+    return {Answer.UNSAT: "proved", Answer.SAT: "refuted", Answer.UNKNOWN: "unknown"}[answer]
 
 
-def _ask(hypotheses: list[Formula], statement: Formula, budget: Budget) -> ask.Answer:
+def _ask(hypotheses: list[Formula], statement: Formula, budget: Budget) -> Answer:
     return ask.satisfy([*hypotheses, statement.negation], _no_bounds, budget, Ledger()).answer
 
 
@@ -84,7 +87,8 @@ def _no_bounds(_: Term) -> Interval:
 
 def _connected(formulas: list[Formula], symbols: frozenset[str]) -> list[Formula]:
     """The formulas that share symbols with these, or with such formulas, and so on."""
-    reached, chosen, left = set(symbols), [], formulas
+    reached, left = set(symbols), formulas
+    chosen: list[Formula] = []
     while True:
         touching = [each for each in left if not each.symbols or not reached.isdisjoint(each.symbols)]
         if not touching:
@@ -137,5 +141,3 @@ def note_same(rule: str, known: Knowledge, before: Formula, after: Formula) -> N
         both = conjunction(before, after)
         neither = conjunction(before.negation, after.negation)
         note(rule, known, disjunction(both, neither))
-
-

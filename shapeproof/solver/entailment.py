@@ -58,7 +58,9 @@ def _most_alike(term: Term, known: Knowledge) -> list[tuple[Term, Term]]:
                 if not left:
                     step = (fact, factor, count * sign)
                     shared[step] = shared.get(step, 0) + 1
-    ranked = sorted(shared, key=lambda step: (shared[step] < len(step[0].monomials), -shared[step], len(step[0].monomials)))
+    ranked = sorted(
+        shared, key=lambda step: (shared[step] < len(step[0].monomials), -shared[step], len(step[0].monomials))
+    )
     return [(fact, from_poly({factor: scale})) for fact, factor, scale in ranked[:_MOST_STEPS]]
 
 

@@ -102,7 +102,9 @@ def _congruence(term: Term, known: Knowledge) -> Solution | None:
         atoms = {atom for atom, _ in monomial}
         for other, scale in term.monomials:
             match other:
-                case ((FloorDiv(numerator, divisor) as quotient, 1),) if divisor.is_constant and _mentions(numerator, atoms):
+                case ((FloorDiv(numerator, divisor) as quotient, 1),) if divisor.is_constant and _mentions(
+                    numerator, atoms
+                ):
                     name, definition = _named(of_atom(quotient), known)
                     swap = polynomials.add({other: -scale}, symbol(name).poly, scale)
                     right = _without(from_poly(polynomials.add(term.poly, swap)), monomial, coefficient)
@@ -117,7 +119,7 @@ def _divisible(term: Term, known: Knowledge) -> Solution | None:
     for monomial, coefficient, _ in _unknowns(term):
         others = [value for each, value in term.monomials if each not in (monomial, UNIT)]
         modulus = gcd(*others)
-        if not _is_symbol(monomial) or abs(coefficient) == 1 or modulus < 2 or gcd(coefficient, modulus) != 1:  # noqa: PLR2004
+        if not _is_symbol(monomial) or abs(coefficient) == 1 or modulus < 2 or gcd(coefficient, modulus) != 1:
             continue
         remainder = -term.poly.get(UNIT, 0) * pow(coefficient, -1, modulus) % modulus
         quotient = floor_div(from_poly({monomial: 1}) - remainder, modulus)

@@ -22,7 +22,7 @@ _EXACT = 2**52
 def exact_integer(op: str, args: list[Any], bounds: Callable[[Term], Interval]) -> Term | None:
     """The integer term that `op(*args)` equals, where bounds show that rounding cannot matter."""
     match op, args:
-        case ("trunc" | "floor" | "ceil"), [RealCall("inttruediv", (Term() as numerator, Term() as divisor))]:
+        case (("trunc" | "floor" | "ceil"), [RealCall("inttruediv", (Term() as numerator, Term() as divisor))]):
             top, bottom = bounds(numerator), bounds(divisor)
             if not (_small(top) and _small(bottom)) or bottom.lower is None or bottom.lower < 1:
                 return None
@@ -35,4 +35,4 @@ def exact_integer(op: str, args: list[Any], bounds: Callable[[Term], Interval]) 
 
 def _small(interval: Interval) -> bool:
     lower, upper = interval.lower, interval.upper
-    return lower is not None and upper is not None and -_EXACT < lower and upper < _EXACT
+    return lower is not None and upper is not None and lower > -_EXACT and upper < _EXACT

@@ -22,7 +22,9 @@ def box_size(intervals: Sequence[Interval]) -> int | None:
     return prod(len(_values(each)) for each in intervals)
 
 
-def points_where(formulas: Sequence[Formula], names: Sequence[str], intervals: Sequence[Interval]) -> Iterator[dict[str, int]]:
+def points_where(
+    formulas: Sequence[Formula], names: Sequence[str], intervals: Sequence[Interval]
+) -> Iterator[dict[str, int]]:
     """The points of the box at which all the formulas hold, in lexicographic order."""
     test = compiled(formulas, names)
     for values in product(*map(_values, intervals)):

@@ -7,12 +7,11 @@ All that is remembered for speed hangs on one state of one Facts and is left beh
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints.definedness import defined
 from shapeproof.constraints.formulas import And, Formula
 from shapeproof.constraints.intervals import Interval
-from shapeproof.constraints.terms import Term
 from shapeproof.solver import ask
 from shapeproof.solver.budget import Budget, Ledger
 from shapeproof.solver.knowledge import Knowledge
@@ -29,7 +28,8 @@ from shapeproof.solver.points import (
     satisfies,
     true_at,
 )
-from shapeproof.solver.reduction import Reducer
+from shapeproof.solver.reduction import Expression, Reducer
+from shapeproof.solver.session import Answer
 from shapeproof.solver.substitution import substitute
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 _WANTED_POINTS = 6
 _UNNAMED = (7, 0, -3, 1, 12, 2, 64, 35)
 """Values for a symbol that no fact mentions, by sample."""
-_Expression = TypeVar("_Expression", Term, Formula)
 
 
 @dataclass(slots=True)
@@ -76,7 +75,9 @@ class Facts:
     (3, Interval(lower=20, upper=None))
     """
 
-    def __init__(self, formulas: Iterable[Formula] = (), budget: Budget | None = None, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self, formulas: Iterable[Formula] = (), budget: Budget | None = None, ledger: Ledger | None = None
+    ) -> None:
         self.budget = budget or Budget()
         self.ledger = ledger or Ledger()
         self._state = _State()
@@ -99,7 +100,7 @@ class Facts:
         state.formulas += tuple(formula for formula, _ in news)
         state.origins += tuple(origin for _, origin in news)
         needed = [fact for formula, _ in news for fact in (defined(formula), formula)]
-        informative = [fact for fact in needed if state.reducer.formula(fact).constant is not True]
+        informative = [fact for fact in needed if state.reducer.reduce(fact).constant is not True]
         if informative:
             known = absorb(state.known, informative, state.reducer)
             points = [_carried(entry, known, state.formulas, informative) for entry in state.points]
@@ -127,14 +128,11 @@ class Facts:
         """A place for answers that hold until the next fact is learned."""
         return self._state.answers
 
-    def reduce(self, expression: _Expression) -> _Expression:
+    def reduce(self, expression: Expression) -> Expression:
         """The expression rewritten by the facts, over the symbols that they leave open."""
-        reducer = self._state.reducer
-        if isinstance(expression, Term):
-            return reducer.term(expression)
-        return reducer.formula(expression)
+        return self._state.reducer.reduce(expression)
 
-    def simplify(self, expression: _Expression) -> _Expression:
+    def simplify(self, expression: Expression) -> Expression:
         """A simpler expression over the same symbols, equal wherever the facts hold and the original is defined."""
         known = self._state.known
         reduced = self.reduce(expression)
@@ -165,7 +163,9 @@ class Facts:
     def points(self, names: Iterable[str] = ()) -> list[Point]:
         """The samples, with a value for each of these names, and for the names made up for quotients."""
         state = self._state
-        state.points = [(point, len(state.formulas)) for point, checked in state.points if self._believable(point, checked)]
+        state.points = [
+            (point, len(state.formulas)) for point, checked in state.points if self._believable(point, checked)
+        ]
         if not state.points and not state.searched:
             state.searched = True
             self._fill()
@@ -190,8 +190,10 @@ class Facts:
     def _solve_for_point(self, free: set[str]) -> None:
         state = self._state
         known = state.known
-        found = ask.satisfy([*known.remaining(), *known.range_formulas(sorted(free))], known.bounds, self.budget, self.ledger)
-        if found.answer is ask.Answer.UNSAT:
+        found = ask.satisfy(
+            [*known.remaining(), *known.range_formulas(sorted(free))], known.bounds, self.budget, self.ledger
+        )
+        if found.answer is Answer.UNSAT:
             state.contradictory = True
         elif found.model is not None:
             point = complete(known, {name: found.model.get(name, 0) for name in free})
@@ -239,7 +241,9 @@ def _carried(
 ) -> tuple[Point, int] | None:
     """A point of the facts so far as one of the facts with the news, if it is one."""
     point, checked = entry
-    whole = carried(known, free_symbols(known, formulas) | (point.keys() - known.definitions.keys() - known.solved.keys()), point)
+    whole = carried(
+        known, free_symbols(known, formulas) | (point.keys() - known.definitions.keys() - known.solved.keys()), point
+    )
     if whole is None or not all(true_at(fact, whole) for fact in news if has_meaning(fact)):
         return None
     return whole, checked if all(whole[name] == value for name, value in point.items()) else 0

@@ -18,7 +18,7 @@ from shapeproof.constraints import polynomials
 from shapeproof.constraints.formulas import Compare, Formula, compare, ge, le
 from shapeproof.constraints.intervals import Bounds, Interval
 from shapeproof.constraints.polynomials import UNIT, Monomial
-from shapeproof.constraints.terms import Symbol, Term, from_poly, of_atom, symbol
+from shapeproof.constraints.terms import Symbol, Term, from_poly, symbol
 from shapeproof.solver import entailment
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ class _KnownBounds(Bounds):
         self._linear = linear
 
     def _compute(self, node: Node) -> Interval | bool | None:
-        value = self._sum(node) if isinstance(node, Term) and node.key[0] == 0 else None
-        value = super()._compute(node) if value is None else value
+        sum_of_symbols = self._sum(node) if isinstance(node, Term) and node.key[0] == 0 else None
+        value = sum_of_symbols or super()._compute(node)
         if not self._linear or not isinstance(value, Interval) or isinstance(node, Symbol):
             return value
-        term = node if isinstance(node, Term) else of_atom(node)
+        term = node if isinstance(node, Term) else term_of(node)
         shape, scale = shape_of(term)
         known = self._linear.get(shape)
         if known is None:
@@ -123,7 +123,7 @@ class Knowledge:
 
     def nonzero(self, term: Term) -> bool:
         """Whether the reduced term is known not to be 0."""
-        return self.sign(term) != 0 or Compare("!=", shape_of(term)[0]) in self.active and UNIT not in term.poly
+        return self.sign(term) != 0 or (UNIT not in term.poly and Compare("!=", shape_of(term)[0]) in self.active)
 
     def nonnegative(self, term: Term) -> bool:
         """Whether the reduced term is known to be at least 0."""
@@ -212,6 +212,11 @@ def _is_relation(formula: Formula) -> bool:
 
 def _keys(term: Term) -> list[tuple[Monomial, bool]]:
     return [(monomial, coefficient > 0) for monomial, coefficient in term.monomials if monomial]
+
+
+def term_of(atom: Node) -> Term:
+    """The term that is this atom alone."""
+    return from_poly({((atom, 1),): 1})
 
 
 def shape_of(term: Term) -> tuple[Term, int]:

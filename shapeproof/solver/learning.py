@@ -13,10 +13,10 @@ from shapeproof.constraints import polynomials
 from shapeproof.constraints.formulas import FALSE, TRUE, And, Compare, Formula, Or, compare, ge, le
 from shapeproof.constraints.intervals import Interval, hull
 from shapeproof.constraints.polynomials import UNIT, Monomial
-from shapeproof.constraints.terms import FloorDiv, Max, Min, Symbol, Term, from_poly, of_atom, symbol
+from shapeproof.constraints.terms import FloorDiv, Max, Min, Symbol, Term, from_poly, symbol
 from shapeproof.solver import audit
 from shapeproof.solver.equalities import Solution, solve
-from shapeproof.solver.knowledge import EVERYTHING, Knowledge, shape_of, within
+from shapeproof.solver.knowledge import EVERYTHING, Knowledge, shape_of, term_of, within
 from shapeproof.solver.reduction import Reducer
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ class _Learner:
         for _ in range(_MOST_STEPS):
             if not self._queue or self._known.contradiction:
                 return
-            self._take(self._reducer.formula(self._queue.popleft()))
+            self._take(self._reducer.reduce(self._queue.popleft()))
         while self._queue:  # enough inferred: keep the rest as it is
-            self._known.activate(self._reducer.formula(self._queue.popleft()))
+            self._known.activate(self._reducer.reduce(self._queue.popleft()))
 
     def _changed(self) -> None:
         self._known.changed()
@@ -121,7 +121,8 @@ class _Learner:
                 shape, interval = _as_interval(op, term)
                 before = known.linear.get(shape, EVERYTHING)
                 left = Interval(
-                    None if interval.lower is not None else before.lower, None if interval.upper is not None else before.upper
+                    None if interval.lower is not None else before.lower,
+                    None if interval.upper is not None else before.upper,
                 )
                 known.linear.pop(shape, None)
                 if left != EVERYTHING:
@@ -167,8 +168,8 @@ class _Learner:
         stale = [left for left in known.rules if any(name in atom.symbols for atom, _ in left)]
         renamed = [compare("==", from_poly({left: 1}) - known.rules.pop(left)) for left in stale]
         self._changed()
-        known.solved = {each: self._reducer.term(term) for each, term in known.solved.items()}
-        known.rules = {left: self._reducer.term(right) for left, right in known.rules.items()}
+        known.solved = {each: self._reducer.reduce(term) for each, term in known.solved.items()}
+        known.rules = {left: self._reducer.reduce(right) for left, right in known.rules.items()}
         self._changed()
         self._queue.extend([*constraint, *touched, *renamed])
 
@@ -184,7 +185,7 @@ class _Learner:
             self._drop(each)
         known.rules[left] = solution.right
         self._changed()
-        known.solved = {each: self._reducer.term(term) for each, term in known.solved.items()}
+        known.solved = {each: self._reducer.reduce(term) for each, term in known.solved.items()}
         self._changed()
         self._queue.extend([*touched, *_inside(solution.right, bounds)])
 
@@ -268,9 +269,9 @@ class _Learner:
             if exponent > 1 or others.lower is None or others.lower < 0:
                 continue
             if interval.upper is not None and interval.upper >= 0 and others.lower > 0:
-                self._queue.append(le(of_atom(atom), interval.upper // others.lower))
+                self._queue.append(le(term_of(atom), interval.upper // others.lower))
             if interval.lower is not None and interval.lower > 0:
-                self._queue.append(ge(of_atom(atom), 1 if others.upper is None else -(-interval.lower // others.upper)))
+                self._queue.append(ge(term_of(atom), 1 if others.upper is None else -(-interval.lower // others.upper)))
 
     # the rest
 
@@ -286,7 +287,7 @@ class _Learner:
 
     def _nonzero_factors(self, term: Term) -> None:
         if len(term.monomials) == 1 and len(term.monomials[0][0]) > 1:
-            self._queue.extend(compare("!=", of_atom(atom)) for atom, _ in term.monomials[0][0])
+            self._queue.extend(compare("!=", term_of(atom)) for atom, _ in term.monomials[0][0])
 
     def _common_bounds(self, args: tuple[Formula, ...]) -> None:
         """A symbol that every alternative bounds lies within the hull of those bounds."""

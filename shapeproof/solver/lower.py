@@ -2,6 +2,7 @@
 
     Python's a // b   is  (div a b)  where b > 0, and  (div (- a) (- b))  where b < 0 : SMT-LIB's div leaves a remainder >= 0
     min, max, where   conditionals
+    long products     beyond a degree, unknowns: there Z3 heeds neither its resource limit nor its clock
     Apply, Unknown    uninterpreted functions, so that equal arguments give equal values
     reals             an uninterpreted sort: nothing is claimed of doubles but congruence
 
@@ -20,13 +21,16 @@ from typing import TYPE_CHECKING, Protocol
 from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Or, RealCompare, Truth
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol
-from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where, of_atom
+from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where, from_poly, of_atom
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from shapeproof.constraints.formulas import Formula
     from shapeproof.constraints.intervals import Interval
+    from shapeproof.constraints.polynomials import Monomial
+
+_HIGHEST_DEGREE = 8
 
 
 class Bounds(Protocol):
@@ -52,10 +56,10 @@ def script(formulas: Iterable[Formula], bounds: Bounds, *, quotients: bool = Fal
 
     >>> from shapeproof.constraints.intervals import Interval
     >>> from shapeproof.constraints.text import parse_formula
-    >>> print(script([parse_formula("h // 4 >= 5")], lambda _: Interval()).text)
+    >>> print(script([parse_formula("h % 4 == 1")], lambda _: Interval()).text)
     (declare-const v0 Int)
     (define-fun q1 () Int (div v0 4))
-    (assert (<= (+ (- q1) 5) 0))
+    (assert (= (+ v0 (* (- 4) q1) (- 1)) 0))
     """
     lowering = _Lowering(bounds, quotients=quotients)
     assertions = [f"(assert {lowering.text_of(formula)})" for formula in formulas]
@@ -70,6 +74,7 @@ class _Lowering:
         self._quotients = quotients
         self._texts: dict[Node, str] = {}
         self._functions: dict[str, str] = {}
+        self._products: dict[Term, str] = {}
         self.lines: list[str] = []
         self.integers: dict[str, str] = {}
         self.booleans: dict[str, str] = {}
@@ -131,6 +136,8 @@ class _Lowering:
         products = []
         for monomial, coefficient in term.monomials:
             factors = [texts[atom] for atom, exponent in monomial for _ in range(exponent)]
+            if len(factors) > _HIGHEST_DEGREE:
+                factors = [self._product(monomial)]
             if coefficient == -1 and len(factors) == 1:
                 products.append(f"(- {factors[0]})")
                 continue
@@ -138,6 +145,14 @@ class _Lowering:
                 factors.insert(0, _integer(coefficient))
             products.append(_applied("*", factors))
         return _applied("+", products) if products else "0"
+
+    def _product(self, monomial: Monomial) -> str:
+        """A product of so many factors that Z3 would not come back: an unknown within its bounds."""
+        term = from_poly({monomial: 1})
+        if term not in self._products:
+            self._products[term] = self._declared("p", "Int")
+            self._assert_bounds(self._products[term], self._bounds(term))
+        return self._products[term]
 
     def _sign(self, divisor: Term) -> int:
         known = self._bounds(divisor)
@@ -154,7 +169,7 @@ class _Lowering:
         rest = f"(- {top} (* {bottom} {quotient}))"
         below, above = f"(<= 0 {rest} (- {bottom} 1))", f"(<= (+ {bottom} 1) {rest} 0)"
         either = f"(and (=> (> {bottom} 0) {below}) (=> (< {bottom} 0) {above}))"
-        self.lines.append(f"(assert {({1: below, -1: above, 0: either}[sign])})")
+        self.lines.append(f"(assert { ({1: below, -1: above, 0: either}[sign]) })")
         return quotient
 
     def _extremum(self, op: str, args: Sequence[str]) -> str:

@@ -157,4 +157,3 @@ def _pseudo_random() -> Iterator[int]:
     while True:
         state = (6364136223846793005 * state + 1442695040888963407) % 2**64
         yield state >> 33
-

@@ -30,6 +30,7 @@ from shapeproof.solver.knowledge import within
 from shapeproof.solver.points import Point, complete, public, true_at
 from shapeproof.solver.residues import proved_by_residues
 from shapeproof.solver.search import search
+from shapeproof.solver.session import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -147,7 +148,7 @@ def _by_solver(formula: Formula, reduced: Formula, facts: Facts, budget: Budget)
             continue
         found = ask.satisfy([*cone, reduced.negation], facts.known.bounds, budget, facts.ledger, attempts)
         spent += found.spent
-        if found.answer is ask.Answer.UNSAT:
+        if found.answer is Answer.UNSAT:
             return Proved(Evidence("z3", f"cone of {len(cone)} facts"))
         point = None if found.model is None else _believed(found.model, formula, facts)
         if point is not None:

@@ -10,9 +10,9 @@ A Reducer belongs to one state of the knowledge: its memo is never used after a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from shapeproof.constraints import polynomials
+from shapeproof.constraints import operators, polynomials
 from shapeproof.constraints.formulas import (
     FALSE,
     TRUE,
@@ -48,11 +48,14 @@ from shapeproof.constraints.terms import (
 )
 from shapeproof.solver import audit
 from shapeproof.solver.exact import exact_integer
+from shapeproof.solver.knowledge import term_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from shapeproof.solver.knowledge import Knowledge
+
+Expression = TypeVar("Expression", Term, Formula)
 
 _RULE_STEPS = 64
 _MOST_RIVALS = 12
@@ -71,7 +74,7 @@ def settled(formula: Formula) -> Formula:
     match formula:
         case Compare(op, term) if polynomials.is_constant(term.poly):
             value = term.poly.get(UNIT, 0)
-            return TRUE if {"<=": value <= 0, "==": value == 0, "!=": value != 0}[op] else FALSE
+            return TRUE if operators.COMPARISONS[op](value, 0) else FALSE
         case _:
             return formula
 
@@ -83,17 +86,12 @@ class Reducer:
         self._known = known
         self._memo: dict[Node, Any] = {}
 
-    def term(self, term: Term) -> Term:
-        """The term, rewritten."""
-        reduced: Term = self._visit(term)
+    def reduce(self, expression: Expression) -> Expression:
+        """The term or formula, rewritten; a formula is TRUE or FALSE where bounds settle it."""
+        reduced: Expression = self._visit(expression)
         return reduced
 
-    def formula(self, formula: Formula) -> Formula:
-        """The formula, rewritten; TRUE or FALSE where bounds settle it."""
-        reduced: Formula = self._visit(formula)
-        return reduced
-
-    def _visit(self, root: Node) -> Any:  # noqa: ANN401  (Term for terms and atoms, Formula for formulas, Real for reals)
+    def _visit(self, root: Node) -> Any:
         memo = self._memo
         stack = [root]
         while stack:
@@ -196,7 +194,10 @@ class Reducer:
 
     def _unnested(self, numerator: Term, divisor: Term) -> Term | None:
         """`(p + x//e)//d` is `(p*e + x)//(e*d)` for positive d; done while the terms stay small."""
-        if len(numerator.monomials) > _LONGEST_UNNESTED or sum(power for _, power in divisor.monomials[0][0]) > _HIGHEST_UNNESTED:
+        if (
+            len(numerator.monomials) > _LONGEST_UNNESTED
+            or sum(power for _, power in divisor.monomials[0][0]) > _HIGHEST_UNNESTED
+        ):
             return None
         for monomial, coefficient in numerator.monomials:
             match monomial:
@@ -206,7 +207,7 @@ class Reducer:
         return None
 
     def _extremum(self, args: list[Term], sense: int) -> Term:
-        """min (sense 1) or max (-1), without the arguments that another one always beats or equals."""
+        """Min (sense 1) or max (-1), without the arguments that another one always beats or equals."""
         kept: list[Term] = []
         for index, arg in enumerate(args if len(args) <= _MOST_RIVALS else ()):
             rivals = kept + args[index + 1 :]
@@ -264,8 +265,8 @@ class Reducer:
         shared = polynomials.common_monomial(term.poly)
         flips, dropped = 1, []
         for atom, exponent in shared:
-            sign = self._known.sign(of_atom(atom))
-            if sign or (op != "<=" and self._known.nonzero(of_atom(atom))):
+            sign = self._known.sign(term_of(atom))
+            if sign or (op != "<=" and self._known.nonzero(term_of(atom))):
                 dropped.append((atom, exponent))
                 flips *= sign**exponent if sign else 1
         if not dropped:
@@ -280,7 +281,7 @@ def _shown(node: Node) -> Iterable[Node]:
     return node.children
 
 
-def _joined(formulas: Iterable[Formula], join: Any, absorbing: Formula) -> Formula:  # noqa: ANN401
+def _joined(formulas: Iterable[Formula], join: Any, absorbing: Formula) -> Formula:
     """`and` or `or` of reduced formulas; as values only, so one that absorbs does so from any place."""
     operands = list(formulas)
     if any(operand is absorbing for operand in operands):

@@ -33,13 +33,15 @@ def proved_by_residues(formula: Formula, known: Knowledge) -> str | None:
         return None
     names = sorted(moduli)
     for remainders in product(*(range(moduli[name]) for name in names)):
-        if not _case_holds(formula, known, {name: (moduli[name], r) for name, r in zip(names, remainders, strict=True)}):
+        if not _case_holds(
+            formula, known, {name: (moduli[name], r) for name, r in zip(names, remainders, strict=True)}
+        ):
             return None
     return ", ".join(f"{name} modulo {moduli[name]}" for name in names)
 
 
 def _moduli(formula: Formula) -> dict[str, int]:
-    """symbol -> the least common multiple of the constant divisors under which it stands."""
+    """Symbol -> the least common multiple of the constant divisors under which it stands."""
     moduli: dict[str, int] = {}
     for node in postorder(formula):
         if isinstance(node, FloorDiv) and node.divisor.is_constant:
@@ -54,10 +56,10 @@ def _case_holds(formula: Formula, known: Knowledge, case: dict[str, tuple[int, i
     """Whether the formula is seen to hold where each symbol leaves its remainder."""
     replacements = {name: modulus * symbol(f"{name} // {modulus}") + rest for name, (modulus, rest) in case.items()}
     local = known.copy()
-    facts = []
+    facts: list[Formula] = []
     for name in case:
         facts.extend(substitute(fact, replacements) for fact in within(name, known.range_of(name)))
     local = absorb(local, facts)
     if local.contradiction:
         return True
-    return Reducer(local).formula(substitute(formula, replacements)) is TRUE
+    return Reducer(local).reduce(substitute(formula, replacements)) is TRUE

@@ -63,9 +63,7 @@ class Session:
     def integers(self, names: Iterable[str]) -> dict[str, int]:
         """Values of these constants in the model found by `check`; what the model leaves open is 0."""
         model = self._solver.model()
-        return {
-            name: int(model.eval(z3.Int(name, self._context), model_completion=True).as_long()) for name in names
-        }
+        return {name: int(model.eval(z3.Int(name, self._context), model_completion=True).as_long()) for name in names}
 
     def booleans(self, names: Iterable[str]) -> dict[str, bool]:
         """The same for boolean constants; False where the model leaves them open."""

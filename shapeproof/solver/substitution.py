@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.solver.knowledge import Knowledge
-from shapeproof.solver.reduction import Reducer
+from shapeproof.solver.reduction import Expression, Reducer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_Expression = TypeVar("_Expression", Term, Formula)
 
-
-def substitute(expression: _Expression, replacements: Mapping[str, Term]) -> _Expression:
+def substitute(expression: Expression, replacements: Mapping[str, Term]) -> Expression:
     """The value of the expression with each symbol replaced; where it is defined, as elsewhere in this room.
 
     >>> from shapeproof.constraints.terms import symbol
@@ -26,6 +23,4 @@ def substitute(expression: _Expression, replacements: Mapping[str, Term]) -> _Ex
         return expression
     renaming = Knowledge()
     renaming.solved = dict(replacements)
-    if isinstance(expression, Term):
-        return Reducer(renaming).term(expression)
-    return Reducer(renaming).formula(expression)
+    return Reducer(renaming).reduce(expression)

@@ -101,8 +101,13 @@ def built(make, *operands):
     """The expression, or the first operand where torch refuses to build it (a zero divisor, a negative modulus)."""
     try:
         return make(*operands)
-    except (ArithmeticError, AssertionError, ValueError, TypeError):
+    except (ArithmeticError, AssertionError, RecursionError, TypeError, ValueError):
         return operands[0]
+
+
+def chosen(condition, then, otherwise):
+    """One of two integers, or the first where sympy does not get to the end of it."""
+    return built(lambda a, b: fn.Where(condition, a, b), then, otherwise)
 
 
 SMALL = st.integers(-6, 9).map(sympy.Integer)
@@ -160,19 +165,27 @@ def grow(integers):
         st.builds(built, st.sampled_from(BINARY), integers, integers),
         st.builds(built, st.sampled_from(POWERS), integers, NATURAL),
         st.builds(built, st.sampled_from(ROUNDINGS), reals_over(integers)),
-        st.builds(fn.Where, conditions_over(integers), integers, integers),
+        st.builds(chosen, conditions_over(integers), integers, integers),
     )
 
 
 def conditions_over(integers):
     """Comparisons of integers, and of floats."""
     operands = st.one_of(st.tuples(integers, integers), st.tuples(reals_over(integers), reals_over(integers)))
-    return st.builds(lambda compare, pair: compare(*pair), st.sampled_from(COMPARISONS), operands)
+    return st.builds(lambda compare, pair: joined(compare, *pair), st.sampled_from(COMPARISONS), operands)
+
+
+def joined(make, *operands):
+    """The condition, or true where sympy does not get to the end of it."""
+    try:
+        return make(*operands)
+    except (RecursionError, TypeError):
+        return sympy.true
 
 
 def connect(conditions):
-    pairs = st.builds(lambda join, a, b: join(a, b), st.sampled_from((sympy.And, sympy.Or)), conditions, conditions)
-    return st.one_of(pairs, st.builds(sympy.Not, conditions))
+    pairs = st.builds(joined, st.sampled_from((sympy.And, sympy.Or)), conditions, conditions)
+    return st.one_of(pairs, st.builds(joined, st.just(sympy.Not), conditions))
 
 
 integers = st.recursive(LEAVES, grow, max_leaves=6)

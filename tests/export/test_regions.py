@@ -1,0 +1,155 @@
+"""Small random programs that branch on their sizes, against brute force over the whole box.
+
+Proved: the program does what eager does at every point. Refuted: at the witness eager raises, or does something else than
+at another point of the domain may be told from (that is: than a program traced elsewhere). Undecided: the program agrees or refuses.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+
+import hypothesis.strategies as st
+import torch
+from hypothesis import HealthCheck, given, note, settings
+from torch.export import Dim
+
+from shapeproof.export import check
+from tests.agreement import RAISES, agree, outcome
+
+NAMES = ("a", "b")
+BOX = range(5)
+
+atoms = st.sampled_from([*NAMES, *NAMES, "1", "2", "3"])
+
+
+def compound(terms):
+    """A term over smaller ones; divisors may be zero."""
+    divisors = st.sampled_from(["2", "3", "a", "b"])
+    return st.one_of(
+        st.builds("({} {} {})".format, terms, st.sampled_from(["+", "-", "*"]), terms),
+        st.builds("({} {} {})".format, terms, st.sampled_from(["//", "%"]), divisors),
+        st.builds("{}({}, {})".format, st.sampled_from(["min", "max"]), terms, terms),
+    )
+
+
+terms = st.recursive(atoms, compound, max_leaves=4)
+comparisons = st.builds("{} {} {}".format, terms, st.sampled_from(["<", "<=", "==", "!=", ">", ">="]), terms)
+conditions = st.one_of(
+    comparisons,
+    st.builds("{} and {}".format, comparisons, comparisons),
+    st.builds("{} or {}".format, comparisons, comparisons),
+    st.builds("not ({})".format, comparisons),
+)
+values = st.sampled_from([
+    "x + 1",
+    "x * 2",
+    "x + x",
+    "x.t().contiguous()",
+    "x.view(-1)",
+    "x.view(2, -1)",
+    "x.sum(0)",
+    "x.squeeze(0)",
+    "x[:2]",
+    "x[1:]",
+    "x + torch.ones(1, x.shape[1])",
+    "torch.cat([x, x])",
+    "x.expand(2, a, b).sum(0)",
+    "x.new_zeros(a, b // 2)",
+])
+
+
+def indented(lines):
+    return ["    " + line for line in lines]
+
+
+def nested(blocks):
+    """An if whose sides are smaller blocks; one side may fall through."""
+    both = st.builds(
+        lambda condition, then, other: [f"if {condition}:", *indented(then), "else:", *indented(other)],
+        conditions,
+        blocks,
+        blocks,
+    )
+    changed = st.builds(
+        lambda condition, term, rest: [f"if {condition}:", f"    x = x * ({term})", *rest], conditions, terms, blocks
+    )
+    checked = st.builds(lambda condition, rest: [f"torch._check({condition})", *rest], comparisons, blocks)
+    used = st.builds(lambda term, rest: [f"unused = {term}", *rest], terms, blocks)
+    return st.one_of(both, both, changed, checked, used)
+
+
+blocks = st.recursive(values.map(lambda value: [f"return {value}"]), nested, max_leaves=4)
+bounds = st.tuples(st.integers(0, 2), st.integers(2, BOX[-1]))
+
+
+@st.composite
+def programs(draw):
+    """The source of a model, the bounds of its sizes and an example inside them."""
+    body = draw(nested(blocks))
+    source = "\n".join([
+        "class Model(torch.nn.Module):",
+        "    def forward(self, x):",
+        "        a, b = x.shape",
+        *indented(indented(body)),
+    ])
+    ranges = [range(low, high + 1) for low, high in (draw(bounds), draw(bounds))]
+    return source, ranges, [draw(st.sampled_from(values)) for values in ranges]
+
+
+def built(source):
+    """The model; its source can be shown, as that of a model in a file can."""
+    file = f"<generated {hash(source)}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    names = {"torch": torch}
+    exec(compile(source, file, "exec"), names)  # noqa: S102 - written above
+    return names["Model"]()
+
+
+def at(sizes):
+    return (torch.arange(1.0, 1.0 + sizes[0] * sizes[1]).reshape(*sizes),)
+
+
+def checked(mod, ranges, example):
+    """The report, or None where the model cannot be traced at its example since eager raises there."""
+    shapes = ({i: Dim(name, min=box[0], max=box[-1]) for i, (name, box) in enumerate(zip(NAMES, ranges, strict=True))},)
+    try:
+        return check(mod, at(example), dynamic_shapes=shapes)
+    except Exception:
+        assert outcome(mod, at(example)) == RAISES
+        return None
+
+
+def disagreements(mod, run, ranges, *, may_refuse=False):
+    """The points of the box at which a program does not do what eager does."""
+    return [s for s in itertools.product(*ranges) if not agree(mod, run, at(s), may_refuse=may_refuse)]
+
+
+@settings(max_examples=max(25, settings().max_examples // 100), suppress_health_check=list(HealthCheck))
+@given(programs())
+def test_a_verdict_is_true_at_every_point_of_the_box(program):
+    source, ranges, example = program
+    note(source)
+    mod = built(source)
+    report = checked(mod, ranges, example)
+    if report is None:
+        return
+    note(str(report))
+    if report.status == "proved":
+        assert disagreements(mod, report.program.module(), ranges) == []
+    elif report.status == "undecided":
+        assert disagreements(mod, report.program.module(), ranges, may_refuse=True) == []
+        assert agree(mod, report.program.module(), at(example))
+    else:
+        assert report.status == "refuted"
+        assert all(is_one(mod, diagnostic.witness, ranges, example) for diagnostic in report.diagnostics)
+
+
+def is_one(mod, witness, ranges, example):
+    """Whether eager raises at a witness, or a plain torch program made at the example does something else there."""
+    sizes = tuple(witness[f"x.shape[{i}]"] for i in range(len(NAMES)))
+    assert all(size in box for size, box in zip(sizes, ranges, strict=True))
+    if outcome(mod, at(sizes)) == RAISES:
+        return True
+    frozen = torch.fx.experimental.proxy_tensor.make_fx(mod, tracing_mode="real")(*at(example))
+    return not agree(mod, frozen, at(sizes))
