@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from tests.documents import examples, run
 ROOT = Path(__file__).parents[1]
 PAGES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))]
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+ERRORS = ROOT / "docs" / "errors"
+IDS = sorted(path.stem for path in ERRORS.glob("*.md") if path.name != "README.md")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -30,6 +33,30 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_no_placeholder_is_left(page):
     assert "<!-- fill -->" not in (ROOT / page).read_text(encoding="utf-8")
+
+
+def emitted_ids():
+    """The ids that the code can give a diagnostic: each `id="..."`, and what `_identify` returns."""
+    for path in (ROOT / "shapeproof" / "export").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.keyword) and node.arg == "id" and isinstance(node.value, ast.Constant):
+                yield node.value.value
+            if isinstance(node, ast.FunctionDef) and node.name == "_identify":
+                returned = [part for stmt in ast.walk(node) if isinstance(stmt, ast.Return) for part in ast.walk(stmt)]
+                yield from (part.value for part in returned if isinstance(part, ast.Constant))
+
+
+def test_every_diagnostic_has_a_page_and_every_page_a_row():
+    assert IDS == sorted(set(emitted_ids()))
+    rows = re.findall(r"(?m)^\| \[([\w-]+)\]\(\1\.md\) \|", (ERRORS / "README.md").read_text(encoding="utf-8"))
+    assert sorted(rows) == IDS
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_the_program_of_a_diagnostic_triggers_it(name):
+    # That the text is what the program prints, test_examples_run holds.
+    shown = [example.expected or "" for example in examples((ERRORS / f"{name}.md").read_text(encoding="utf-8"))]
+    assert any(text.startswith((f"error[{name}]: ", f"warning[{name}]: ")) for text in shown)
 
 
 def test_an_example_that_prints_something_else_is_caught():

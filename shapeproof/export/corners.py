@@ -31,7 +31,7 @@ CORNERS = 16
 
 def disagreements(mod: torch.nn.Module, inputs: Inputs, found: Exploration, budget: Budget) -> list[Diagnostic]:
     """A diagnostic for the first point at which the program does not do what eager does."""
-    run = tracing.run_program(found.main.program)
+    run = tracing.fresh_modules(found.main.program)
     domain = narrowed(Facts(inputs.domain.formulas, budget), found.narrowings)
     for point in dict.fromkeys(tuple(sorted(p.items())) for p in _points(inputs, found, domain, budget)):
         sizes = dict(point)

@@ -39,6 +39,8 @@ class Difference:
 
     text: str
     stack: str | None = None
+    certain: bool = False
+    """Whether they are known to differ, at every point of the region, for consumers that go by the noted shapes."""
 
 
 @dataclass(slots=True)
@@ -154,7 +156,8 @@ def _outdated(
         if not isinstance(noted, torch.Tensor) or not isinstance(real, torch.Tensor):
             continue
         if noted.dim() != real.dim():
-            return _at(node, f"`{_label(node)}` gives another number of dimensions")
+            text = f"the program notes {noted.dim()} dimensions for `{_label(node)}`, and there are {real.dim()}"
+            return Difference(text, node.meta.get("stack_trace"), certain=True)
         for a, b in zip(noted.shape, real.shape, strict=True):
             if tracing.about_data(a) or tracing.about_data(b):
                 continue

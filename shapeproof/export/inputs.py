@@ -88,6 +88,23 @@ class Inputs:
         """From symbol to what the user calls it."""
         return self.domain.user_names
 
+    def check_example(self) -> None:
+        """The example is in the declared domain, as far as there is one.
+
+        Raises:
+            UsageError: naming a size of the example and the declaration it is outside of.
+        """
+        example = self.example or {}
+        for declaration in self.domain.declarations:
+            known = declaration.formula.symbols and declaration.formula.symbols <= example.keys()
+            if known and not holds(declaration.formula, example):
+                names = self.user_names
+                sizes = ", ".join(f"{names[name]} = {example[name]}" for name in sorted(declaration.formula.symbols))
+                message = (
+                    f"the example has {sizes}, but {format_formula(declaration.formula, rename=names)} is declared"
+                )
+                raise UsageError(message)
+
     def at(self, point: Mapping[str, int], *, filled: bool, seed: int = 0) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Concrete inputs at a point: `filled` with data like the example's, or empty."""
         values = {leaf.source: _materialize(leaf, point, filled=filled, seed=seed) for leaf in self.leaves}
@@ -114,7 +131,6 @@ def declare(
     reader = _Reader()
     leaves = tuple(reader.leaf(leaf, entries.get(leaf.source)) for leaf in examples)
     reader.relations(constraints)
-    reader.check_example()
     return Inputs(
         args,
         kwargs,
@@ -250,23 +266,10 @@ class _Reader:
         if upper is not None:
             self.declarations.append(Declaration(f.le(symbol(name), upper), Origin(f"{user_name} = {text}")))
 
-    def check_example(self) -> None:
-        """The example is in the declared domain, as far as there is one."""
-        for declaration in self.declarations:
-            known = declaration.formula.symbols and declaration.formula.symbols <= self.example.keys()
-            if known and not holds(declaration.formula, self.example):
-                rename = {name: variable.user_name for name, variable in self.variables.items()}
-                sizes = ", ".join(
-                    f"{rename[name]} = {self.example[name]}" for name in sorted(declaration.formula.symbols)
-                )
-                message = (
-                    f"the example has {sizes}, but {format_formula(declaration.formula, rename=rename)} is declared"
-                )
-                raise UsageError(message)
-
     def relations(self, constraints: Iterable[str]) -> None:
         """The relations that `constraints=` adds, over dim names or `x.shape[0]`."""
-        if isinstance(constraints, str) or not all(isinstance(text, str) for text in constraints):
+        texts = isinstance(constraints, tuple | list) and all(isinstance(text, str) for text in constraints)
+        if not texts:
             message = f"constraints must be a sequence of texts such as ['b % 2 == 0'], not {constraints!r}"
             raise UsageError(message)
         for text in constraints:
@@ -303,7 +306,7 @@ def _listed(leaf: Leaf, entry: Any, rank: int) -> list[DimEntry]:
                 message = f"dynamic_shapes names dimension {index!r} of `{leaf.name}`, which has {rank}"
                 raise UsageError(message)
         at = {index % rank: dim for index, dim in entry.items()}
-        if len(at) < len(entry):
+        if any(at[index % rank] is not dim for index, dim in entry.items()):
             message = f"dynamic_shapes names a dimension of `{leaf.name}` twice: {sorted(entry)}"
             raise UsageError(message)
         return [at.get(i) for i in range(rank)]

@@ -176,7 +176,7 @@ class ProofShapeEnv(ShapeEnv):
         finally:
             self._expected = []
 
-    def create_unbacked_symint(self, source: Source | None = None) -> torch.SymInt:  # type: ignore[override]
+    def create_unbacked_symint(self, source: Source | None = None) -> torch.SymInt:
         """A symbol for a size that is taken from data."""
         fresh = super().create_unbacked_symint(source)
         if self._expected:

@@ -134,7 +134,7 @@ class Explorer:
         self._declared = frozenset(inputs.domain.symbols)
         self._traces = 0
         self._oblivious: frozenset[Formula] = frozenset()
-        self._runs: list[tuple[str, replay.Runner]] = []
+        self._runs: list[tuple[str, replay.Fresh]] = []
 
     def run(self, domain: Facts) -> Exploration:
         """Explore the whole domain.
@@ -162,14 +162,14 @@ class Explorer:
             self._settle(found.main, found)
         return found
 
-    def _forms(self, main: Traced) -> list[tuple[str, replay.Runner]]:
+    def _forms(self, main: Traced) -> list[tuple[str, replay.Fresh]]:
         """The program as it is run: what consumers make of one that changes tensors in place may alias otherwise."""
         if main.program is None:
             message = "there is no program to run"
             raise ValueError(message)
-        forms = [("", tracing.run_program(main.program))]
+        forms = [("", tracing.fresh_modules(main.program))]
         if tracing.mutates(main.program):
-            forms.append(("after run_decompositions, ", tracing.run_program(tracing.decomposed(main.program))))
+            forms.append(("after run_decompositions, ", tracing.fresh_modules(tracing.decomposed(main.program))))
         return forms
 
     def _disagreement(self, point: dict[str, int]) -> tuple[replay.Relation, str] | None:
@@ -270,7 +270,7 @@ class Explorer:
             if finding is None:
                 found.served.append(there)
                 return
-            finding = replace(finding, served=self._outside(step, there))
+            finding = replace(finding, served=self._outside(there))
         finding = _attributed(replace(finding, asked=step.decision.formula), found.main.trial)
         lifted = self._lift(step.decision)
         if lifted is not None:
@@ -278,11 +278,13 @@ class Explorer:
         elif finding.decision not in (known.decision for known in found.findings):
             found.findings.append(finding)
 
-    def _outside(self, step: Step, there: Traced) -> Formula:
+    def _outside(self, there: Traced) -> Formula:
         """What holds just where an input is not in the part of a cell that a trace stands for."""
+        declared = set(self._inputs.domain.formulas)
+        cell = [fact for fact in there.trial.known.formulas if fact not in declared and not self._about_data(fact)]
         sizes = [s.decision.taken for s in there.trial.steps if not self._about_data(s.decision.formula)]
         kept = reasons([(taken, len(str(taken))) for taken in sizes], there.trial.known, self._budget)
-        return f.disjunction(step.decision.taken, *(f.negate(sizes[index]) for index in sorted(kept)))
+        return f.disjunction(*map(f.negate, cell), *(f.negate(sizes[index]) for index in sorted(kept)))
 
     def _cells(self, trial: Trial, about_data: Sequence[Step]) -> list[tuple[Step, Facts]]:
         """What the trace leaves out, cut along the decisions that imply the others."""
@@ -362,7 +364,8 @@ class Explorer:
             finding = None if point is None else self._replayed(step, point)
             if finding is not None:
                 return finding
-        return Finding(Outcome.UNDECIDED, step.decision, self._sizes_of(there.trial.point), difference.text)
+        outcome = Outcome.DIFFERS if difference.certain else Outcome.UNDECIDED
+        return Finding(outcome, step.decision, self._sizes_of(there.trial.point), difference.text)
 
     # ------------------------------------------------------------------ what may be inferred
 

@@ -93,7 +93,7 @@ def match_shapes(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
 
     try:
         _tree_map_with_path(note, combined, shapes, tree_name="inputs")
-    except (ValueError, TorchConstraintError) as error:
+    except (ValueError, AssertionError, TorchConstraintError) as error:
         message = f"dynamic_shapes does not match the inputs: {str(error).splitlines()[0]}"
         raise UsageError(message) from None
     return entries
@@ -191,28 +191,28 @@ def hint_bounds(hint: Any) -> tuple[int | None, int | None]:
 # ---------------------------------------------------------------------- tracing
 
 
-class RecordingFakeMode(FakeTensorMode):
-    """A FakeTensorMode that knows which operator is being run."""
+def recording_mode(trial: Trial, sizes_of_inputs: Mapping[str, tuple[Any, ...]]) -> FakeTensorMode:
+    """A FakeTensorMode whose ShapeEnv asks the trial, and knows which operator is being run.
 
-    def __init__(self) -> None:
-        super().__init__(allow_non_fake_inputs=True, export=True)
-        self.static_shapes = False
-        self._running: list[str] = []
+    The mode is torch's own class: higher-order operators look their rules up by it.
+    """
+    running: list[str] = []
+    env = ProofShapeEnv(trial, sizes_of_inputs, lambda: running[-1] if running else None)
+    mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True, export=True)
+    run = mode.dispatch
 
-    def operator(self) -> str | None:
-        """The operator being run, innermost first."""
-        return self._running[-1] if self._running else None
-
-    def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run one operator on fake tensors."""
-        self._running.append(str(func))
+    def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        running.append(str(func))
         try:
-            result = super().dispatch(func, types, args, kwargs or {})
+            result = run(func, types, args, kwargs or {})
         finally:
-            self._running.pop()
-        if isinstance(self.shape_env, ProofShapeEnv) and not kwargs:
-            self.shape_env.keep_promises(str(func), args, result)
+            running.pop()
+        if not kwargs:
+            env.keep_promises(str(func), args, result)
         return result
+
+    mode.dispatch = dispatch  # type: ignore[method-assign]
+    return mode
 
 
 def trace(
@@ -227,8 +227,7 @@ def trace(
     Whatever the model or torch raises is let through: the caller knows what it means there.
     """
     args, kwargs = inputs.at(trial.point, filled=False)
-    mode = RecordingFakeMode()
-    mode.shape_env = ProofShapeEnv(trial, inputs.sizes, mode.operator)
+    mode = recording_mode(trial, inputs.sizes)
     with _quiet(), torch_tracing(TracingContext(mode)), _SymbolicSizes():
         return torch.export.export(
             fresh_copy(mod),
@@ -473,18 +472,18 @@ def _root_stack(graph: torch.fx.Graph) -> dict[str, Any]:
     return next((dict(list(stack.items())[:1]) for stack in stacks if stack), {"L__self__": ("", "torch.nn.Module")})
 
 
-def run_program(program: torch.export.ExportedProgram | None) -> Callable[..., Any]:
-    """The program as a callable; each call starts from the program's own state."""
+def fresh_modules(program: torch.export.ExportedProgram | None) -> Callable[[], Callable[..., Any]]:
+    """Makes callables of a program; each starts from the program's own state."""
     if program is None:
         message = "there is no program to run"
         raise ValueError(message)
     module = module_of(program)
 
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def fresh() -> Callable[..., Any]:
         with _quiet():
-            return copy.deepcopy(module)(*args, **kwargs)
+            return copy.deepcopy(module)
 
-    return run
+    return fresh
 
 
 def module_of(program: torch.export.ExportedProgram) -> torch.nn.Module:

@@ -116,6 +116,7 @@ def check(  # noqa: PLR0913 - as above
     domain = Facts(inputs.domain.formulas, budget)
     if domain.contradictory:
         return _vacuous(inputs)
+    inputs.check_example()
     trace = functools.partial(tracing.trace, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     found = Explorer(mod, inputs, trace, budget, progress).run(domain)
     progress("replaying at the corners")

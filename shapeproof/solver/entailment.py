@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 _DEEPEST = 3
 _MOST_TRIES = 16
+_MOST_COMPOUND_TRIES = 6
 _MOST_STEPS = 4
 _MOST_MONOMIALS = 200
 
 
 def nonnegative(term: Term, known: Knowledge) -> bool:
     """Whether `term >= 0` was shown from what is known."""
-    tries = iter(range(_MOST_TRIES))
+    tries = iter(range(_MOST_TRIES if term.key[0] == 0 else _MOST_COMPOUND_TRIES))
     return len(term.monomials) <= _MOST_MONOMIALS and _shown(term, known, _DEEPEST, tries)
 
 

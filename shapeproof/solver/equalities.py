@@ -105,7 +105,7 @@ def _congruence(term: Term, known: Knowledge) -> Solution | None:
                 case ((FloorDiv(numerator, divisor) as quotient, 1),) if divisor.is_constant and _mentions(
                     numerator, atoms
                 ):
-                    name, definition = _named(of_atom(quotient), known)
+                    name, definition = named_term(of_atom(quotient), known)
                     swap = polynomials.add({other: -scale}, symbol(name).poly, scale)
                     right = _without(from_poly(polynomials.add(term.poly, swap)), monomial, coefficient)
                     again = floor_div(_replaced(numerator, monomial, right), divisor)
@@ -123,7 +123,7 @@ def _divisible(term: Term, known: Knowledge) -> Solution | None:
             continue
         remainder = -term.poly.get(UNIT, 0) * pow(coefficient, -1, modulus) % modulus
         quotient = floor_div(from_poly({monomial: 1}) - remainder, modulus)
-        name, definition = _named(quotient, known)
+        name, definition = named_term(quotient, known)
         return Solution(monomial, symbol(name) * modulus + remainder, ((name, definition),))
     return None
 
@@ -175,7 +175,7 @@ def _replaced(term: Term, monomial: Monomial, right: Term) -> Term:
     return from_poly(total)
 
 
-def _named(term: Term, known: Knowledge) -> tuple[str, Term]:
+def named_term(term: Term, known: Knowledge) -> tuple[str, Term]:
     """A name for the term, and the term over the user's symbols. Equal terms get equal names, so that forks agree."""
     definition = substitute(term, known.definitions)
     return f"{FRESH}{definition}", definition

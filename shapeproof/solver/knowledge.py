@@ -12,7 +12,7 @@ This module holds them and answers small questions from them; learning.py adds t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.formulas import Compare, Formula, compare, ge, le
@@ -73,7 +73,7 @@ class Knowledge:
     """A mutable state; `copy` is cheap. Answers are remembered until the state changes."""
 
     __slots__ = (
-        "_bounds", "_nonnegative", "active", "contradiction", "definitions", "inequalities", "linear", "ranges", "rules",
+        "_bounds", "_nonnegative", "active", "cases", "contradiction", "definitions", "inequalities", "linear", "ranges", "rules",
         "solved", "sources",
     )  # fmt: skip
 
@@ -105,6 +105,8 @@ class Knowledge:
         """Forget what was answered from the state as it was."""
         self._bounds = _KnownBounds(self.ranges, self.linear)
         self._nonnegative: dict[Term, bool] = {}
+        self.cases: dict[tuple[tuple[str, int], ...], Any] = {}
+        """What cases.py made of this state, by the moduli that it split symbols by."""
 
     def range_of(self, name: str) -> Interval:
         """The interval of a symbol that is not solved."""

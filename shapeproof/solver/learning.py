@@ -13,9 +13,9 @@ from shapeproof.constraints import polynomials
 from shapeproof.constraints.formulas import FALSE, TRUE, And, Compare, Formula, Or, compare, ge, le
 from shapeproof.constraints.intervals import Interval, hull
 from shapeproof.constraints.polynomials import UNIT, Monomial
-from shapeproof.constraints.terms import FloorDiv, Max, Min, Symbol, Term, from_poly, symbol
+from shapeproof.constraints.terms import FloorDiv, Max, Min, Symbol, Term, floor_div, from_poly, modulo, symbol
 from shapeproof.solver import audit
-from shapeproof.solver.equalities import Solution, solve
+from shapeproof.solver.equalities import Solution, named_term, solve
 from shapeproof.solver.knowledge import EVERYTHING, Knowledge, shape_of, term_of, within
 from shapeproof.solver.reduction import Reducer
 
@@ -32,6 +32,13 @@ def absorb(known: Knowledge, formulas: Iterable[Formula], reducer: Reducer | Non
     richer = known.copy()
     richer.sources += news
     _Learner(richer, reducer).learn(news)
+    return richer
+
+
+def split(known: Knowledge, name: str, modulus: int) -> Knowledge:
+    """The same knowledge with a symbol that is not solved written `modulus*q + r`, with names for its quotient and rest."""
+    richer = known.copy()
+    _Learner(richer, None).split(name, modulus)
     return richer
 
 
@@ -55,6 +62,20 @@ class _Learner:
                 self._revisit(formula)
             self._drain()
         self._known.changed()
+
+    def split(self, name: str, modulus: int) -> None:
+        known, size = self._known, symbol(name)
+        quotient, rest = floor_div(size, modulus), modulo(size, modulus)
+        parts = []
+        for part, interval in ((quotient, known.bounds(quotient)), (rest, Interval(0, modulus - 1))):
+            part_name, definition = named_term(part, known)
+            known.definitions.setdefault(part_name, definition)
+            self._queue.extend(within(part_name, interval))
+            parts.append(symbol(part_name))
+        self._drain()
+        if not known.contradiction:
+            self._substitute(name, modulus * parts[0] + parts[1])
+            self.learn(())
 
     def _drain(self) -> None:
         for _ in range(_MOST_STEPS):

@@ -24,11 +24,11 @@ from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.text import parse_formula
 from shapeproof.constraints.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
 from shapeproof.solver import ask
+from shapeproof.solver.cases import proved_by_cases, refined
 from shapeproof.solver.exhaustion import box_size, points_where
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.knowledge import within
-from shapeproof.solver.points import Point, complete, public, true_at
-from shapeproof.solver.residues import proved_by_residues
+from shapeproof.solver.points import Point, complete, named, public, true_at
 from shapeproof.solver.search import search
 from shapeproof.solver.session import Answer
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from shapeproof.constraints.formulas import Formula
     from shapeproof.solver.budget import Budget
+    from shapeproof.solver.knowledge import Knowledge
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,56 +131,60 @@ def _valid(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
     for point in facts.points(formula.symbols):
         if true_at(formula, point) is False:
             return Refuted(public(point), Evidence("evaluation", "a sample"))
+    finer, known = refined(reduced, facts.known)
+    if finer is TRUE:
+        return Proved(Evidence("facts", "quotients"))
     found = search(reduced.negation, formula.negation, facts)
     if found is not None:
         return Refuted(public(found), Evidence("evaluation", "a point near a sample"))
-    return _by_solver(formula, reduced, facts, budget)
-
-
-def _by_solver(formula: Formula, reduced: Formula, facts: Facts, budget: Budget) -> Verdict:
-    """The dear steps: residues, Z3, exhaustion."""
-    moduli = proved_by_residues(reduced, facts.known)
+    moduli = proved_by_cases(finer, known)
     if moduli is not None:
         return Proved(Evidence("facts", f"residues: {moduli}"))
-    spent = 0
-    near, all_of_it = facts.known.near(reduced.symbols), facts.known.cone(reduced.symbols)
-    for cone, attempts in ((near, ask.QUICK[:1]), (all_of_it, (*ask.QUICK, *ask.THOROUGH))):
-        if cone is near and len(near) == len(all_of_it):
+    return _by_solver(formula, finer, known, facts, budget) or _by_exhaustion(formula, finer, known, facts, budget)
+
+
+def _by_solver(formula: Formula, finer: Formula, known: Knowledge, facts: Facts, budget: Budget) -> Verdict | None:
+    """Z3 on what is close by, then on the whole cone of influence."""
+    near, everything = known.near(finer.symbols), known.cone(finer.symbols)
+    for cone, attempts in ((near, ask.QUICK[:1]), (everything, (*ask.QUICK, *ask.THOROUGH))):
+        if cone is near and len(near) == len(everything):
             continue
-        found = ask.satisfy([*cone, reduced.negation], facts.known.bounds, budget, facts.ledger, attempts)
-        spent += found.spent
+        found = ask.satisfy([*cone, finer.negation], known.bounds, budget, facts.ledger, attempts)
         if found.answer is Answer.UNSAT:
             return Proved(Evidence("z3", f"cone of {len(cone)} facts"))
-        point = None if found.model is None else _believed(found.model, formula, facts)
+        point = None if found.model is None else _believed(found.model, known, formula, facts)
         if point is not None:
             return Refuted(public(point), Evidence("z3", "a model, confirmed by evaluation"))
-    return _by_exhaustion(formula, reduced, facts, budget) or Undecided(
-        f"Z3 gave no answer within {budget.rlimit} units, and the box is too large to try every point", spent
-    )
-
-
-def _believed(model: Mapping[str, int], formula: Formula, facts: Facts) -> Point | None:
-    """The candidate as a whole point, if all facts hold there and the formula does not."""
-    for base in facts.points(formula.symbols):
-        free = {name: value for name, value in base.items() if name not in facts.known.solved}
-        point = complete(facts.known, free | {name: value for name, value in model.items() if name in free})
-        if point is not None and true_at(formula, point) is False and facts.add_point(point) is not None:
-            return point
     return None
 
 
-def _by_exhaustion(formula: Formula, reduced: Formula, facts: Facts, budget: Budget) -> Verdict | None:
-    known = facts.known
-    names = sorted(reduced.symbols)
+def _believed(model: Mapping[str, int], known: Knowledge, formula: Formula, facts: Facts) -> Point | None:
+    """The candidate as a whole point, if all facts hold there and the formula does not. `known` may name more than they."""
+    for base in facts.points(formula.symbols):
+        whole = named(known, base) or base
+        free = {name: value for name, value in whole.items() if name not in known.solved}
+        point = complete(known, free | {name: value for name, value in model.items() if name in free})
+        if point is not None and true_at(formula, point) is False:
+            kept = facts.add_point({name: value for name, value in point.items() if name in base})
+            if kept is not None:
+                return kept
+    return None
+
+
+def _by_exhaustion(formula: Formula, finer: Formula, known: Knowledge, facts: Facts, budget: Budget) -> Verdict:
+    """Every point of the box of the symbols that occur."""
+    names = sorted(finer.symbols)
     intervals = [known.range_of(name) for name in names]
     size = box_size(intervals)
     if size is None or size > budget.exhaustion_points:
-        return None
+        return Undecided("Z3 found neither a proof nor a point, and there are too many points to try them all", budget.rlimit)
     facts.ledger.points += size
-    inside = [fact for fact in known.remaining() if fact.symbols <= reduced.symbols]
-    for failing in points_where([*inside, reduced.negation], names, intervals):
-        point = _believed(failing, formula, facts)
-        return None if point is None else Refuted(public(point), Evidence("exhaustion"))
+    inside = [fact for fact in known.remaining() if fact.symbols <= finer.symbols]
+    for failing in points_where([*inside, finer.negation], names, intervals):
+        point = _believed(failing, known, formula, facts)
+        if point is None:
+            return Undecided("Z3 found neither a proof nor a point, and a point where it fails may not satisfy all facts")
+        return Refuted(public(point), Evidence("exhaustion"))
     return Proved(Evidence("exhaustion", f"{size} points"))
 
 

@@ -10,6 +10,7 @@ A Reducer belongs to one state of the knowledge: its memo is never used after a 
 
 from __future__ import annotations
 
+from math import gcd
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from shapeproof.constraints import operators, polynomials
@@ -25,6 +26,7 @@ from shapeproof.constraints.formulas import (
     conjunction,
     disjunction,
 )
+from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.nodes import Node
 from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
 from shapeproof.constraints.reals import FromInt, RealCall
@@ -181,7 +183,7 @@ class Reducer:
         if pinned.lower is not None and pinned.lower == pinned.upper:
             return from_poly({UNIT: pinned.lower})
         if divisor.is_constant:
-            return None
+            return self._coarser(numerator, divisor.constant_value)
         sign = known.sign(divisor)
         if sign == 0 or len(numerator.monomials) > _LONGEST_GUESSED:
             return None
@@ -191,6 +193,19 @@ class Reducer:
             if known.nonnegative(rest) and known.nonnegative(divisor - rest - 1):
                 return from_poly({UNIT: guess})
         return self._unnested(numerator, divisor)
+
+    def _coarser(self, numerator: Term, divisor: int) -> Term | None:
+        """`(g*x + r)//(g*d)` is `(x + q)//d` where r lies between q*g and q*g + g - 1."""
+        steps = {gcd(coefficient, divisor) for monomial, coefficient in numerator.monomials if monomial}
+        for step in sorted(steps - {1, divisor}, reverse=True):
+            fine = {monomial: n % step if monomial == UNIT else n for monomial, n in numerator.poly.items() if n % step}
+            rest = from_poly(fine)
+            around = self._known.bounds(rest) // Interval(step, step)
+            if around.lower is not None and around.lower == around.upper:
+                coarse = polynomials.add(numerator.poly, fine, -1)
+                whole = polynomials.add(polynomials.divide_exactly(coarse, UNIT, step), {UNIT: around.lower})
+                return self._division(from_poly(whole), from_poly({UNIT: divisor // step}))
+        return None
 
     def _unnested(self, numerator: Term, divisor: Term) -> Term | None:
         """`(p + x//e)//d` is `(p*e + x)//(e*d)` for positive d; done while the terms stay small."""

@@ -19,7 +19,7 @@ from shapeproof.solver.lower import script
 from shapeproof.solver.optimum import greatest_lower_bound, least_upper_bound
 from shapeproof.solver.points import named, satisfies, true_at
 from shapeproof.solver.prove import decide, truth
-from shapeproof.solver.residues import proved_by_residues
+from shapeproof.solver.cases import proved_by_cases
 from shapeproof.solver.search import search
 from shapeproof.solver.session import Answer, Core, Session
 from shapeproof.solver.witness import find, generic, smallest
@@ -166,7 +166,7 @@ def test_each_step_alone_agrees_with_trying_every_point(facts, question):
     valid = all(holds(question, point) for point in holding)
     reduced = known.reduce(question)
     assert reduced.constant in ((True, None) if valid else (None, False))
-    assert valid or proved_by_residues(reduced, known.known) is None
+    assert valid or proved_by_cases(reduced, known.known) is None
     assert not valid or search(reduced.negation, question.negation, known) is None
     cone = known.known.cone(reduced.symbols)
     for attempt in (*ask.QUICK, *ask.THOROUGH):
