@@ -47,7 +47,7 @@ def emitted_ids():
 
 
 def test_every_diagnostic_has_a_page_and_every_page_a_row():
-    assert IDS == sorted(set(emitted_ids()))
+    assert sorted(set(emitted_ids())) == IDS
     rows = re.findall(r"(?m)^\| \[([\w-]+)\]\(\1\.md\) \|", (ERRORS / "README.md").read_text(encoding="utf-8"))
     assert sorted(rows) == IDS
 

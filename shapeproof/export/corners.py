@@ -16,9 +16,10 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.diagnostics import Diagnostic, Note
 from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.terms import symbol
-from shapeproof.export import replay, tracing
+from shapeproof.export import replay
+from shapeproof.export.findings import Exploration
 from shapeproof.export.inputs import Inputs
-from shapeproof.export.sizes import Exploration, narrowed
+from shapeproof.export.sizes import narrowed
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.witness import find
@@ -31,7 +32,7 @@ CORNERS = 16
 
 def disagreements(mod: torch.nn.Module, inputs: Inputs, found: Exploration, budget: Budget) -> list[Diagnostic]:
     """A diagnostic for the first point at which the program does not do what eager does."""
-    run = tracing.fresh_modules(found.main.program)
+    run = replay.fresh_modules(found.main.program)
     domain = narrowed(Facts(inputs.domain.formulas, budget), found.narrowings)
     for point in dict.fromkeys(tuple(sorted(p.items())) for p in _points(inputs, found, domain, budget)):
         sizes = dict(point)

@@ -15,8 +15,8 @@ from shapeproof.constraints.diagnostics import Diagnostic, Note
 from shapeproof.constraints.domain import Domain
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.text import format_formula
+from shapeproof.export.findings import Finding, Narrowing, Outcome
 from shapeproof.export.inputs import Inputs
-from shapeproof.export.sizes import Finding, Narrowing, Outcome
 
 
 def diagnose(finding: Finding, inputs: Inputs) -> Diagnostic:
@@ -140,7 +140,7 @@ def _place(decision: Decision) -> SourceLocation | None:
 
 
 def _in_user_terms(witness: dict[str, int] | None, names: dict[str, str]) -> dict[str, int] | None:
-    return None if witness is None else {names.get(name, name): value for name, value in witness.items()}
+    return None if witness is None else {names.get(name, name): value for name, value in sorted(witness.items())}
 
 
 def domain_texts(formulas: Sequence[Formula], inputs: Inputs) -> tuple[str, ...]:

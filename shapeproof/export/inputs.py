@@ -21,7 +21,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, constant, symbol
-from shapeproof.constraints.text import FormulaSyntaxError, format_formula, parse_any
+from shapeproof.constraints.text import FormulaSyntaxError, format_formula, format_term, parse_any
 from shapeproof.export import tracing
 
 DimEntry = Any
@@ -82,6 +82,11 @@ class Inputs:
     def sizes(self) -> dict[str, tuple[Term, ...]]:
         """The declared terms by torch's source name, for inputs that have any."""
         return {leaf.source: leaf.terms for leaf in self.leaves if any(not term.is_constant for term in leaf.terms)}
+
+    @property
+    def shapes(self) -> dict[str, list[str]]:
+        """The declared sizes of each input (an int: its value) as text, over the symbols of the domain."""
+        return {leaf.name: [format_term(term) for term in leaf.terms] for leaf in self.leaves if leaf.terms}
 
     @property
     def user_names(self) -> dict[str, str]:
@@ -306,7 +311,7 @@ def _listed(leaf: Leaf, entry: Any, rank: int) -> list[DimEntry]:
                 message = f"dynamic_shapes names dimension {index!r} of `{leaf.name}`, which has {rank}"
                 raise UsageError(message)
         at = {index % rank: dim for index, dim in entry.items()}
-        if any(at[index % rank] is not dim for index, dim in entry.items()):
+        if len(at) < len(entry):
             message = f"dynamic_shapes names a dimension of `{leaf.name}` twice: {sorted(entry)}"
             raise UsageError(message)
         return [at.get(i) for i in range(rank)]
@@ -342,10 +347,23 @@ def _materialize(leaf: Leaf, point: Mapping[str, int], *, filled: bool, seed: in
         )
     if sizes == list(leaf.example.shape):
         return leaf.example.detach().clone().requires_grad_(leaf.example.requires_grad)
-    tensor = tracing.empty_like_layout(leaf.example, sizes)
+    tensor = _empty_like_layout(leaf.example, sizes)
     if filled:
         tensor = _fill(tensor, leaf.example, seed)
     return tensor.requires_grad_(leaf.example.requires_grad)
+
+
+def _empty_like_layout(example: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    """An uninitialised tensor of the given sizes in the example's memory format."""
+    order = sorted(range(example.dim()), key=lambda i: (example.stride(i), example.shape[i] != 1), reverse=True)
+    if example.is_contiguous():
+        order = list(range(example.dim()))
+    strides = [0] * len(sizes)
+    step = 1
+    for i in reversed(order):
+        strides[i] = step
+        step *= max(1, sizes[i])
+    return torch.empty_strided(list(sizes), strides, dtype=example.dtype, device=example.device)
 
 
 def _fill(tensor: torch.Tensor, example: torch.Tensor | None, seed: int) -> torch.Tensor:

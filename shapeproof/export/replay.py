@@ -5,7 +5,9 @@ Each run gets its own deep copy of the model, so that no run sees another's stat
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -84,7 +86,7 @@ def _compare_call(
     got, program_error = _run(exported, *theirs)
     if eager_error is not None or program_error is not None:
         return _failures(eager_error, program_error)
-    reason = tracing.unequal((want, mine), (got, theirs))
+    reason = unequal((want, mine), (got, theirs))
     return Replay(Relation.SAME) if reason is None else Replay(Relation.DIFFERENT, reason)
 
 
@@ -98,10 +100,56 @@ def _failures(eager: str | None, program: str | None) -> Replay:
 
 def _run(run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, str | None]:
     try:
-        return run(*args, **kwargs), None
+        with contextlib.redirect_stderr(io.StringIO()):  # torch.fx prints the line of the graph that raised
+            return run(*args, **kwargs), None
     except Exception as error:  # noqa: BLE001 - whatever the model raises is the answer
         return None, f"{type(error).__name__}: {_first_line(str(error))}"
 
 
 def _first_line(text: str) -> str:
     return text.strip().splitlines()[0] if text.strip() else ""
+
+
+def fresh_modules(program: torch.export.ExportedProgram | None) -> Callable[[], Callable[..., Any]]:
+    """Makes callables of a program; each starts from the program's own state."""
+    if program is None:
+        message = "there is no program to run"
+        raise ValueError(message)
+    module = module_of(program)
+
+    def fresh() -> Callable[..., Any]:
+        with tracing.quiet():
+            return copy.deepcopy(module)
+
+    return fresh
+
+
+def module_of(program: torch.export.ExportedProgram) -> torch.nn.Module:
+    """The program as a module, without torch's guards on its inputs."""
+    with tracing.quiet():
+        return program.module(check_guards=False)
+
+
+def unequal(want: Any, got: Any) -> str | None:
+    """Why two results are not the same, or None."""
+    wanted, had = tracing.leaves(want), tracing.leaves(got)
+    if len(wanted) != len(had):
+        return f"eager returns {len(wanted)} values, the program {len(had)}"
+    for a, b in zip(wanted, had, strict=True):
+        reason = _unequal_leaf(a, b)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _unequal_leaf(a: Any, b: Any) -> str | None:
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+        same = type(a) is type(b) and (a is b or a == b or a != a)  # noqa: PLR0124 - NaN
+        return None if same else f"eager returns {a!r}, the program {b!r}"
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return f"eager returns {a.dtype} {list(a.shape)}, the program {b.dtype} {list(b.shape)}"
+    try:
+        torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-4, equal_nan=True)
+    except AssertionError:
+        return "the values differ"
+    return None

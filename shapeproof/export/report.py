@@ -29,7 +29,8 @@ class Report:
     """The outcome of an export or a check.
 
     `status` is "proved", "refuted", "undecided" or "vacuous"; `str()` is the rendered text. `domain` lists, as
-    text in the user's names, what holds of every input that the program accepts.
+    text in the user's names, what holds of every input that the program accepts, and `inputs` the sizes of each
+    input over the symbols in it.
     """
 
     status: str
@@ -38,6 +39,7 @@ class Report:
     domain: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     statistics: Mapping[str, int] = field(default_factory=dict)
+    inputs: Mapping[str, list[str]] = field(default_factory=dict)
     program: Any = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
@@ -50,6 +52,7 @@ class Report:
             "format": FORMAT,
             "status": self.status,
             "domain": list(self.domain),
+            "inputs": {name: list(sizes) for name, sizes in self.inputs.items()},
             "notes": list(self.notes),
             "statistics": dict(self.statistics),
             "versions": versions,
@@ -80,6 +83,7 @@ def load_report(path: str | Path) -> Report:
             tuple(saved["domain"]),
             tuple(saved["notes"]),
             saved["statistics"],
+            saved["inputs"],
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, UsageError):

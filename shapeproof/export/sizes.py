@@ -15,17 +15,16 @@ This module does not say what a finding means for the user; that is export.py an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.decisions import Decision, Kind
-from shapeproof.constraints.evaluate import holds
+from shapeproof.constraints.decisions import Decision
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Symbol, symbol
 from shapeproof.export import graphs, replay, tracing
+from shapeproof.export.findings import Exploration, Finding, Narrowing, Outcome, Traced, attributed, taken_at
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.trial import Step, Trial, flipped
 from shapeproof.solver.blame import reasons
@@ -40,71 +39,6 @@ TRACE_LIMIT = 32
 
 OBLIVIOUS_ROUNDS = 2
 """How often a domain is explored anew with torch's general path where the point's own path did not serve it."""
-
-
-class Outcome(Enum):
-    """What a finding is."""
-
-    RAISES = "eager raises"
-    DIFFERS = "the program differs"
-    UNDECIDED = "undecided"
-    DATA = "depends on data"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A cell of the domain that the program does not serve, or is not known to serve."""
-
-    outcome: Outcome
-    decision: Decision
-    witness: dict[str, int] | None
-    text: str
-    asked: Formula = f.TRUE
-    """The question whose other answer leads here; `decision` is the one that explains it best."""
-    served: Formula = f.TRUE
-    """What holds of every declared input outside the region that this is about."""
-
-    @property
-    def requirement(self) -> Formula:
-        """What holds of the sizes that the program does serve, as far as this decision goes."""
-        return self.decision.taken
-
-
-@dataclass(frozen=True, slots=True)
-class Narrowing:
-    """A requirement on inferred sizes that the program was given up to, and the decision that asked for it."""
-
-    requirement: Formula
-    decision: Decision
-
-
-@dataclass(slots=True)
-class Traced:
-    """One trace: what it knew and was asked, and the program, or what stopped it."""
-
-    trial: Trial
-    program: torch.export.ExportedProgram | None
-    error: Exception | None = None
-
-
-@dataclass(slots=True)
-class Exploration:
-    """The program, and how the whole domain relates to it."""
-
-    main: Traced
-    findings: list[Finding] = field(default_factory=list)
-    narrowings: list[Narrowing] = field(default_factory=list)
-    served: list[Traced] = field(default_factory=list)
-    traces: int = 0
-
-    def wrong_guesses(self) -> frozenset[Formula]:
-        """Questions that the program answered against torch's fallback, where that does not serve the domain."""
-        asked = {finding.asked for finding in self.findings}
-        return frozenset(
-            step.decision.formula
-            for step in self.main.trial.steps
-            if step.fallback is not None and step.decision.formula in asked and step.decision.outcome != step.fallback
-        )
 
 
 class Explorer:
@@ -167,9 +101,9 @@ class Explorer:
         if main.program is None:
             message = "there is no program to run"
             raise ValueError(message)
-        forms = [("", tracing.fresh_modules(main.program))]
+        forms = [("", replay.fresh_modules(main.program))]
         if tracing.mutates(main.program):
-            forms.append(("after run_decompositions, ", tracing.fresh_modules(tracing.decomposed(main.program))))
+            forms.append(("after run_decompositions, ", replay.fresh_modules(tracing.decomposed(main.program))))
         return forms
 
     def _disagreement(self, point: dict[str, int]) -> tuple[replay.Relation, str] | None:
@@ -259,7 +193,8 @@ class Explorer:
             reason = (
                 "the solver's budget ran out" if point is None else f"more than {TRACE_LIMIT} traces would be needed"
             )
-            found.findings.append(Finding(Outcome.UNDECIDED, step.decision, None, reason, served=step.decision.taken))
+            served = f.disjunction(*map(f.negate, self._defining(cell)))
+            found.findings.append(Finding(Outcome.UNDECIDED, step.decision, None, reason, served=served))
             return
         finding = self._run_in(step, cell)
         if finding is None:
@@ -271,20 +206,24 @@ class Explorer:
                 found.served.append(there)
                 return
             finding = replace(finding, served=self._outside(there))
-        finding = _attributed(replace(finding, asked=step.decision.formula), found.main.trial)
+        finding = attributed(replace(finding, asked=step.decision.formula), found.main.trial)
         lifted = self._lift(step.decision)
         if lifted is not None:
             found.narrowings.append(lifted)
-        elif finding.decision not in (known.decision for known in found.findings):
+        elif finding.requirement not in (known.requirement for known in found.findings) or finding.served is not f.TRUE:
             found.findings.append(finding)
 
     def _outside(self, there: Traced) -> Formula:
         """What holds just where an input is not in the part of a cell that a trace stands for."""
-        declared = set(self._inputs.domain.formulas)
-        cell = [fact for fact in there.trial.known.formulas if fact not in declared and not self._about_data(fact)]
+        cell = self._defining(there.trial.known)
         sizes = [s.decision.taken for s in there.trial.steps if not self._about_data(s.decision.formula)]
         kept = reasons([(taken, len(str(taken))) for taken in sizes], there.trial.known, self._budget)
         return f.disjunction(*map(f.negate, cell), *(f.negate(sizes[index]) for index in sorted(kept)))
+
+    def _defining(self, cell: Facts) -> list[Formula]:
+        """The facts about sizes that set a cell apart from the rest of the domain."""
+        declared = set(self._inputs.domain.formulas)
+        return [fact for fact in cell.formulas if fact not in declared and not self._about_data(fact)]
 
     def _cells(self, trial: Trial, about_data: Sequence[Step]) -> list[tuple[Step, Facts]]:
         """What the trace leaves out, cut along the decisions that imply the others."""
@@ -346,7 +285,7 @@ class Explorer:
         if self._about_data(step.decision.formula):
             again = Trial(cell, there.trial.point, data=self._is_data, budget=self._budget)
             try:
-                tracing.trace(tracing.module_of(program), self._inputs, again)
+                tracing.trace(replay.module_of(program), self._inputs, again)
             except Exception:  # noqa: BLE001 - the program raises there as the model does
                 return None
             return Finding(Outcome.DATA, step.decision, dict(there.trial.point), text)
@@ -373,7 +312,7 @@ class Explorer:
         """Give up a cell of inferred sizes that the example is not in, unless a size would become a constant."""
         example = self._inputs.example
         inferred = decision.formula.symbols & self._inputs.inferred
-        if not inferred or (example is not None and not _holds(decision.taken, example)):
+        if not inferred or (example is not None and not taken_at(decision.taken, example)):
             return None
         del cell
         return Narrowing(decision.taken, decision)
@@ -384,7 +323,7 @@ class Explorer:
         for name in sorted(decision.formula.symbols & self._inputs.liftable):
             for bound in (1, 2):
                 raised = f.ge(symbol(name), bound)
-                if example is not None and not _holds(raised, example):
+                if example is not None and not taken_at(raised, example):
                     continue
                 facts = Facts(self._inputs.domain.formulas)
                 facts.learn(raised)
@@ -433,40 +372,11 @@ class Explorer:
         return ", ".join(f"{names.get(name, name)} = {value}" for name, value in sorted(point.items())) or "the example"
 
 
-def _attributed(finding: Finding, trial: Trial) -> Finding:
-    """The finding, laid to the question, among those that the witness answers otherwise, that best explains it."""
-    if finding.witness is None:
-        return finding
-    answered = [
-        d
-        for d in trial.asked.values()
-        if d.formula.symbols <= finding.witness.keys() and not _holds(d.taken, finding.witness)
-    ]
-    best = min(answered, key=lambda decision: _blame(decision, finding.outcome), default=finding.decision)
-    return replace(finding, decision=best)
-
-
-def _blame(decision: Decision, outcome: Outcome) -> int:
-    """Who is asked first: for an error a check, for another program the user's own branch, torch's assumptions last."""
-    if decision.kind is Kind.ASSUMED:
-        return 3
-    if outcome is Outcome.RAISES:
-        return 0 if decision.kind is Kind.ASSERTED else 1
-    return 0 if decision.kind is Kind.BRANCH and decision.operator is None else 1
-
-
 def _takes(trial: Trial, point: dict[str, int]) -> bool:
     """Whether an input of these sizes takes every decision on sizes as the trial did."""
     return all(
-        _holds(decision.taken, point) for decision in trial.decisions if decision.formula.symbols <= point.keys()
+        taken_at(decision.taken, point) for decision in trial.decisions if decision.formula.symbols <= point.keys()
     )
-
-
-def _holds(formula: Formula, point: dict[str, int]) -> bool:
-    try:
-        return formula.symbols <= point.keys() and holds(formula, point)
-    except ArithmeticError:
-        return False
 
 
 def _pins(decision: Decision) -> bool:

@@ -31,6 +31,9 @@ def summary(report: Report) -> str:
     lines = [f"{report.status}: {counts}" if counts else report.status]
     if report.domain and report.status in {"proved", "undecided"}:
         lines += [_wrap(f"  for every input with {', '.join(report.domain)}", WIDTH, "    ")]
+        lines += [
+            "  asserted in the graph; torch.onnx and ExecuTorch erase assertions: ship report.save() with the file"
+        ]
     return "\n".join(lines)
 
 

@@ -228,7 +228,7 @@ def trace(
     """
     args, kwargs = inputs.at(trial.point, filled=False)
     mode = recording_mode(trial, inputs.sizes)
-    with _quiet(), torch_tracing(TracingContext(mode)), _SymbolicSizes():
+    with quiet(), torch_tracing(TracingContext(mode)), _SymbolicSizes():
         return torch.export.export(
             fresh_copy(mod),
             args,
@@ -274,19 +274,6 @@ def fresh_copy(mod: torch.nn.Module) -> torch.nn.Module:
     return copy.deepcopy(mod, shared)
 
 
-def empty_like_layout(example: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
-    """An uninitialised tensor of the given sizes in the example's memory format."""
-    order = sorted(range(example.dim()), key=lambda i: (example.stride(i), example.shape[i] != 1), reverse=True)
-    if example.is_contiguous():
-        order = list(range(example.dim()))
-    strides = [0] * len(sizes)
-    step = 1
-    for i in reversed(order):
-        strides[i] = step
-        step *= max(1, sizes[i])
-    return torch.empty_strided(list(sizes), strides, dtype=example.dtype, device=example.device)
-
-
 # ---------------------------------------------------------------------- reading a traced program
 
 
@@ -330,7 +317,7 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
     values: dict[torch.fx.Node, Any] = {}
     noted: dict[torch.fx.Node, Any] = {}
     called: dict[Any, torch.SymInt] = {}
-    with _quiet(), mode or contextlib.nullcontext(), enable_python_dispatcher():
+    with quiet(), mode or contextlib.nullcontext(), enable_python_dispatcher():
         for node in program.graph.nodes:
             if node.op == "placeholder":
                 values[node] = next(inputs)
@@ -414,7 +401,7 @@ def changed_operands(node: torch.fx.Node) -> list[torch.fx.Node]:
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """What consumers make of a program: functional, in core operators."""
-    with _quiet():
+    with quiet():
         return program.run_decompositions()  # type: ignore[no-any-return]
 
 
@@ -472,26 +459,6 @@ def _root_stack(graph: torch.fx.Graph) -> dict[str, Any]:
     return next((dict(list(stack.items())[:1]) for stack in stacks if stack), {"L__self__": ("", "torch.nn.Module")})
 
 
-def fresh_modules(program: torch.export.ExportedProgram | None) -> Callable[[], Callable[..., Any]]:
-    """Makes callables of a program; each starts from the program's own state."""
-    if program is None:
-        message = "there is no program to run"
-        raise ValueError(message)
-    module = module_of(program)
-
-    def fresh() -> Callable[..., Any]:
-        with _quiet():
-            return copy.deepcopy(module)
-
-    return fresh
-
-
-def module_of(program: torch.export.ExportedProgram) -> torch.nn.Module:
-    """The program as a module, without torch's guards on its inputs."""
-    with _quiet():
-        return program.module(check_guards=False)
-
-
 def map_integers(
     args: tuple[Any, ...], kwargs: dict[str, Any], change: Callable[[torch.Tensor], torch.Tensor]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -509,33 +476,13 @@ def map_integers(
     return pytree.tree_map(visit, (args, kwargs))  # type: ignore[no-any-return]
 
 
-def unequal(want: Any, got: Any) -> str | None:
-    """Why two results are not the same, or None."""
-    wanted, had = pytree.tree_leaves(want), pytree.tree_leaves(got)
-    if len(wanted) != len(had):
-        return f"eager returns {len(wanted)} values, the program {len(had)}"
-    for a, b in zip(wanted, had, strict=True):
-        reason = _unequal_leaf(a, b)
-        if reason is not None:
-            return reason
-    return None
-
-
-def _unequal_leaf(a: Any, b: Any) -> str | None:
-    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
-        same = type(a) is type(b) and (a is b or a == b or a != a)  # noqa: PLR0124 - NaN
-        return None if same else f"eager returns {a!r}, the program {b!r}"
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return f"eager returns {a.dtype} {list(a.shape)}, the program {b.dtype} {list(b.shape)}"
-    try:
-        torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-4, equal_nan=True)
-    except AssertionError:
-        return "the values differ"
-    return None
+def leaves(tree: Any) -> list[Any]:
+    """The leaves of a nested structure, in order."""
+    return pytree.tree_leaves(tree)
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Torch logs and warns about guards that are not its business here."""
     loggers = [logging.getLogger(name) for name in _NOISY]
     levels = [logger.level for logger in loggers]

@@ -23,10 +23,11 @@ from shapeproof.export import tracing
 from shapeproof.export.contract import assert_domain
 from shapeproof.export.corners import disagreements
 from shapeproof.export.explain import diagnose, domain_texts, narrowing_note
+from shapeproof.export.findings import Exploration, Outcome
 from shapeproof.export.inputs import Inputs, declare
 from shapeproof.export.program import VerifiedProgram
 from shapeproof.export.report import ConstraintViolation, Report
-from shapeproof.export.sizes import Exploration, Explorer, Outcome
+from shapeproof.export.sizes import Explorer
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
@@ -152,6 +153,7 @@ def _conclude(inputs: Inputs, found: Exploration, diagnostics: list[Diagnostic])
         domain=domain_texts(enforced, inputs),
         notes=tuple(notes),
         statistics={"decisions": len(found.main.trial.steps), "regions": 1 + len(found.served), "traces": found.traces},
+        inputs=inputs.shapes,
         program=program,
     )
     if program is not None:

@@ -53,7 +53,7 @@ def proved_by_cases(formula: Formula, known: Knowledge) -> str | None:
 
 def _cases(moduli: tuple[tuple[str, int], ...], known: Knowledge) -> Iterator[Knowledge]:
     """The knowledge in each combination of remainders, each worked out once."""
-    found: dict[tuple[int, ...], Knowledge] = known.cases.setdefault(("remainders", *moduli), {})
+    found: dict[tuple[int, ...], Knowledge] = known.cases.setdefault((("remainders", 0), *moduli), {})
     for remainders in product(*(range(modulus) for _, modulus in moduli)):
         if remainders not in found:
             facts = [eq(modulo(symbol(name), modulus), r) for (name, modulus), r in zip(moduli, remainders, strict=True)]

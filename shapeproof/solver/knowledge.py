@@ -18,8 +18,10 @@ from shapeproof.constraints import polynomials
 from shapeproof.constraints.formulas import Compare, Formula, compare, ge, le
 from shapeproof.constraints.intervals import Bounds, Interval
 from shapeproof.constraints.polynomials import UNIT, Monomial
-from shapeproof.constraints.terms import Symbol, Term, from_poly, symbol
+from shapeproof.constraints.reals import Real
+from shapeproof.constraints.terms import Apply, Symbol, Term, from_poly, symbol
 from shapeproof.solver import entailment
+from shapeproof.solver.doubles import rounded_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,6 +43,9 @@ class _KnownBounds(Bounds):
     def _compute(self, node: Node) -> Interval | bool | None:
         sum_of_symbols = self._sum(node) if isinstance(node, Term) and node.key[0] == 0 else None
         value = sum_of_symbols or super()._compute(node)
+        match node:
+            case Apply(op, (Real() as real,)) if isinstance(value, Interval):
+                value &= rounded_bounds(op, real, self.of)
         if not self._linear or not isinstance(value, Interval) or isinstance(node, Symbol):
             return value
         term = node if isinstance(node, Term) else term_of(node)

@@ -155,6 +155,8 @@ class _Lowering:
         return self._products[term]
 
     def _sign(self, divisor: Term) -> int:
+        if divisor.is_constant:
+            return 1 if divisor.constant_value > 0 else -1
         known = self._bounds(divisor)
         if known.lower is not None and known.lower > 0:
             return 1

@@ -25,6 +25,7 @@ from shapeproof.constraints.text import parse_formula
 from shapeproof.constraints.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
 from shapeproof.solver import ask
 from shapeproof.solver.cases import proved_by_cases, refined
+from shapeproof.solver.clash import clash
 from shapeproof.solver.exhaustion import box_size, points_where
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.knowledge import within
@@ -103,7 +104,7 @@ def decide(formula: Formula, facts: Facts, budget: Budget | None = None) -> Verd
 
 def _decide(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
     if facts.contradictory:
-        return Vacuous(tuple(str(fact) for fact in facts.formulas))
+        return Vacuous(tuple(str(fact) for fact in clash(facts)))
     condition = defined(formula)
     if condition is not TRUE:
         verdict = _valid(condition, facts, budget)

@@ -49,7 +49,7 @@ from shapeproof.constraints.terms import (
     where,
 )
 from shapeproof.solver import audit
-from shapeproof.solver.exact import exact_integer
+from shapeproof.solver.exact import exact_comparison, exact_integer
 from shapeproof.solver.knowledge import term_of
 
 if TYPE_CHECKING:
@@ -247,13 +247,17 @@ class Reducer:
         memo = self._memo
         match formula:
             case Compare(op, term):
-                return self._comparison(op, memo[term])
+                return self._comparison(compare(op, memo[term]))
             case And(args):
                 return self._listed(_joined((memo[arg] for arg in args), conjunction, FALSE))
             case Or(args):
                 return self._listed(_joined((memo[arg] for arg in args), disjunction, TRUE))
             case RealCompare(op, left, right, negated):
-                return self._listed(RealCompare(op, memo[left], memo[right], negated))
+                exact = exact_comparison(op, memo[left], memo[right], self._known.bounds)
+                if exact is None:
+                    return self._listed(RealCompare(op, memo[left], memo[right], negated))
+                comparison = self._comparison(exact)
+                return comparison.negation if negated else comparison
             case _:
                 return self._listed(formula)
 
@@ -263,9 +267,12 @@ class Reducer:
             return TRUE
         return FALSE if formula.negation in self._known.active else formula
 
-    def _comparison(self, op: str, term: Term) -> Formula:
-        formula = settled(compare(op, term))
-        shorter = settled(compare(op, self._without_factors(op, term)))
+    def _comparison(self, formula: Formula) -> Formula:
+        """A comparison of reduced terms, settled if bounds settle it."""
+        formula = settled(formula)
+        if not isinstance(formula, Compare):
+            return formula
+        shorter = settled(compare(formula.op, self._without_factors(formula.op, formula.term)))
         audit.note_same("factors", self._known, formula, shorter)
         verdict = self._known.verdict(shorter) if isinstance(shorter, Compare) else None
         if verdict is None:

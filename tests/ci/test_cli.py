@@ -5,6 +5,7 @@ Within this process where that is enough; in a process of its own where a pipe, 
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import pty
 import re
@@ -175,6 +176,13 @@ def test_a_model_that_raises_at_its_own_example_gives_no_verdict():
     assert last.startswith("shapeproof: the model could not be traced: RuntimeError: ")
     assert last.endswith(" (subject.py:16)")
     assert "shapeproof/" not in done.stderr  # no traceback of ours
+
+
+def test_another_torch_is_a_wrong_call(monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "version", lambda _: "2.12.0")
+    done = explain("subject:proved")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == "shapeproof: torch 2.12.0 is not supported; supported: 2.13.x\n"
 
 
 def test_a_missing_argument_is_a_wrong_call():

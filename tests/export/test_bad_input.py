@@ -57,7 +57,7 @@ SHAPES = {
     "min < 0": ({0: Dim("b", min=-3, max=8)}, "min=-3"),
     "no such dimension": ({2: B}, "dynamic_shapes names dimension 2 of `x`, which has 2"),
     "not a dimension": ({"0": B}, "dynamic_shapes names dimension '0' of `x`, which has 2"),
-    "twice the same": ({0: B, -2: Dim("c")}, "dimension 0 of `x` twice"),
+    "twice the same": ({0: B, -2: Dim("c")}, "dynamic_shapes names a dimension of `x` twice"),
     "too few": ([B], "dynamic_shapes gives 1 entries for `x`, which has 2 dimensions"),
     "too many": ((B, None, None), "dynamic_shapes gives 3 entries for `x`, which has 2 dimensions"),
     "no dim": ({0: "b"}, "dynamic_shapes gives 'b' for `x.shape[0]`: expected None, an int, a Dim, or a Dim hint"),

@@ -1,6 +1,6 @@
-"""The programs that shapeproof was made for, and the faults that no export may share: refused or served, never silently wrong.
+"""The programs that shapeproof was made for, and the faults that no export may share.
 
-Each fault of the second part has been seen in an exporter, in torch's or in a draft of this one.
+Those are refused or served, never silently wrong. Each fault of the second part has been seen in an exporter, in torch's or in a draft of this one.
 """
 
 from __future__ import annotations
@@ -155,7 +155,9 @@ class LiftsAnotherConstant(torch.nn.Module):
 
 class LiftsTheSameConstant(torch.nn.Module):
     def forward(self, x):
-        weights = torch.tensor([1.0, 2, 3]) if x.shape[0] == 1 else torch.tensor([1.0, 2, 3])
+        weights = torch.tensor([1.0, 2, 3])
+        if x.shape[0] == 1:
+            weights = torch.tensor([1.0, 2, 3])
         return x * weights
 
 
@@ -326,7 +328,8 @@ def test_a_trace_leaves_nothing_behind_for_the_next():
 
 
 def test_a_buffer_that_forward_changes_is_state_of_the_program():
-    mod, program = FillsABuffer(), export(FillsABuffer(), (torch.randn(3, 4),), dynamic_shapes=ALL_ROWS).module()
+    mod = FillsABuffer()
+    program = export(mod, (torch.randn(3, 4),), dynamic_shapes=ALL_ROWS).module()
     for (x,) in rows(1, 8):
         torch.testing.assert_close(program(x), mod(x))
 

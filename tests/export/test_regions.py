@@ -1,17 +1,18 @@
 """Small random programs that branch on their sizes, against brute force over the whole box.
 
-Proved: the program does what eager does at every point. Refuted: at the witness eager raises, or does something else than
-at another point of the domain may be told from (that is: than a program traced elsewhere). Undecided: the program agrees or refuses.
+Proved: the program does what eager does at every point. Refuted: at each witness eager raises, or does something else
+than it does at the example. Undecided: the program does what eager does at the example; elsewhere it may refuse.
 """
 
 from __future__ import annotations
 
 import itertools
 import linecache
+import zlib
 
 import hypothesis.strategies as st
 import torch
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, Phase, assume, given, note, settings
 from torch.export import Dim
 
 from shapeproof.export import check
@@ -41,22 +42,24 @@ conditions = st.one_of(
     st.builds("{} or {}".format, comparisons, comparisons),
     st.builds("not ({})".format, comparisons),
 )
-values = st.sampled_from([
-    "x + 1",
-    "x * 2",
-    "x + x",
-    "x.t().contiguous()",
-    "x.view(-1)",
-    "x.view(2, -1)",
-    "x.sum(0)",
-    "x.squeeze(0)",
-    "x[:2]",
-    "x[1:]",
-    "x + torch.ones(1, x.shape[1])",
-    "torch.cat([x, x])",
-    "x.expand(2, a, b).sum(0)",
-    "x.new_zeros(a, b // 2)",
-])
+values = st.sampled_from(
+    [
+        "x + 1",
+        "x * 2",
+        "x + x",
+        "x.t().contiguous()",
+        "x.view(-1)",
+        "x.view(2, -1)",
+        "x.sum(0)",
+        "x.squeeze(0)",
+        "x[:2]",
+        "x[1:]",
+        "x + torch.ones(1, x.shape[1])",
+        "torch.cat([x, x])",
+        "x.expand(2, a, b).sum(0)",
+        "x.new_zeros(a, b // 2)",
+    ]
+)
 
 
 def indented(lines):
@@ -80,26 +83,31 @@ def nested(blocks):
 
 
 blocks = st.recursive(values.map(lambda value: [f"return {value}"]), nested, max_leaves=4)
-bounds = st.tuples(st.integers(0, 2), st.integers(2, BOX[-1]))
+bounds = st.tuples(st.integers(0, 2), st.integers(3, BOX[-1]))
 
 
 @st.composite
 def programs(draw):
     """The source of a model, the bounds of its sizes and an example inside them."""
     body = draw(nested(blocks))
-    source = "\n".join([
-        "class Model(torch.nn.Module):",
-        "    def forward(self, x):",
-        "        a, b = x.shape",
-        *indented(indented(body)),
-    ])
+    source = "\n".join(
+        [
+            "class Model(torch.nn.Module):",
+            "    def forward(self, x):",
+            "        a, b = x.shape",
+            *indented(indented(body)),
+        ]
+    )
     ranges = [range(low, high + 1) for low, high in (draw(bounds), draw(bounds))]
-    return source, ranges, [draw(st.sampled_from(values)) for values in ranges]
+    mod = built(source)
+    working = [sizes for sizes in itertools.product(*ranges) if outcome(mod, at(sizes)) != RAISES]
+    assume(working)
+    return source, ranges, draw(st.sampled_from(working))
 
 
 def built(source):
     """The model; its source can be shown, as that of a model in a file can."""
-    file = f"<generated {hash(source)}>"
+    file = f"generated_{zlib.crc32(source.encode())}.py"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     names = {"torch": torch}
     exec(compile(source, file, "exec"), names)  # noqa: S102 - written above
@@ -111,13 +119,9 @@ def at(sizes):
 
 
 def checked(mod, ranges, example):
-    """The report, or None where the model cannot be traced at its example since eager raises there."""
+    """The report; the model runs at its example."""
     shapes = ({i: Dim(name, min=box[0], max=box[-1]) for i, (name, box) in enumerate(zip(NAMES, ranges, strict=True))},)
-    try:
-        return check(mod, at(example), dynamic_shapes=shapes)
-    except Exception:
-        assert outcome(mod, at(example)) == RAISES
-        return None
+    return check(mod, at(example), dynamic_shapes=shapes)
 
 
 def disagreements(mod, run, ranges, *, may_refuse=False):
@@ -125,16 +129,24 @@ def disagreements(mod, run, ranges, *, may_refuse=False):
     return [s for s in itertools.product(*ranges) if not agree(mod, run, at(s), may_refuse=may_refuse)]
 
 
-@settings(max_examples=max(25, settings().max_examples // 100), suppress_health_check=list(HealthCheck))
+# An export takes a second or so, hence few examples, and none of the hundreds that shrinking would take.
+@settings(
+    max_examples=settings().max_examples // 4,
+    phases=[phase for phase in Phase if phase is not Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
 @given(programs())
 def test_a_verdict_is_true_at_every_point_of_the_box(program):
     source, ranges, example = program
     note(source)
     mod = built(source)
     report = checked(mod, ranges, example)
-    if report is None:
-        return
     note(str(report))
+    judge(mod, report, ranges, example)
+
+
+def judge(mod, report, ranges, example):
+    """Hold a report against every point of the box."""
     if report.status == "proved":
         assert disagreements(mod, report.program.module(), ranges) == []
     elif report.status == "undecided":
@@ -142,14 +154,34 @@ def test_a_verdict_is_true_at_every_point_of_the_box(program):
         assert agree(mod, report.program.module(), at(example))
     else:
         assert report.status == "refuted"
-        assert all(is_one(mod, diagnostic.witness, ranges, example) for diagnostic in report.diagnostics)
+        errors = [diagnostic for diagnostic in report.diagnostics if diagnostic.severity == "error"]
+        assert errors
+        assert all(is_a_counterexample(mod, diagnostic.witness, ranges, example) for diagnostic in errors)
 
 
-def is_one(mod, witness, ranges, example):
-    """Whether eager raises at a witness, or a plain torch program made at the example does something else there."""
+def is_a_counterexample(mod, witness, ranges, example):
+    """Whether eager raises at a witness, or what it does at the example, recorded, is something else there."""
     sizes = tuple(witness[f"x.shape[{i}]"] for i in range(len(NAMES)))
     assert all(size in box for size, box in zip(sizes, ranges, strict=True))
     if outcome(mod, at(sizes)) == RAISES:
         return True
     frozen = torch.fx.experimental.proxy_tensor.make_fx(mod, tracing_mode="real")(*at(example))
     return not agree(mod, frozen, at(sizes))
+
+
+class ScalesTallOnes(torch.nn.Module):
+    """Found here: at (1, 0) other operators give the same nothing, which is undecided, and hid that (2, 1) differs."""
+
+    def forward(self, x):
+        a, b = x.shape
+        if b < a:
+            x = x * a
+        return x + 1
+
+
+def test_an_undecided_point_hides_no_refutation():
+    ranges, example = (range(4), range(4)), (0, 0)
+    mod = ScalesTallOnes()
+    report = checked(mod, ranges, example)
+    judge(mod, report, ranges, example)
+    assert report.status == "refuted"

@@ -1,0 +1,112 @@
+"""What an exploration found, as data: which cells of the domain the program does not serve, and what explains each.
+
+Nothing is traced or decided here, and nothing is worded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.decisions import Decision, Kind
+from shapeproof.constraints.evaluate import holds
+from shapeproof.constraints.formulas import Formula
+from shapeproof.export.trial import Trial
+
+
+class Outcome(Enum):
+    """What a finding is."""
+
+    RAISES = "eager raises"
+    DIFFERS = "the program differs"
+    UNDECIDED = "undecided"
+    DATA = "depends on data"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A cell of the domain that the program does not serve, or is not known to serve."""
+
+    outcome: Outcome
+    decision: Decision
+    witness: dict[str, int] | None
+    text: str
+    asked: Formula = f.TRUE
+    """The question whose other answer leads here; `decision` is the one that explains it best."""
+    served: Formula = f.TRUE
+    """What holds of every declared input outside the region that this is about."""
+
+    @property
+    def requirement(self) -> Formula:
+        """What holds of the sizes that the program does serve, as far as this decision goes."""
+        return self.decision.taken
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """A requirement on inferred sizes that the program was given up to, and the decision that asked for it."""
+
+    requirement: Formula
+    decision: Decision
+
+
+@dataclass(slots=True)
+class Traced:
+    """One trace: what it knew and was asked, and the program, or what stopped it."""
+
+    trial: Trial
+    program: torch.export.ExportedProgram | None
+    error: Exception | None = None
+
+
+@dataclass(slots=True)
+class Exploration:
+    """The program, and how the whole domain relates to it."""
+
+    main: Traced
+    findings: list[Finding] = field(default_factory=list)
+    narrowings: list[Narrowing] = field(default_factory=list)
+    served: list[Traced] = field(default_factory=list)
+    traces: int = 0
+
+    def wrong_guesses(self) -> frozenset[Formula]:
+        """Questions that the program answered against torch's fallback, where that does not serve the domain."""
+        asked = {finding.asked for finding in self.findings}
+        return frozenset(
+            step.decision.formula
+            for step in self.main.trial.steps
+            if step.fallback is not None and step.decision.formula in asked and step.decision.outcome != step.fallback
+        )
+
+
+def attributed(finding: Finding, trial: Trial) -> Finding:
+    """The finding, laid to the question, among those that the witness answers otherwise, that best explains it."""
+    if finding.witness is None:
+        return finding
+    answered = [
+        d
+        for d in trial.asked.values()
+        if d.formula.symbols <= finding.witness.keys() and not taken_at(d.taken, finding.witness)
+    ]
+    best = min(answered, key=lambda decision: _blame(decision, finding.outcome), default=finding.decision)
+    return replace(finding, decision=best)
+
+
+def _blame(decision: Decision, outcome: Outcome) -> int:
+    """Who is asked first: for an error a check, for another program the user's own branch, torch's assumptions last."""
+    if decision.kind is Kind.ASSUMED:
+        return 3
+    if outcome is Outcome.RAISES:
+        return 0 if decision.kind is Kind.ASSERTED else 1
+    return 0 if decision.kind is Kind.BRANCH and decision.operator is None else 1
+
+
+def taken_at(formula: Formula, point: Mapping[str, int]) -> bool:
+    """Whether a formula over the point's symbols holds there; one that is not defined there does not."""
+    try:
+        return formula.symbols <= point.keys() and holds(formula, point)
+    except ArithmeticError:
+        return False

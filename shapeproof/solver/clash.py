@@ -1,0 +1,46 @@
+"""Which facts contradict each other: few of them, none of which can be left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shapeproof.solver.facts import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shapeproof.constraints.formulas import Formula
+
+
+def clash(facts: Facts) -> tuple[Formula, ...]:
+    """Facts that contradict each other, each of them needed for that; empty if no contradiction is known.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> clash(Facts([parse_formula(text) for text in ("a >= 1", "b <= a", "b > 9", "a < 8")]))
+    (b <= a, b >= 10, a <= 7)
+    """
+    if not facts.contradictory:
+        return ()
+    kept = _shortest_prefix(facts)
+    for fact in kept[-2::-1]:  # the last fact of the prefix is needed
+        rest = [each for each in kept if each is not fact]
+        if _contradictory(rest, facts):
+            kept = rest
+    return tuple(kept)
+
+
+def _shortest_prefix(facts: Facts) -> list[Formula]:
+    """The facts up to the first with which they are contradictory."""
+    distinct = list(dict.fromkeys(facts.formulas))
+    low, high = 1, len(distinct)
+    while low < high:
+        middle = (low + high) // 2
+        if _contradictory(distinct[:middle], facts):
+            high = middle
+        else:
+            low = middle + 1
+    return distinct[:high]
+
+
+def _contradictory(formulas: Sequence[Formula], facts: Facts) -> bool:
+    return Facts(formulas, facts.budget, facts.ledger).contradictory
