@@ -5,6 +5,7 @@ Nothing is traced or decided here, and nothing is worded.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 

@@ -210,7 +210,7 @@ class Explorer:
         lifted = self._lift(step.decision)
         if lifted is not None:
             found.narrowings.append(lifted)
-        elif finding.requirement not in (known.requirement for known in found.findings) or finding.served is not f.TRUE:
+        elif finding.outcome is Outcome.UNDECIDED or finding.requirement not in (k.requirement for k in found.findings):
             found.findings.append(finding)
 
     def _outside(self, there: Traced) -> Formula:

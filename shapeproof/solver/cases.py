@@ -56,7 +56,9 @@ def _cases(moduli: tuple[tuple[str, int], ...], known: Knowledge) -> Iterator[Kn
     found: dict[tuple[int, ...], Knowledge] = known.cases.setdefault((("remainders", 0), *moduli), {})
     for remainders in product(*(range(modulus) for _, modulus in moduli)):
         if remainders not in found:
-            facts = [eq(modulo(symbol(name), modulus), r) for (name, modulus), r in zip(moduli, remainders, strict=True)]
+            facts = [
+                eq(modulo(symbol(name), modulus), r) for (name, modulus), r in zip(moduli, remainders, strict=True)
+            ]
             found[remainders] = absorb(known, facts)
         yield found[remainders]
 

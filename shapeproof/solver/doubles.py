@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 _Ends = tuple[float, float]
 _LARGEST = 2**1000
-_ROUNDINGS: dict[str, Callable[[float], int]] = {"trunc": math.trunc, "floor": math.floor, "ceil": math.ceil, "round": round}
+_ROUNDINGS: dict[str, Callable[[float], int]] = {
+    "trunc": math.trunc,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": round,
+}
 
 
 def rounded_bounds(op: str, real: Real, bounds: Callable[[Term], Interval]) -> Interval:

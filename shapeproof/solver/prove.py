@@ -178,13 +178,17 @@ def _by_exhaustion(formula: Formula, finer: Formula, known: Knowledge, facts: Fa
     intervals = [known.range_of(name) for name in names]
     size = box_size(intervals)
     if size is None or size > budget.exhaustion_points:
-        return Undecided("Z3 found neither a proof nor a point, and there are too many points to try them all", budget.rlimit)
+        return Undecided(
+            "Z3 found neither a proof nor a point, and there are too many points to try them all", budget.rlimit
+        )
     facts.ledger.points += size
     inside = [fact for fact in known.remaining() if fact.symbols <= finer.symbols]
     for failing in points_where([*inside, finer.negation], names, intervals):
         point = _believed(failing, known, formula, facts)
         if point is None:
-            return Undecided("Z3 found neither a proof nor a point, and a point where it fails may not satisfy all facts")
+            return Undecided(
+                "Z3 found neither a proof nor a point, and a point where it fails may not satisfy all facts"
+            )
         return Refuted(public(point), Evidence("exhaustion"))
     return Proved(Evidence("exhaustion", f"{size} points"))
 

@@ -1,4 +1,4 @@
-"""Swapping torch.export.export for ours breaks nothing that worked: torch's own examples of what export supports.
+"""Swapping torch.export.export for ours breaks nothing that worked: torch's examples of what export supports.
 
 Each example has the same outcome with both, or a better one that is explained in BETTER; where both export, the programs
 do the same.
@@ -21,7 +21,7 @@ BETTER: dict[str, str] = {}
 """Examples whose outcome differs, and why ours is the better one."""
 
 GAPS = {
-    "assume_constant_result": "refused: u0, read from a tensor, may be -1000, and torch's slice says another size there",
+    "assume_constant_result": "refused: u0, read from a tensor, may be -1000, where a slice has another size",
     "dynamic_shape_round": "torch refuses round(n / 2); ours is undecided, and its checks refuse the example",
 }
 """Examples whose outcome differs, and ours is not better yet."""
