@@ -73,6 +73,11 @@ class Exploration:
     served: list[Traced] = field(default_factory=list)
     traces: int = 0
 
+    def __contains__(self, finding: Finding) -> bool:
+        """Whether the same requirement is refuted already. What is undecided stands for itself: each has its own region."""
+        refuted = (known.requirement for known in self.findings if known.outcome is not Outcome.UNDECIDED)
+        return finding.outcome is not Outcome.UNDECIDED and finding.requirement in refuted
+
     def wrong_guesses(self) -> frozenset[Formula]:
         """Questions that the program answered against torch's fallback, where that does not serve the domain."""
         asked = {finding.asked for finding in self.findings}

@@ -210,7 +210,7 @@ class Explorer:
         lifted = self._lift(step.decision)
         if lifted is not None:
             found.narrowings.append(lifted)
-        elif finding.outcome is Outcome.UNDECIDED or finding.requirement not in (k.requirement for k in found.findings):
+        elif finding not in found:
             found.findings.append(finding)
 
     def _outside(self, there: Traced) -> Formula:

@@ -32,48 +32,6 @@ EVERYTHING = Interval(None, None)
 _ZERO = Interval(0, 0)
 
 
-class _KnownBounds(Bounds):
-    """Bounds over the ranges of the symbols that also use what is known of whole terms."""
-
-    def __init__(self, ranges: dict[str, Interval], linear: dict[Term, Interval]) -> None:
-        super().__init__(ranges)
-        self._box = ranges
-        self._linear = linear
-
-    def _compute(self, node: Node) -> Interval | bool | None:
-        sum_of_symbols = self._sum(node) if isinstance(node, Term) and node.key[0] == 0 else None
-        value = sum_of_symbols or super()._compute(node)
-        match node:
-            case Apply(op, (Real() as real,)) if isinstance(value, Interval):
-                value &= rounded_bounds(op, real, self.of)
-        if not self._linear or not isinstance(value, Interval) or isinstance(node, Symbol):
-            return value
-        term = node if isinstance(node, Term) else term_of(node)
-        shape, scale = shape_of(term)
-        known = self._linear.get(shape)
-        if known is None:
-            return value
-        offset = term.poly.get(UNIT, 0)
-        return value & (known * Interval(scale, scale) + Interval(offset, offset))
-
-    def _sum(self, term: Term) -> Interval | None:
-        """Bounds of a sum of symbols, the most frequent kind of term, in one pass."""
-        low: int | None = 0
-        high: int | None = 0
-        for monomial, coefficient in term.monomials:
-            match monomial:
-                case ():
-                    ends = Interval(1, 1)
-                case ((Symbol(name), 1),):
-                    ends = self._box.get(name, EVERYTHING)
-                case _:
-                    return None
-            below, above = (ends.lower, ends.upper) if coefficient > 0 else (ends.upper, ends.lower)
-            low = None if low is None or below is None else low + coefficient * below
-            high = None if high is None or above is None else high + coefficient * above
-        return Interval(low, high)
-
-
 class Knowledge:
     """A mutable state; `copy` is cheap. Answers are remembered until the state changes."""
 
@@ -108,7 +66,7 @@ class Knowledge:
 
     def changed(self) -> None:
         """Forget what was answered from the state as it was."""
-        self._bounds = _KnownBounds(self.ranges, self.linear)
+        self._bounds = KnownBounds(self.ranges, self.linear)
         self._nonnegative: dict[Term, bool] = {}
         self.cases: dict[tuple[tuple[str, int], ...], Any] = {}
         """What cases.py made of this state, by the moduli that it split symbols by."""
@@ -219,22 +177,6 @@ def _is_relation(formula: Formula) -> bool:
 
 def _keys(term: Term) -> list[tuple[Monomial, bool]]:
     return [(monomial, coefficient > 0) for monomial, coefficient in term.monomials if monomial]
-
-
-def term_of(atom: Node) -> Term:
-    """The term that is this atom alone."""
-    return from_poly({((atom, 1),): 1})
-
-
-def shape_of(term: Term) -> tuple[Term, int]:
-    """`(shape, scale)` with `term == scale*shape + constant`, the shape without a constant, in lowest terms, leading sign +."""
-    poly = {monomial: coefficient for monomial, coefficient in term.poly.items() if monomial}
-    if not poly:
-        return term, 0
-    scale = polynomials.content(poly)
-    if poly[term.monomials[0][0]] < 0:
-        scale = -scale
-    return from_poly({monomial: coefficient // scale for monomial, coefficient in poly.items()}), scale
 
 
 def within(name: str, interval: Interval) -> list[Formula]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import sys
 import zlib
 
 import hypothesis.strategies as st
@@ -160,13 +161,34 @@ def judge(mod, report, ranges, example):
 
 
 def is_a_counterexample(mod, witness, ranges, example):
-    """Whether eager raises at a witness, or what it does at the example, recorded, is something else there."""
+    """Whether at a witness eager raises, takes another way through its source than at the example, or does otherwise.
+
+    The last: something else than what it does at the example, recorded.
+    """
     sizes = tuple(witness[f"x.shape[{i}]"] for i in range(len(NAMES)))
     assert all(size in box for size, box in zip(sizes, ranges, strict=True))
-    if outcome(mod, at(sizes)) == RAISES:
+    if outcome(mod, at(sizes)) == RAISES or lines_run(mod, sizes) != lines_run(mod, example):
         return True
-    frozen = torch.fx.experimental.proxy_tensor.make_fx(mod, tracing_mode="real")(*at(example))
-    return not agree(mod, frozen, at(sizes))
+    recorded = torch.fx.experimental.proxy_tensor.make_fx(mod, tracing_mode="real")(*at(example))
+    return not agree(mod, recorded, at(sizes))
+
+
+def lines_run(mod, sizes):
+    """The numbers of the lines of forward that eager runs."""
+    code, lines = type(mod).forward.__code__, []
+
+    def trace(frame, event, _):
+        if frame.f_code is code and event == "line":
+            lines.append(frame.f_lineno)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        mod(*at(sizes))
+    finally:
+        sys.settrace(before)
+    return lines
 
 
 class ScalesTallOnes(torch.nn.Module):

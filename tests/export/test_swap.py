@@ -1,7 +1,7 @@
 """Swapping torch.export.export for ours breaks nothing that worked: torch's examples of what export supports.
 
-Each example has the same outcome with both, or a better one that is explained in BETTER; where both export, the programs
-do the same.
+Each example has the same outcome with both, or a better one that is explained in BETTER; where both export, the
+programs do the same.
 """
 
 from __future__ import annotations

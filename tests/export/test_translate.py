@@ -260,7 +260,7 @@ FUNCTIONS = {
     "Where": fn.Where(sympy.Lt(S, N), S, U),
     "PowByNatural": fn.PowByNatural(S, N),
     "Pow": S**2,
-    "LShift": fn.LShift(S, N),
+    "LShift": fn.LShift(S, N),  # torch writes this one and the next two in terms of others
     "RShift": fn.RShift(S, N),
     "CeilDiv": fn.CeilDiv(S, 4),
     "Identity": fn.Identity(S),
@@ -291,6 +291,14 @@ def test_a_double_is_a_double():
     """`int(100 * 0.29)` is 28."""
     term = translator().term(fn.TruncToInt(sympy.Float(0.29) * fn.ToFloat(S)))
     assert evaluate(term, {"s": 100}) == 28
+
+
+def test_a_quotient_of_integers_is_rounded_once():
+    """Not first each operand, as a quotient of two doubles is."""
+    term = translator().term(fn.TruncToInt(fn.IntTrueDiv(S, N)))
+    large = 2**53 + 1
+    assert int(large / 3) != int(float(large) / 3.0)
+    assert evaluate(term, {"s": large, "n": 3}) == int(large / 3)
 
 
 class mystery(sympy.Function):
