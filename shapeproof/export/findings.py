@@ -74,7 +74,7 @@ class Exploration:
     traces: int = 0
 
     def __contains__(self, finding: Finding) -> bool:
-        """Whether the same requirement is refuted already. What is undecided stands for itself: each has its own region."""
+        """Whether the same requirement is refuted already. What is undecided has a region of its own each time."""
         refuted = (known.requirement for known in self.findings if known.outcome is not Outcome.UNDECIDED)
         return finding.outcome is not Outcome.UNDECIDED and finding.requirement in refuted
 

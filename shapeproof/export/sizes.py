@@ -176,7 +176,7 @@ class Explorer:
             found.findings.append(Finding(Outcome.UNDECIDED, about_data[0].decision, None, reason))
             about_data = []
         for step, cell in self._cells(traced.trial, about_data):
-            narrowing = self._narrow(step.decision, cell)
+            narrowing = self._narrow(step.decision)
             if narrowing is not None:
                 found.narrowings.append(narrowing)
                 continue
@@ -308,13 +308,15 @@ class Explorer:
 
     # ------------------------------------------------------------------ what may be inferred
 
-    def _narrow(self, decision: Decision, cell: Facts) -> Narrowing | None:
-        """Give up a cell of inferred sizes that the example is not in, unless a size would become a constant."""
+    def _narrow(self, decision: Decision) -> Narrowing | None:
+        """Give up a cell of inferred sizes that the example is not in, unless a Dim.DYNAMIC would become a constant."""
         example = self._inputs.example
-        inferred = decision.formula.symbols & self._inputs.inferred
-        if not inferred or (example is not None and not taken_at(decision.taken, example)):
+        symbols = decision.formula.symbols
+        constant = bool(symbols & self._inputs.fixed) and _pins(decision)
+        if not symbols & self._inputs.inferred or constant:
             return None
-        del cell
+        if example is not None and not taken_at(decision.taken, example):
+            return None
         return Narrowing(decision.taken, decision)
 
     def _lift(self, decision: Decision) -> Narrowing | None:

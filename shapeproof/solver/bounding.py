@@ -25,6 +25,19 @@ class KnownBounds(Bounds):
         self._box = ranges
         self._linear = linear
 
+    def _visit(self, root: Node) -> Interval | bool | None:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            waiting = [child for child in node.children if child not in self._known] if node not in self._known else []
+            if waiting:
+                stack.extend(waiting)
+            else:
+                stack.pop()
+                if node not in self._known:
+                    self._known[node] = self._compute(node)
+        return self._known[root]
+
     def _compute(self, node: Node) -> Interval | bool | None:
         sum_of_symbols = self._sum(node) if isinstance(node, Term) and node.key[0] == 0 else None
         value = sum_of_symbols or super()._compute(node)

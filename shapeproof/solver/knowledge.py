@@ -14,21 +14,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shapeproof.constraints import polynomials
 from shapeproof.constraints.formulas import Compare, Formula, compare, ge, le
-from shapeproof.constraints.intervals import Bounds, Interval
+from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.polynomials import UNIT, Monomial
-from shapeproof.constraints.reals import Real
-from shapeproof.constraints.terms import Apply, Symbol, Term, from_poly, symbol
+from shapeproof.constraints.terms import Term, from_poly, symbol
 from shapeproof.solver import entailment
-from shapeproof.solver.doubles import rounded_bounds
+from shapeproof.solver.bounding import EVERYTHING, KnownBounds, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from shapeproof.constraints.nodes import Node
-
-EVERYTHING = Interval(None, None)
 _ZERO = Interval(0, 0)
 
 

@@ -16,7 +16,8 @@ from shapeproof.constraints.polynomials import UNIT, Monomial
 from shapeproof.constraints.terms import FloorDiv, Max, Min, Symbol, Term, floor_div, from_poly, modulo, symbol
 from shapeproof.solver import audit
 from shapeproof.solver.equalities import Solution, named_term, solve
-from shapeproof.solver.knowledge import EVERYTHING, Knowledge, shape_of, term_of, within
+from shapeproof.solver.bounding import EVERYTHING, shape_of, term_of
+from shapeproof.solver.knowledge import Knowledge, within
 from shapeproof.solver.reduction import Reducer
 
 if TYPE_CHECKING:

@@ -49,8 +49,8 @@ from shapeproof.constraints.terms import (
     where,
 )
 from shapeproof.solver import audit
+from shapeproof.solver.bounding import term_of
 from shapeproof.solver.exact import exact_comparison, exact_integer
-from shapeproof.solver.knowledge import term_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
