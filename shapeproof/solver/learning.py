@@ -49,6 +49,7 @@ class _Learner:
     def __init__(self, known: Knowledge, reducer: Reducer | None) -> None:
         self._known = known
         self._queue: deque[Formula] = deque()
+        self._bounds: deque[Formula] = deque()  # inequalities just inferred: to be written down, implied though they are
         self._moved: set[str] = set()
         self._reducer = reducer or Reducer(known)
 
@@ -80,9 +81,12 @@ class _Learner:
 
     def _drain(self) -> None:
         for _ in range(_MOST_STEPS):
-            if not self._queue or self._known.contradiction:
+            if self._known.contradiction or not (self._queue or self._bounds):
                 return
-            self._take(self._reducer.reduce(self._queue.popleft()))
+            if self._bounds:
+                self._write_down(self._bounds.popleft())
+            else:
+                self._take(self._reducer.reduce(self._queue.popleft()))
         while self._queue:  # enough inferred: keep the rest as it is
             self._known.activate(self._reducer.reduce(self._queue.popleft()))
 
@@ -112,6 +116,15 @@ class _Learner:
                 self._differs(formula, term)
             case _:
                 self._keep(formula)
+
+    def _write_down(self, bound: Formula) -> None:
+        """A bound of one symbol or atom that follows from a fact; reduction would find that it follows, and drop it."""
+        match bound:
+            case Compare("<=", term) if not term.symbols.isdisjoint(self._known.solved):
+                self._queue.append(bound)
+            case Compare("<=", term):
+                audit.note("inferred", self._known, bound)
+                self._at_most(bound, term)
 
     # what is kept as it is
 
@@ -280,7 +293,7 @@ class _Learner:
         if before & interval == before:
             return
         if len(monomial) == 1 and monomial[0][1] == 1:
-            self._queue.extend(_inside(product, interval))
+            self._bounds.extend(_inside(product, interval))
         else:
             self._bound_factors(monomial, interval)
 
@@ -291,9 +304,9 @@ class _Learner:
             if exponent > 1 or others.lower is None or others.lower < 0:
                 continue
             if interval.upper is not None and interval.upper >= 0 and others.lower > 0:
-                self._queue.append(le(term_of(atom), interval.upper // others.lower))
+                self._bounds.append(le(term_of(atom), interval.upper // others.lower))
             if interval.lower is not None and interval.lower > 0:
-                self._queue.append(ge(term_of(atom), 1 if others.upper is None else -(-interval.lower // others.upper)))
+                self._bounds.append(ge(term_of(atom), 1 if others.upper is None else -(-interval.lower // others.upper)))
 
     # the rest
 
@@ -315,7 +328,7 @@ class _Learner:
         """A symbol that every alternative bounds lies within the hull of those bounds."""
         boxes = [_box(arg) for arg in args]
         for name in sorted(set.intersection(*(set(box) for box in boxes))):
-            self._queue.extend(within(name, hull(box[name] for box in boxes)))
+            self._bounds.extend(within(name, hull(box[name] for box in boxes)))
 
 
 def _single_symbol(term: Term) -> str | None:

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+
+from shapeproof.constraints.text import parse_formula as parse
+from shapeproof.solver.audit import auditing
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide, truth
+from tests.solver import corpus
+
+
+def test_every_claim_of_the_swin_corpus_is_proved_again_by_z3():
+    with auditing() as auditor:
+        known = Facts(map(parse, corpus.SWIN_DOMAIN))
+        for decision in corpus.swin():
+            truth(decision, known)
+            known.learn(decision)
+    report = {answer: len(claims) for answer, claims in auditor.check().items()}
+    assert report.pop("proved") > 100
+    assert report == {"refuted": 0, "unknown": 0, "opaque": 0}
+
+
+@pytest.mark.parametrize(("text", "given"), corpus.PROVED, ids=[text[:60] for text, _ in corpus.PROVED])
+def test_no_claim_behind_a_proof_is_wrong(text, given):
+    with auditing() as auditor:
+        decide(parse(text), Facts(map(parse, given)))
+    report = auditor.check()
+    assert report["refuted"] == report["unknown"] == []
+
+
+def test_a_wrong_claim_is_found(monkeypatch):
+    monkeypatch.setattr("shapeproof.solver.knowledge.Knowledge.nonnegative", lambda *_: True)
+    with auditing() as auditor:
+        Facts([parse("n >= 3")]).reduce(parse("min(n, 5) == m"))
+    assert auditor.check()["refuted"]
+
+
+def test_nothing_is_collected_outside_the_block():
+    with auditing() as auditor:
+        pass
+    decide(parse("h % 2 == 0"), Facts([parse("h % 4 == 0")]))
+    assert not auditor.claims

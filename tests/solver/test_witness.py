@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from shapeproof.constraints.evaluate import holds
+from shapeproof.constraints.text import parse_formula as parse
+from shapeproof.constraints.verdicts import Undecided
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.witness import find, generic, smallest
+
+
+def facts(*texts, budget=None):
+    return Facts(map(parse, texts), budget)
+
+
+def test_find_gives_a_point_or_proves_that_there_is_none():
+    known = facts("n % 8 == 0", "0 <= n < 20")
+    assert find(parse("n > 9"), known) == {"n": 16}
+    assert find(parse("n > 16"), known) is None
+    assert find(parse("n == n"), facts("n >= 1", "n <= 0")) is None
+
+
+def test_find_says_when_it_does_not_know():
+    known = facts("a >= 1", "b >= 1", "c >= 1", budget=Budget(rlimit=50_000))
+    assert isinstance(find(parse("a**3 + b**3 == c**3"), known), Undecided)
+
+
+def test_the_smallest_point_has_the_smallest_greatest_value_then_the_smallest_sum():
+    known = facts("a >= 0", "b >= 0")
+    assert smallest(parse("a + b > 6"), known) == {"a": 3, "b": 4}
+    assert smallest(parse("a*b >= 12"), known) == {"a": 3, "b": 4}
+    assert smallest(parse("a*b >= 12"), known, order=["b", "a"]) == {"a": 4, "b": 3}
+
+
+def test_the_smallest_point_prefers_one_to_minus_one():
+    assert smallest(parse("n != 0"), facts("-5 <= n <= 5")) == {"n": 1}
+    assert smallest(parse("n < 0"), facts("-5 <= n <= 5")) == {"n": -1}
+
+
+def test_the_smallest_point_far_away():
+    assert smallest(parse("n > 10**6 and n % 4096 == 5"), facts("n >= 0")) == {"n": 1003525}
+
+
+def test_a_generic_point_has_no_accidents():
+    known = facts("1 <= b <= 64", "h % 32 == 0", "w % 32 == 0", "h >= 32", "w >= 32", "c >= 0")
+    point = generic(known, ["b", "h", "w", "c"], avoid={7, 32, 64})
+    assert all(holds(fact, point) for fact in known.formulas)
+    assert len({point[name] for name in "bhwc"}) == 4
+    assert not {0, 1, 7, 32, 64} & {point[name] for name in "bhwc"}
+
+
+def test_wishes_that_cannot_be_granted_are_dropped_one_by_one():
+    point = generic(facts("0 <= a <= 1", "b == a", "c >= 500"), ["a", "b", "c"], avoid={500})
+    assert point["a"] in {0, 1}
+    assert point["b"] == point["a"]
+    assert point["c"] > 500
+    assert generic(facts("a >= 1", "a <= 0"), ["a"]) is None
