@@ -17,6 +17,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.text import format_formula
 from shapeproof.export.findings import Finding, Narrowing, Outcome
 from shapeproof.export.inputs import Inputs
+from shapeproof.export.text import short
 
 
 def diagnose(finding: Finding, inputs: Inputs) -> Diagnostic:
@@ -40,7 +41,7 @@ def narrowing_note(narrowing: Narrowing, inputs: Inputs) -> str:
     """What was inferred, and the line that asked for it."""
     required = format_formula(narrowing.requirement, rename=inputs.user_names)
     where = _place(narrowing.decision)
-    line = f", asked for at {where.file}:{where.line}" if where else ""
+    line = f", asked for at {short(where.file)}:{where.line}" if where else ""
     return f"inferred and enforced at run time: {required}{line}"
 
 

@@ -42,18 +42,25 @@ def diagnostic_text(diagnostic: Diagnostic, width: int = WIDTH) -> str:
     lines = [_wrap(f"{diagnostic.severity}[{diagnostic.id}]: {diagnostic.message}", width, "  ")]
     if diagnostic.file:
         source = linecache.getline(diagnostic.file, diagnostic.line or 0).strip()
-        lines.append(f"  --> {_short(diagnostic.file)}:{diagnostic.line}   {source}".rstrip())
+        lines.append(_fitting(f"  --> {short(diagnostic.file)}:{diagnostic.line}   {source}".rstrip(), width))
     lines += [_wrap(f"   = {note.label:<9} {note.text}", width, " " * 16) for note in diagnostic.notes]
     lines += [_wrap(f"help: {help_.text}   ({help_.proof})", width, "      ") for help_ in diagnostic.help]
     return "\n".join(lines)
+
+
+def _fitting(line: str, width: int) -> str:
+    return line if len(line) <= width else line[: width - 4] + " ..."
 
 
 def _wrap(text: str, width: int, indent: str) -> str:
     return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def _short(file: str) -> str:
-    """The path as seen from here, if it is below here."""
+def short(file: str) -> str:
+    """The path as seen from here, if it is below here; an installed file by its place in its package."""
+    _, installed, inside = file.rpartition("/site-packages/")
+    if installed:
+        return inside
     try:
         return str(Path(file).relative_to(Path.cwd()))
     except ValueError:

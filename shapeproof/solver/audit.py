@@ -2,7 +2,8 @@
 
 Inside `with auditing() as auditor:` every rewrite by facts, every bound that settled a comparison and every consequence
 drawn on learning leaves a Claim. `auditor.check()` proves each with Z3 on the facts as they were given, with nothing
-simplified and no sign taken for granted. Facts made before the block may remember answers from before it: make new ones.
+simplified and no sign taken for granted. Facts made before the block may remember answers from before it: make new
+ones.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class Auditor:
     def check(self, budget: Budget | None = None) -> dict[str, list[Claim]]:
         """Every claim under the answer that Z3 gave: "proved", "refuted", "unknown", or "opaque" if it was not asked.
 
-        A claim that Z3 does not prove from the facts alone is tried again with what it has proved before from the same facts.
+        A claim that Z3 does not prove from the facts alone is tried again with what it has proved before from the
+        same facts.
         """
         report: dict[str, list[Claim]] = {"proved": [], "refuted": [], "unknown": [], "opaque": []}
         for claim in self.claims:

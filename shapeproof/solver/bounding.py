@@ -1,7 +1,7 @@
 """Bounds of terms over the ranges of their symbols, sharpened by what is known of whole terms.
 
-A fact such as `s0*s1 - u0 >= 0` bounds a term and not a symbol; wherever that term occurs, up to a factor and a constant,
-its bounds are used. The bounds themselves are those of constraints.intervals.
+A fact such as `s0*s1 - u0 >= 0` bounds a term and not a symbol; wherever that term occurs, up to a factor and a
+constant, its bounds are used. The bounds themselves are those of constraints.intervals.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def term_of(atom: Node) -> Term:
 
 
 def shape_of(term: Term) -> tuple[Term, int]:
-    """`(shape, scale)` with `term == scale*shape + constant`, the shape without a constant, in lowest terms, leading sign +."""
+    """`(shape, scale)` with `term == scale*shape + constant`; the shape has no constant and a positive leading sign."""
     poly = {monomial: coefficient for monomial, coefficient in term.poly.items() if monomial}
     if not poly:
         return term, 0

@@ -1,7 +1,7 @@
 """Doubles that are exact: where an integer or a comparison taken from float expressions equals one of integers.
 
-`int(n * 0.5)` is `n // 2` for n >= 0, and `int(n / 4)` is `n // 4`, as long as nothing is rounded on the way or rounding
-cannot matter. Where a bound is missing for that, nothing is said: `int(n * 0.29)` stays what it is.
+`int(n * 0.5)` is `n // 2` for n >= 0, and `int(n / 4)` is `n // 4`, as long as nothing is rounded on the way or
+rounding cannot matter. Where a bound is missing for that, nothing is said: `int(n * 0.29)` stays what it is.
 """
 
 from __future__ import annotations
@@ -119,4 +119,4 @@ def _is_power_of_two(term: Term) -> bool:
 
 def _small(interval: Interval) -> bool:
     lower, upper = interval.lower, interval.upper
-    return lower is not None and upper is not None and -_EXACT < lower and upper < _EXACT
+    return lower is not None and upper is not None and lower > -_EXACT and upper < _EXACT

@@ -31,8 +31,8 @@ class Knowledge:
     """A mutable state; `copy` is cheap. Answers are remembered until the state changes."""
 
     __slots__ = (
-        "_bounds", "_nonnegative", "active", "cases", "contradiction", "definitions", "inequalities", "linear", "ranges", "rules",
-        "solved", "sources",
+        "_bounds", "_nonnegative", "active", "cases", "contradiction", "definitions", "inequalities", "linear",
+        "ranges", "rules", "solved", "sources",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class Knowledge:
         return [*within_reach, *self.range_formulas(sorted(symbols))]
 
     def cone(self, symbols: Iterable[str]) -> list[Formula]:
-        """All that bears on these symbols, directly or through other symbols: what else is known cannot matter to them."""
+        """All that bears on these symbols, directly or through others: what else is known cannot matter to them."""
         reached, chosen, left = set(symbols), [], self.remaining()
         while left:
             touching = [each for each in left if not reached.isdisjoint(each.symbols)]

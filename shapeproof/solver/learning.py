@@ -15,8 +15,8 @@ from shapeproof.constraints.intervals import Interval, hull
 from shapeproof.constraints.polynomials import UNIT, Monomial
 from shapeproof.constraints.terms import FloorDiv, Max, Min, Symbol, Term, floor_div, from_poly, modulo, symbol
 from shapeproof.solver import audit
-from shapeproof.solver.equalities import Solution, named_term, solve
 from shapeproof.solver.bounding import EVERYTHING, shape_of, term_of
+from shapeproof.solver.equalities import Solution, named_term, solve
 from shapeproof.solver.knowledge import Knowledge, within
 from shapeproof.solver.reduction import Reducer
 
@@ -28,7 +28,10 @@ _MOST_STEPS = 4096
 
 
 def absorb(known: Knowledge, formulas: Iterable[Formula], reducer: Reducer | None = None) -> Knowledge:
-    """The knowledge with facts added; the one that is given stays as it is. A reducer of it may know answers already."""
+    """The knowledge with facts added; the one that is given stays as it is.
+
+    A reducer of it may know answers already.
+    """
     news = tuple(formulas)
     richer = known.copy()
     richer.sources += news
@@ -37,7 +40,7 @@ def absorb(known: Knowledge, formulas: Iterable[Formula], reducer: Reducer | Non
 
 
 def split(known: Knowledge, name: str, modulus: int) -> Knowledge:
-    """The same knowledge with a symbol that is not solved written `modulus*q + r`, with names for its quotient and rest."""
+    """The same knowledge with a symbol that is not solved written `modulus*q + r`, by names for both."""
     richer = known.copy()
     _Learner(richer, None).split(name, modulus)
     return richer
@@ -49,7 +52,9 @@ class _Learner:
     def __init__(self, known: Knowledge, reducer: Reducer | None) -> None:
         self._known = known
         self._queue: deque[Formula] = deque()
-        self._bounds: deque[Formula] = deque()  # inequalities just inferred: to be written down, implied though they are
+        self._bounds: deque[Formula] = (
+            deque()
+        )  # inequalities just inferred: to be written down, implied though they are
         self._moved: set[str] = set()
         self._reducer = reducer or Reducer(known)
 
@@ -306,7 +311,9 @@ class _Learner:
             if interval.upper is not None and interval.upper >= 0 and others.lower > 0:
                 self._bounds.append(le(term_of(atom), interval.upper // others.lower))
             if interval.lower is not None and interval.lower > 0:
-                self._bounds.append(ge(term_of(atom), 1 if others.upper is None else -(-interval.lower // others.upper)))
+                self._bounds.append(
+                    ge(term_of(atom), 1 if others.upper is None else -(-interval.lower // others.upper))
+                )
 
     # the rest
 

@@ -1,14 +1,15 @@
 """Formulas as an SMT-LIB script over the integers: never over the reals.
 
-    Python's a // b   is  (div a b)  where b > 0, and  (div (- a) (- b))  where b < 0 : SMT-LIB's div leaves a remainder >= 0
-    min, max, where   conditionals
+    Python's a // b   is  (div a b)  where b > 0, and  (div (- a) (- b))  where b < 0 : SMT-LIB's div leaves a
+    remainder >= 0 min, max, where   conditionals
     long products     beyond a degree, unknowns: there Z3 heeds neither its resource limit nor its clock
     Apply, Unknown    uninterpreted functions, so that equal arguments give equal values
     reals             an uninterpreted sort: nothing is claimed of doubles but congruence
 
-What a formula needs in order to be defined is neither asserted nor assumed here: constraints.definedness states it and the
-caller proves it. Where a formula is undefined its lowering has an arbitrary value. So `unsat` is a proof for all points at
-which it is defined, and `sat` is only a candidate, to be evaluated before it is believed.
+What a formula needs in order to be defined is neither asserted nor assumed here: constraints.definedness states it
+and the
+caller proves it. Where a formula is undefined its lowering has an arbitrary value. So `unsat` is a proof for all
+points at which it is defined, and `sat` is only a candidate, to be evaluated before it is believed.
 
 Text, and not Z3's expressions, because any solver can read it and because it is made ten times as fast.
 """
@@ -36,7 +37,8 @@ _HIGHEST_DEGREE = 8
 class Bounds(Protocol):
     """What is known of a term's value; consulted for the sign of divisors and for functions without a theory."""
 
-    def __call__(self, term: Term, /) -> Interval: ...
+    def __call__(self, term: Term, /) -> Interval:
+        """The interval that the value is in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 class Truth:
     """Whether a formula always holds, never does, or depends.
 
-    `always` is True or False only where that is proved; None with both witnesses where it depends; None and `undecided` where
+    `always` is True or False only where that is proved; None with both witnesses where it depends; None and
+    `undecided` where
     the budget ran out. Under contradictory facts nothing is claimed: `always` is None and `vacuous` is True.
     """
 
@@ -160,7 +161,10 @@ def _by_solver(formula: Formula, finer: Formula, known: Knowledge, facts: Facts,
 
 
 def _believed(model: Mapping[str, int], known: Knowledge, formula: Formula, facts: Facts) -> Point | None:
-    """The candidate as a whole point, if all facts hold there and the formula does not. `known` may name more than they."""
+    """The candidate as a whole point, if all facts hold there and the formula does not.
+
+    `known` may name more than they.
+    """
     for base in facts.points(formula.symbols):
         whole = named(known, base) or base
         free = {name: value for name, value in whole.items() if name not in known.solved}
@@ -244,7 +248,7 @@ def _samples_by_side(formula: Formula, facts: Facts) -> dict[bool, Mapping[str, 
 
 
 class _CallableModule(ModuleType):
-    """`shapeproof.solver.prove` is this module, once it is imported, and the function for whoever asks the package for it."""
+    """`shapeproof.solver.prove` is this module once it is imported, and the function for whoever asks the package."""
 
     def __call__(
         self,

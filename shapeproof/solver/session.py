@@ -1,8 +1,8 @@
 """One question to Z3: its own context, a fixed seed, a resource limit. The only place that runs the solver.
 
 Every session has a fresh context, so that an answer cannot depend on the questions asked before it. Z3 stops at its
-resource counter, the same on any machine; the clock is only a backstop, for the few places where Z3 does not look at the
-counter. Nothing here knows terms; lower.py does.
+resource counter, the same on any machine; the clock is only a backstop, for the few places where Z3 does not look
+at the counter. Nothing here knows terms; lower.py does.
 """
 
 from __future__ import annotations

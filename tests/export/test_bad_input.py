@@ -152,6 +152,11 @@ def test_branches_is_one_of_two_words(branches):
     assert "branches" in sentence((X,), None, branches=branches)
 
 
+def test_strict_tracing_is_refused():
+    """Dynamo makes a ShapeEnv of its own, so nothing could be proved of what it traces."""
+    assert "strict=True" in sentence((X,), {"x": {0: B}}, strict=True)
+
+
 @pytest.mark.parametrize("version", ["2.12.1", "2.14.0", "2.130.0", "3.13.0"])
 @pytest.mark.parametrize("name", ["check", "export", "TensorSpec"])
 def test_another_torch_is_refused_with_the_supported_ones(monkeypatch, name, version):

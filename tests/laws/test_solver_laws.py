@@ -13,13 +13,13 @@ from shapeproof.constraints.verdicts import Undecided
 from shapeproof.solver import ask
 from shapeproof.solver.blame import reasons
 from shapeproof.solver.budget import Budget
+from shapeproof.solver.cases import proved_by_cases
 from shapeproof.solver.compiled import compiled
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.lower import script
 from shapeproof.solver.optimum import greatest_lower_bound, least_upper_bound
 from shapeproof.solver.points import named, satisfies, true_at
 from shapeproof.solver.prove import decide, truth
-from shapeproof.solver.cases import proved_by_cases
 from shapeproof.solver.search import search
 from shapeproof.solver.session import Answer, Core, Session
 from shapeproof.solver.witness import find, generic, smallest
@@ -35,11 +35,37 @@ some = settings(max_examples=max(100, settings.default.max_examples))
 
 # What exports ask is far more regular than what can be drawn: both kinds are drawn.
 _SHAPES = (
-    "x % {a} == {b}", "({a}*x + y) % {c} == 0", "x // {a} >= {b}", "min(x // {a}, y) > {b}", "x == {a}*y", "x <= y*z", "x + y + z == {b}",
-    "x*y % {a} == 0", "({a}*x*y) % {c} == 0", "x != {b}", "x <= y", "y <= z", "x == {b} or y == {b}", "not (x == {b} and y == {a})",
-    "{a}*x + {c}*y == {b}*z", "x*y == x*z", "x // {a} == y // {a}", "max(x, y) <= {b}", "x*y != 0", "x % y == 0", "y >= 1", "x >= 1", "z == x // {a}",
-    "(x + {a} - 1)//{a}*{a} == y", "x*y >= {b}", "x - y < {b}", "(x if y > {b} else z) >= 0", "z*(x - y) == 0", "x*x == y", "x*y == z + {b}",
-)  # fmt: skip
+    "x % {a} == {b}",
+    "({a}*x + y) % {c} == 0",
+    "x // {a} >= {b}",
+    "min(x // {a}, y) > {b}",
+    "x == {a}*y",
+    "x <= y*z",
+    "x + y + z == {b}",
+    "x*y % {a} == 0",
+    "({a}*x*y) % {c} == 0",
+    "x != {b}",
+    "x <= y",
+    "y <= z",
+    "x == {b} or y == {b}",
+    "not (x == {b} and y == {a})",
+    "{a}*x + {c}*y == {b}*z",
+    "x*y == x*z",
+    "x // {a} == y // {a}",
+    "max(x, y) <= {b}",
+    "x*y != 0",
+    "x % y == 0",
+    "y >= 1",
+    "x >= 1",
+    "z == x // {a}",
+    "(x + {a} - 1)//{a}*{a} == y",
+    "x*y >= {b}",
+    "x - y < {b}",
+    "(x if y > {b} else z) >= 0",
+    "z*(x - y) == 0",
+    "x*x == y",
+    "x*y == z + {b}",
+)
 usual_texts = st.builds(
     lambda shape, a, b, c: shape.format(a=a, b=b, c=c),
     st.sampled_from(_SHAPES), st.integers(2, 6), st.integers(-3, 4), st.integers(2, 6),
@@ -282,7 +308,7 @@ def test_find_finds_or_proves_that_there_is_nothing(facts, question):
 @some
 @given(fact_lists, st.lists(questions, min_size=1, max_size=6))
 def test_what_is_learned_on_the_way_is_used_and_nothing_else(facts, path):
-    """A program whose later decisions depend on earlier ones: each is decided where all before it were taken as true."""
+    """A program whose later decisions depend on earlier ones: each is decided where all before it are taken as true."""
     known = boxed(facts)
     for decision in path:
         holding = where(known.formulas)

@@ -1,4 +1,4 @@
-"""Questions with their answers, one table for several test files: what real exports ask, and what is false but looks true."""
+"""Questions with their answers, one table for several test files: what real exports ask, and what only looks true."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ REFUTED = [
     ("int(100*0.29) == 29", [], {}),
     ("min(max(a - 10, -3), 2)**2 >= 4", ["9 < a < 11"], {"a": 10}),
 ]
-"""(formula, given, witness): the only point, or one that stands for all, at which what is given holds and the formula does not."""
+"""(formula, given, witness): the only point, or one for all, at which what is given holds and the formula does not."""
 
 UNDECIDED = [
     ("a**3 + b**3 != c**3", ["a >= 1", "b >= 1", "c >= 1"]),
