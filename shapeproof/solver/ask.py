@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shapeproof.solver.lower import Bounds, Script, script
+from shapeproof.solver.lower import Script, script
 from shapeproof.solver.session import Answer, Core, Session
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from shapeproof.constraints.formulas import Formula
     from shapeproof.solver.budget import Budget, Ledger
+    from shapeproof.solver.lower import Bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,17 @@ class Attempt:
 
     core: Core
     quotients: bool
-    rlimit: int | None
-    """None: what is left of the budget."""
+    rlimit: int | None = None
+    """At most so much; None for a share of what is left of the budget."""
+    share: float = 1.0
+
+    def limit(self, left: int) -> int:
+        """How much it may use when so much is left."""
+        return int(left * self.share) if self.rlimit is None else min(left, self.rlimit)
 
 
 QUICK = (Attempt(Core.SMT, quotients=True, rlimit=20_000), Attempt(Core.SMT, quotients=False, rlimit=40_000))
-THOROUGH = (Attempt(Core.FULL, quotients=False, rlimit=None), Attempt(Core.SMT, quotients=False, rlimit=None))
+THOROUGH = (Attempt(Core.FULL, quotients=False, share=0.75), Attempt(Core.SMT, quotients=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ def satisfy(
     scripts: dict[bool, Script] = {}
     spent = 0
     for attempt in attempts:
-        rlimit = budget.rlimit - spent if attempt.rlimit is None else min(attempt.rlimit, budget.rlimit - spent)
+        rlimit = attempt.limit(budget.rlimit - spent)
         if rlimit <= 0:
             break
         if attempt.quotients not in scripts:
@@ -67,6 +73,18 @@ def satisfy(
         if found.answer is not Answer.UNKNOWN:
             return Found(found.answer, found.model, spent)
     return Found(Answer.UNKNOWN, None, spent)
+
+
+def solve_script(text: str, budget: Budget) -> Answer:
+    """Z3's answer to an SMT-LIB script as it stands."""
+    left = budget.rlimit
+    for attempt in (QUICK[1], *THOROUGH):
+        session = Session(text, attempt.core)
+        answer = session.check(attempt.limit(left))
+        left -= session.spent
+        if answer is not Answer.UNKNOWN or left <= 0:
+            return answer
+    return Answer.UNKNOWN
 
 
 def _attempt(attempt: Attempt, asked: Script, rlimit: int) -> Found:

@@ -20,6 +20,7 @@ from shapeproof.constraints.reals import Real
 from shapeproof.constraints.terms import Apply, Term, symbol
 from shapeproof.solver import ask
 from shapeproof.solver.budget import Budget, Ledger
+from shapeproof.solver.lower import Script, script
 from shapeproof.solver.session import Answer
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ class Claim:
     def hypotheses(self) -> list[Formula]:
         """The facts and definitions that bear on the statement."""
         meanings = [eq(symbol(name), term) for name, term in self.definitions]
-        return _connected([*self.facts, *meanings], self.statement.symbols)
+        everything = [*self.facts, *meanings]
+        return _connected(everything, self.statement.symbols) if self.statement.symbols else everything
 
 
 @dataclass(slots=True)
@@ -60,31 +62,52 @@ class Auditor:
         A claim that Z3 does not prove from the facts alone is tried again with what it has proved before from the
         same facts.
         """
-        report: dict[str, list[Claim]] = {"proved": [], "refuted": [], "unknown": [], "opaque": []}
-        for claim in self.claims:
-            report[_verdict(claim, report["proved"], budget or Budget())].append(claim)
+        report: dict[str, list[Claim]] = {answer: [] for answer in ("proved", "refuted", "unknown", "opaque")}
+        for checked in self.checked(budget):
+            report[checked.answer].append(checked.claim)
         return report
 
+    def checked(self, budget: Budget | None = None) -> Iterator[Checked]:
+        """The claims one by one with the answers of `check`."""
+        proved: list[Claim] = []
+        for claim in self.claims:
+            checked = _checked(claim, proved, budget or Budget())
+            proved += [claim] if checked.answer == "proved" else []
+            yield checked
 
-def _verdict(claim: Claim, proved: list[Claim], budget: Budget) -> str:
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A claim, what Z3 said of it, and what was taken for granted: facts, definitions, and lemmas proved before."""
+
+    claim: Claim
+    answer: str
+    hypotheses: tuple[Formula, ...]
+
+    @property
+    def script(self) -> Script:
+        """The question as SMT-LIB: unsatisfiable where the claim follows."""
+        return script([*self.hypotheses, self.claim.statement.negation], lambda _: Interval())
+
+
+def _checked(claim: Claim, proved: list[Claim], budget: Budget) -> Checked:
+    hypotheses = claim.hypotheses()
     if not claim.provable:
-        return "opaque"
-    answer = _ask(claim.hypotheses(), claim.statement, budget)
+        return Checked(claim, "opaque", tuple(hypotheses))
+    answer = _ask(hypotheses, claim.statement, budget)
     if answer is Answer.UNKNOWN:
         facts, symbols = set(claim.facts), claim.statement.symbols
-        lemmas = [
-            each.statement for each in proved if facts.issuperset(each.facts) and each.statement.symbols <= symbols
-        ]
-        answer = _ask([*claim.hypotheses(), *lemmas], claim.statement, budget)
-    return {Answer.UNSAT: "proved", Answer.SAT: "refuted", Answer.UNKNOWN: "unknown"}[answer]
+        alike = (each for each in proved if facts.issuperset(each.facts) and each.statement.symbols <= symbols)
+        hypotheses += [each.statement for each in alike]
+        answer = _ask(hypotheses, claim.statement, budget)
+    return Checked(claim, _WORDS[answer], tuple(hypotheses))
+
+
+_WORDS = {Answer.UNSAT: "proved", Answer.SAT: "refuted", Answer.UNKNOWN: "unknown"}
 
 
 def _ask(hypotheses: list[Formula], statement: Formula, budget: Budget) -> Answer:
-    return ask.satisfy([*hypotheses, statement.negation], _no_bounds, budget, Ledger()).answer
-
-
-def _no_bounds(_: Term) -> Interval:
-    return Interval()
+    return ask.satisfy([*hypotheses, statement.negation], lambda _: Interval(), budget, Ledger()).answer
 
 
 def _connected(formulas: list[Formula], symbols: frozenset[str]) -> list[Formula]:

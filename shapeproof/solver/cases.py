@@ -1,7 +1,9 @@
-"""Case-splitting by quotients and remainders: `a*(a+1)*(a+2) % 6 == 0` holds because it does for each `a % 6`.
+"""Case-splitting by quotients and remainders.
 
-First, a symbol all of whose divisions share a factor m is written `m*q + r`, once: `h//4`, `(h + 4)//8` and `h//16`
-are then `q`, `(q + 1)//2` and `q//4`, which know of each other. Then each symbol that is still divided is given each
+`a*(a+1)*(a+2) % 6 == 0` holds because it does for a = 6k, 6k + 1, ..., 6k + 5.
+
+First, a symbol all of whose divisions share a factor m is written `m*q + r`, once: `h//4`, `(h + 4)//8` and `h//16` are
+then `q`, `(q + 1)//2` and `q//4`, which know of each other. Then each symbol that is still divided is given each
 remainder in turn, and each case is left to the cheap steps. All cases must be proved; one that is not proves nothing.
 """
 

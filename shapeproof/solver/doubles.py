@@ -1,7 +1,7 @@
 """Bounds of float expressions.
 
-Every IEEE operation used here is monotone in each argument, rounding included, so the values at the ends of the
-arguments' intervals, computed as Python computes them, bound the values between.
+Every IEEE operation used here is monotone in each argument, rounding included. So the values at the ends of the
+intervals of its arguments, computed as Python computes them, bound the values between.
 """
 
 from __future__ import annotations

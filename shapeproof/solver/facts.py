@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from shapeproof.constraints.definedness import defined
 from shapeproof.constraints.formulas import And, Formula
 from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.terms import Term
 from shapeproof.solver import ask
 from shapeproof.solver.budget import Budget, Ledger
+from shapeproof.solver.exhaustion import box_size, points_where
 from shapeproof.solver.knowledge import Knowledge
 from shapeproof.solver.learning import absorb
 from shapeproof.solver.points import (
@@ -29,6 +31,7 @@ from shapeproof.solver.points import (
     true_at,
 )
 from shapeproof.solver.reduction import Expression, Reducer
+from shapeproof.solver.restoration import restored, size_of
 from shapeproof.solver.session import Answer
 from shapeproof.solver.substitution import substitute
 
@@ -134,10 +137,10 @@ class Facts:
 
     def simplify(self, expression: Expression) -> Expression:
         """A simpler expression over the same symbols, equal wherever the facts hold and the original is defined."""
-        known = self._state.known
-        reduced = self.reduce(expression)
-        restored = substitute(reduced, known.definitions)
-        return restored if restored.key <= expression.key else expression
+        known, reduced = self._state.known, self.reduce(expression)
+        simpler: Any = restored(reduced, known) if isinstance(reduced, Term) else substitute(reduced, known.definitions)
+        chosen: Expression = simpler if size_of(simpler) <= size_of(expression) else expression
+        return chosen
 
     @property
     def ranges(self) -> dict[str, Interval]:
@@ -170,8 +173,8 @@ class Facts:
             state.searched = True
             self._fill()
         strange = sorted(set(names) - set(state.points[0][0])) if state.points else []
-        for index, (point, _) in enumerate(state.points) if strange else ():
-            point.update({name: _UNNAMED[(index + shift) % len(_UNNAMED)] for shift, name in enumerate(strange)})
+        if strange:
+            state.points = [(_with_strangers(point, strange, at), n) for at, (point, n) in enumerate(state.points)]
         return [point for point, _ in state.points]
 
     def _fill(self) -> None:
@@ -195,10 +198,26 @@ class Facts:
         )
         if found.answer is Answer.UNSAT:
             state.contradictory = True
-        elif found.model is not None:
+            return
+        point = None
+        if found.model is not None:
             point = complete(known, {name: found.model.get(name, 0) for name in free})
-            if point is not None:
-                self.add_point(point)
+        if point is None or self.add_point(point) is None:
+            self._try_every_point(sorted(free))
+
+    def _try_every_point(self, free: list[str]) -> None:
+        """For what Z3 does not decide, if the box is small."""
+        known = self.known
+        intervals = [known.range_of(name) for name in free]
+        size = box_size(intervals)
+        if size is None or size > self.budget.exhaustion_points:
+            return
+        self.ledger.points += size
+        for chosen in points_where(known.remaining(), free, intervals):
+            point = complete(known, chosen)
+            if point is not None and self.add_point(point) is not None:
+                return
+        self._state.contradictory = all(map(has_meaning, self.formulas))
 
     def _believable(self, point: Point, checked: int = 0) -> bool:
         """Whether all facts that have a meaning hold there, evaluated as they were learned."""
@@ -247,3 +266,8 @@ def _carried(
     if whole is None or not all(true_at(fact, whole) for fact in news if has_meaning(fact)):
         return None
     return whole, checked if all(whole[name] == value for name, value in point.items()) else 0
+
+
+def _with_strangers(point: Point, names: list[str], index: int) -> Point:
+    """The point with values for symbols that no fact mentions."""
+    return {name: _UNNAMED[(index + shift) % len(_UNNAMED)] for shift, name in enumerate(names)} | point

@@ -28,10 +28,7 @@ _MOST_STEPS = 4096
 
 
 def absorb(known: Knowledge, formulas: Iterable[Formula], reducer: Reducer | None = None) -> Knowledge:
-    """The knowledge with facts added; the one that is given stays as it is.
-
-    A reducer of it may know answers already.
-    """
+    """The knowledge with facts added; the one that is given stays as it is. Its reducer, if given, is used first."""
     news = tuple(formulas)
     richer = known.copy()
     richer.sources += news
@@ -52,10 +49,9 @@ class _Learner:
     def __init__(self, known: Knowledge, reducer: Reducer | None) -> None:
         self._known = known
         self._queue: deque[Formula] = deque()
-        self._bounds: deque[Formula] = (
-            deque()
-        )  # inequalities just inferred: to be written down, implied though they are
+        self._bounds: deque[Formula] = deque()  # just inferred, to be written down though they are implied
         self._moved: set[str] = set()
+        self._unequal: set[Formula] = set()  # each disequality sends for what it bears on once
         self._reducer = reducer or Reducer(known)
 
     def learn(self, formulas: Iterable[Formula]) -> None:
@@ -67,6 +63,7 @@ class _Learner:
             moved, self._moved = self._moved, set()
             for formula in [each for each in self._known.active if not moved.isdisjoint(each.symbols)]:
                 self._revisit(formula)
+            self._queue.extend(self._without_rules(moved))
             self._drain()
         self._known.changed()
 
@@ -205,13 +202,32 @@ class _Learner:
         for formula in touched:
             self._drop(formula)
         known.solved[name] = value
-        stale = [left for left in known.rules if any(name in atom.symbols for atom, _ in left)]
-        renamed = [compare("==", from_poly({left: 1}) - known.rules.pop(left)) for left in stale]
+        renamed = self._without_rules({name})
         self._changed()
-        known.solved = {each: self._reducer.reduce(term) for each, term in known.solved.items()}
-        known.rules = {left: self._reducer.reduce(right) for left, right in known.rules.items()}
-        self._changed()
+        self._rewrite_values()
         self._queue.extend([*constraint, *touched, *renamed])
+
+    def _rewrite_values(self) -> None:
+        """Write what symbols and products equal in what is left, until nothing changes."""
+        known = self._known
+        for _ in range(_MOST_ROUNDS):
+            rules = {left: self._reducer.reduce(right) for left, right in known.rules.items()}
+            settled = all(rules[left] is right for left, right in known.rules.items())
+            known.rules = rules
+            self._changed()
+            if settled:
+                break
+        known.solved = {name: self._reducer.reduce(term) for name, term in known.solved.items()}
+        self._changed()
+
+    def _without_rules(self, names: set[str]) -> list[Formula]:
+        """Rules about these symbols, taken out and made equalities again: more may be known of their factors now."""
+        rules = self._known.rules
+        stale = [left for left in rules if any(not names.isdisjoint(atom.symbols) for atom, _ in left)]
+        equalities = [compare("==", from_poly({left: 1}) - rules.pop(left)) for left in stale]
+        if stale:
+            self._changed()
+        return equalities
 
     def _rename(self, solution: Solution) -> None:
         """From here on, the product or atom is written otherwise."""
@@ -225,8 +241,7 @@ class _Learner:
             self._drop(each)
         known.rules[left] = solution.right
         self._changed()
-        known.solved = {each: self._reducer.reduce(term) for each, term in known.solved.items()}
-        self._changed()
+        self._rewrite_values()
         self._queue.extend([*touched, *_inside(solution.right, bounds)])
 
     # inequalities
@@ -295,12 +310,10 @@ class _Learner:
         limit = room // coefficient if coefficient > 0 else -(room // -coefficient)
         interval = Interval(None, limit) if coefficient > 0 else Interval(limit, None)
         before = self._known.bounds(product)
-        if before & interval == before:
-            return
-        if len(monomial) == 1 and monomial[0][1] == 1:
+        if len(monomial) > 1 or monomial[0][1] > 1:
+            self._bound_factors(monomial, before & interval)
+        elif before & interval != before:
             self._bounds.extend(_inside(product, interval))
-        else:
-            self._bound_factors(monomial, interval)
 
     def _bound_factors(self, monomial: Monomial, interval: Interval) -> None:
         """What a bound of a product says of its factors, where the others are not negative."""
@@ -326,6 +339,9 @@ class _Learner:
         else:
             self._keep(formula)
             self._nonzero_factors(term)
+            if formula not in self._unequal:
+                self._unequal.add(formula)
+                self._moved |= term.symbols
 
     def _nonzero_factors(self, term: Term) -> None:
         if len(term.monomials) == 1 and len(term.monomials[0][0]) > 1:

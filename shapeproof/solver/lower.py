@@ -17,7 +17,7 @@ Text, and not Z3's expressions, because any solver can read it and because it is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Or, RealCompare, Truth
 from shapeproof.constraints.nodes import Node, postorder
@@ -25,20 +25,16 @@ from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, 
 from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where, from_poly, of_atom
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from shapeproof.constraints.formulas import Formula
     from shapeproof.constraints.intervals import Interval
     from shapeproof.constraints.polynomials import Monomial
 
-_HIGHEST_DEGREE = 8
-
-
-class Bounds(Protocol):
+    Bounds = Callable[[Term], Interval]
     """What is known of a term's value; consulted for the sign of divisors and for functions without a theory."""
 
-    def __call__(self, term: Term, /) -> Interval:
-        """The interval that the value is in."""
+_HIGHEST_DEGREE = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The least upper and greatest lower bound of a term over all points at which the facts hold: proved, and attained."""
+"""The least upper and the greatest lower bound of a term wherever the facts hold: proved, and attained."""
 
 from __future__ import annotations
 

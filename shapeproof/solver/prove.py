@@ -14,7 +14,8 @@ A formula that may divide by zero does not hold there: its definedness is proved
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from shapeproof.constraints.formulas import TRUE, conjunction
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.text import parse_formula
 from shapeproof.constraints.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
-from shapeproof.solver import ask
+from shapeproof.solver import ask, audit
 from shapeproof.solver.cases import proved_by_cases, refined
 from shapeproof.solver.clash import clash
 from shapeproof.solver.exhaustion import box_size, points_where
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from shapeproof.constraints.formulas import Formula
     from shapeproof.solver.budget import Budget
     from shapeproof.solver.knowledge import Knowledge
+
+
+_MOST_FAILING = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,11 @@ def decide(formula: Formula, facts: Facts, budget: Budget | None = None) -> Verd
     key = ("decide", formula, budget)
     answer: Verdict | None = facts.answers.get(key)
     if answer is None:
-        answer = facts.answers[key] = _decide(formula, facts, budget or facts.budget)
+        before = facts.ledger.rlimit
+        answer = _decide(formula, facts, budget or facts.budget)
+        if isinstance(answer, Undecided):
+            answer = replace(answer, spent=facts.ledger.rlimit - before)
+        facts.answers[key] = answer
     facts.ledger.note(answer.evidence.step if answer.evidence else "none", answer.status)
     return answer
 
@@ -153,6 +161,7 @@ def _by_solver(formula: Formula, finer: Formula, known: Knowledge, facts: Facts,
             continue
         found = ask.satisfy([*cone, finer.negation], known.bounds, budget, facts.ledger, attempts)
         if found.answer is Answer.UNSAT:
+            audit.note("z3", known, finer)
             return Proved(Evidence("z3", f"cone of {len(cone)} facts"))
         point = None if found.model is None else _believed(found.model, known, formula, facts)
         if point is not None:
@@ -177,24 +186,23 @@ def _believed(model: Mapping[str, int], known: Knowledge, formula: Formula, fact
 
 
 def _by_exhaustion(formula: Formula, finer: Formula, known: Knowledge, facts: Facts, budget: Budget) -> Verdict:
-    """Every point of the box of the symbols that occur."""
-    names = sorted(finer.symbols)
-    intervals = [known.range_of(name) for name in names]
-    size = box_size(intervals)
-    if size is None or size > budget.exhaustion_points:
-        return Undecided(
-            "Z3 found neither a proof nor a point, and there are too many points to try them all", budget.rlimit
-        )
-    facts.ledger.points += size
-    inside = [fact for fact in known.remaining() if fact.symbols <= finer.symbols]
-    for failing in points_where([*inside, finer.negation], names, intervals):
-        point = _believed(failing, known, formula, facts)
-        if point is None:
-            return Undecided(
-                "Z3 found neither a proof nor a point, and a point where it fails may not satisfy all facts"
-            )
-        return Refuted(public(point), Evidence("exhaustion"))
-    return Proved(Evidence("exhaustion", f"{size} points"))
+    """Every point of the box of the symbols that occur; failing that, of all symbols that bear on them."""
+    everything = known.cone(finer.symbols)
+    for names in (finer.symbols, finer.symbols.union(*(fact.symbols for fact in everything))):
+        intervals = [known.range_of(name) for name in sorted(names)]
+        size = box_size(intervals)
+        if size is None or size > budget.exhaustion_points:
+            return Undecided("Z3 found neither a proof nor a point, and there are too many points to try them all")
+        facts.ledger.points += size
+        inside = [fact for fact in everything if fact.symbols <= names]
+        failing = list(islice(points_where([*inside, finer.negation], sorted(names), intervals), _MOST_FAILING))
+        if not failing:
+            return Proved(Evidence("exhaustion", f"{size} points"))
+        for candidate in failing:
+            point = _believed(candidate, known, formula, facts)
+            if point is not None:
+                return Refuted(public(point), Evidence("exhaustion"))
+    return Undecided("Z3 found no proof, and no point where it fails could be confirmed")
 
 
 def truth(formula: Formula, facts: Facts, budget: Budget | None = None) -> Truth:

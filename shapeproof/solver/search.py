@@ -1,7 +1,7 @@
-"""A point at which a formula holds, looked for by evaluation near the samples. What it does not find proves nothing.
+"""A point at which a formula holds, looked for by evaluation near the samples.
 
-From each sample, one or two symbols are moved to where truth tends to change: ends of ranges, 0, 1 and 2,
-constants that occur in the formula, and the value at which an equation that is linear in the symbol holds.
+It finds one or it does not; it proves nothing. From each sample, one symbol is moved to where truth tends to change:
+ends of ranges, 0, 1 and 2, constants that occur in the formula, and where a comparison linear in the symbol changes.
 """
 
 from __future__ import annotations

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.formulas import TRUE, Formula, conjunction, disjunction, ge, le, ne
+from shapeproof.constraints.evaluate import evaluate
+from shapeproof.constraints.formulas import TRUE, Formula, conjunction, ge, le, ne
 from shapeproof.constraints.terms import ZERO, maximum, symbol
 from shapeproof.constraints.verdicts import Proved, Refuted, Undecided, Vacuous
-from shapeproof.solver.points import true_at
+from shapeproof.solver.points import public, true_at
 from shapeproof.solver.prove import decide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from shapeproof.constraints.terms import Term
     from shapeproof.solver.budget import Budget
     from shapeproof.solver.facts import Facts
     from shapeproof.solver.points import Point
+
+_SMALL, _LARGE = 5, 200
 
 
 def find(formula: Formula, facts: Facts, budget: Budget | None = None) -> Point | Undecided | None:
@@ -32,7 +35,7 @@ def find(formula: Formula, facts: Facts, budget: Budget | None = None) -> Point 
     """
     for point in facts.points(formula.symbols):
         if true_at(formula, point):
-            return _shown(point)
+            return public(point)
     verdict = decide(formula.negation, facts, budget)
     match verdict:
         case Proved() | Vacuous():
@@ -88,7 +91,7 @@ def _measures(names: Sequence[str]) -> Iterator[Term]:
 
 def _least(measure: Term, facts: Facts, best: Point, budget: Budget | None) -> Point:
     """The point with the least measure; from here on, the facts say that the measure is no greater."""
-    low, high = 0, evaluated(measure, best)
+    low, high = 0, evaluate(measure, best)
     while low < high:
         middle = (low + high) // 2
         point = find(le(measure, middle), facts, budget)
@@ -97,25 +100,9 @@ def _least(measure: Term, facts: Facts, best: Point, budget: Budget | None) -> P
         if point is None:
             low = middle + 1
         else:
-            best, high = point, evaluated(measure, point)
+            best, high = point, evaluate(measure, point)
     facts.learn(le(measure, high))
     return best
-
-
-def evaluated(term: Term, point: Mapping[str, int]) -> int:
-    """The value of the term at the point."""
-    from shapeproof.constraints.evaluate import evaluate
-
-    return evaluate(term, point)
-
-
-def _shown(point: Mapping[str, int]) -> Point:
-    from shapeproof.solver.points import public
-
-    return public(point)
-
-
-_SMALL, _LARGE = 5, 200
 
 
 def generic(
@@ -130,17 +117,18 @@ def generic(
     >>> generic(Facts([parse_formula("b >= 1"), parse_formula("h % 32 == 0")]), ["b", "h"])
     {'b': 11, 'h': 32}
     """
-    if isinstance(find(TRUE, facts, budget), Undecided | None):
-        return find(TRUE, facts, budget)
-    wishes = _wishes(names, sorted(set(avoid) | {0, 1}))
+    point = find(TRUE, facts, budget)
     here = facts.fork()
-    for wish in wishes:
-        if not isinstance(find(wish, here, budget), Undecided | None):
+    for wish in _wishes(names, sorted(set(avoid) | {0, 1})) if isinstance(point, dict) else ():
+        granted = find(wish, here, budget)
+        if isinstance(granted, dict):
+            point = granted
             here.learn(wish)
-    return find(TRUE, here, budget)
+    return point
 
 
 def _wishes(names: Sequence[str], avoid: Sequence[int]) -> Iterator[Formula]:
+    """All wishes at once, which is granted most of the time; then one by one, those that matter most first."""
     sizes = [symbol(name) for name in names]
     small = [conjunction(ge(size, _SMALL), le(size, _LARGE)) for size in sizes]
     away = [conjunction(*(ne(size, value) for value in avoid)) for size in sizes]
@@ -149,6 +137,3 @@ def _wishes(names: Sequence[str], avoid: Sequence[int]) -> Iterator[Formula]:
     yield from away
     yield from apart
     yield from small
-
-
-__all__ = ["disjunction", "find", "generic", "smallest"]

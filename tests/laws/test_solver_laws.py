@@ -11,15 +11,19 @@ from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.text import parse_formula, parse_term
 from shapeproof.constraints.verdicts import Undecided
 from shapeproof.solver import ask
+from shapeproof.solver.audit import auditing
 from shapeproof.solver.blame import reasons
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.cases import proved_by_cases
 from shapeproof.solver.compiled import compiled
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.knowledge import within
+from shapeproof.solver.learning import split
 from shapeproof.solver.lower import script
 from shapeproof.solver.optimum import greatest_lower_bound, least_upper_bound
 from shapeproof.solver.points import named, satisfies, true_at
 from shapeproof.solver.prove import decide, truth
+from shapeproof.solver.reduction import Reducer
 from shapeproof.solver.search import search
 from shapeproof.solver.session import Answer, Core, Session
 from shapeproof.solver.witness import find, generic, smallest
@@ -35,37 +39,13 @@ some = settings(max_examples=max(100, settings.default.max_examples))
 
 # What exports ask is far more regular than what can be drawn: both kinds are drawn.
 _SHAPES = (
-    "x % {a} == {b}",
-    "({a}*x + y) % {c} == 0",
-    "x // {a} >= {b}",
-    "min(x // {a}, y) > {b}",
-    "x == {a}*y",
-    "x <= y*z",
-    "x + y + z == {b}",
-    "x*y % {a} == 0",
-    "({a}*x*y) % {c} == 0",
-    "x != {b}",
-    "x <= y",
-    "y <= z",
-    "x == {b} or y == {b}",
-    "not (x == {b} and y == {a})",
-    "{a}*x + {c}*y == {b}*z",
-    "x*y == x*z",
-    "x // {a} == y // {a}",
-    "max(x, y) <= {b}",
-    "x*y != 0",
-    "x % y == 0",
-    "y >= 1",
-    "x >= 1",
-    "z == x // {a}",
-    "(x + {a} - 1)//{a}*{a} == y",
-    "x*y >= {b}",
-    "x - y < {b}",
-    "(x if y > {b} else z) >= 0",
-    "z*(x - y) == 0",
-    "x*x == y",
-    "x*y == z + {b}",
-)
+    "x % {a} == {b}", "({a}*x + y) % {c} == 0", "x // {a} >= {b}", "min(x // {a}, y) > {b}", "x == {a}*y",
+    "x <= y*z", "x + y + z == {b}", "x*y % {a} == 0", "({a}*x*y) % {c} == 0", "x != {b}", "x <= y", "y <= z",
+    "x == {b} or y == {b}", "not (x == {b} and y == {a})", "{a}*x + {c}*y == {b}*z", "x*y == x*z", "x % {c} != {b}",
+    "x // {a} == y // {a}", "max(x, y) <= {b}", "x*y != 0", "x % y == 0", "y >= 1", "x >= 1", "z == x // {a}",
+    "(x + {a} - 1)//{a}*{a} == y", "x*y >= {b}", "x - y < {b}", "(x if y > {b} else z) >= 0", "z*(x - y) == 0",
+    "x*x == y", "x*y == z + {b}", "(y - x) % {a} <= {b}",
+)  # fmt: skip
 usual_texts = st.builds(
     lambda shape, a, b, c: shape.format(a=a, b=b, c=c),
     st.sampled_from(_SHAPES), st.integers(2, 6), st.integers(-3, 4), st.integers(2, 6),
@@ -125,6 +105,44 @@ def test_knowledge_says_neither_more_nor_less_than_the_facts(facts):
         inside = not known.known.contradiction and whole is not None and satisfies(known.known, whole)
         inside = inside and all(defined_value(term, whole) == whole[name] for name, term in known.known.solved.items())
         assert inside == (point in holding)
+
+
+@some
+@given(fact_lists, questions, st.sampled_from(s.NAMES), st.integers(2, 5))
+def test_splitting_a_symbol_into_quotient_and_rest_says_neither_more_nor_less(facts, question, name, modulus):
+    known = boxed(facts)
+    assume(name not in known.known.solved and not known.known.contradiction)
+    finer = split(known.known, name, modulus)
+    reduced = Reducer(finer).reduce(question)
+    holding = where(known.formulas)
+    assert not (finer.contradiction and holding)
+    for point in holding:
+        whole = named(finer, point)
+        assert satisfies(finer, whole)
+        assert all(evaluate(term, whole) == whole[each] for each, term in finer.solved.items())
+        value = s.outcome(lambda: holds(question, point))  # noqa: B023  (called at once)
+        if isinstance(value, bool):
+            assert holds(reduced, whole) == value
+
+
+@some
+@given(fact_lists, st.lists(questions, max_size=2))
+def test_z3_refutes_nothing_that_the_cheap_steps_claimed(facts, asked):
+    with auditing() as auditor:
+        known = boxed(facts)
+        for question in asked:
+            truth(question, known)
+    assert auditor.check(Budget(rlimit=200_000))["refuted"] == []
+
+
+@many
+@given(s.wide_integer_texts, s.boxes(), st.data())
+def test_sharpened_bounds_hold_every_value(text, ranges, data):
+    term = parse_term(text)
+    facts = Facts(formula for name, interval in ranges.items() for formula in within(name, interval))
+    value = defined_value(term, data.draw(s.points_in(ranges)))
+    if isinstance(value, int):
+        assert value in facts.known.bounds(facts.reduce(term))
 
 
 @many
