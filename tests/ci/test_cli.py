@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import shapeproof
-from shapeproof.ci import cli
+from shapeproof.ci import cli, subjects, terminal
 from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.export import check, load_report, verify
 from shapeproof.export.report import Report
@@ -109,7 +109,7 @@ def test_the_report_goes_to_stdout_as_it_is(status):
 
 def reported(target):
     """What the checker says, without the command line."""
-    subject = cli._load(target)
+    subject = subjects.load_subject(target)
     return check(
         subject.model,
         subject.args,
@@ -149,8 +149,8 @@ NO_VERDICT = {
     "needs_one() missing 1 required positional argument: 'x'",
     "subject:raises": "`subject:raises` cannot be called: OSError: no weights (subject.py:31)",
     "subject:leaves": "`subject:leaves` cannot be called: SystemExit: 0 (subject.py:32)",
-    "subject:three": f"`subject:three` must return {cli._RETURNS}, but it returned a tuple of 3",
-    "subject:nothing": f"`subject:nothing` must return {cli._RETURNS}, but it returned a NoneType",
+    "subject:three": f"`subject:three` must return {subjects.RETURNS}, but it returned a tuple of 3",
+    "subject:nothing": f"`subject:nothing` must return {subjects.RETURNS}, but it returned a NoneType",
     "subject:misnamed": "constraint 'batch < 3' names `batch`, which no dim is called; declared are b",
     "subject:inputs": "args must be a tuple of example inputs, not list",
 }
@@ -272,7 +272,7 @@ def test_square_brackets_are_text_and_only_severity_words_are_styled():
             notes=("error[x]: proved",),
         )
     )
-    text = cli._coloured(report)
+    text = terminal._coloured(report)
     assert text.plain == report
     assert [text.plain[span.start : span.end] for span in sorted(text.spans)] == [
         "error",
@@ -294,14 +294,14 @@ def slow(seconds):
 
 def test_progress_is_silent_while_it_is_quick(monkeypatch):
     monkeypatch.setattr(verify, "check", slow(0))
-    monkeypatch.setattr(cli, "PATIENCE", 60)
+    monkeypatch.setattr(terminal, "PATIENCE", 60)
     done = explain("subject:proved")
     assert (done.exit_code, done.stderr) == (0, "")
 
 
 def test_progress_is_one_line_for_each_step_when_it_is_not(monkeypatch):
     monkeypatch.setattr(verify, "check", slow(0.5))
-    monkeypatch.setattr(cli, "PATIENCE", 0.1)
+    monkeypatch.setattr(terminal, "PATIENCE", 0.1)
     done = explain("subject:proved")
     assert (done.stdout, done.stderr) == ("proved\n", "replaying at the corners\n")
 
@@ -309,8 +309,8 @@ def test_progress_is_one_line_for_each_step_when_it_is_not(monkeypatch):
 def test_progress_on_a_terminal_is_a_spinner_that_leaves_nothing_behind():
     """Nothing but the spinner is written, brackets as they are; it is cleared at the end."""
     program = (
-        "import time; from shapeproof.ci import cli; cli.PATIENCE = 0.1\n"
-        "with cli._Progress('tracing at x[0] = [red]1'): time.sleep(0.6)"
+        "import time; from shapeproof.ci import terminal; terminal.PATIENCE = 0.1\n"
+        "with terminal.Progress('tracing at x[0] = [red]1'): time.sleep(0.6)"
     )
     master, slave = pty.openpty()
     subprocess.run([sys.executable, "-c", program], stderr=slave, check=True, env=os.environ | {"TERM": "xterm"})

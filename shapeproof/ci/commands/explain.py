@@ -1,0 +1,44 @@
+"""`shapeproof explain module.path:callable` prints the report of a model and exits with its verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shapeproof.ci.subjects import RETURNS, check_subject, load_subject
+from shapeproof.ci.terminal import EXIT_STATUS, Progress, fail, show
+from shapeproof.constraints.errors import UsageError
+
+if TYPE_CHECKING:
+    from shapeproof.export import Report
+
+
+def explain(
+    target: Annotated[str, typer.Argument(metavar="MODULE.PATH:CALLABLE", help=f"What returns {RETURNS}.")],
+    save: Annotated[Path | None, typer.Option(metavar="PATH", help="Write the report as JSON, too.")] = None,
+) -> None:
+    """Check a model and print the report.
+
+    Exit status: 0 proved, 1 refuted or vacuous, 3 undecided, 2 no verdict (a wrong call, or no trace).
+    """
+    try:
+        with Progress(f"loading {target}"):
+            subject = load_subject(target)
+        with Progress("checking") as progress:
+            report = check_subject(subject, progress)
+        text = str(report)
+    except UsageError as error:
+        fail(str(error))
+    show(text)
+    if save is not None:
+        _save(report, save)
+    raise typer.Exit(EXIT_STATUS[report.status])
+
+
+def _save(report: Report, path: Path) -> None:
+    try:
+        report.save(path)
+    except OSError as error:
+        fail(f"{path} cannot be written: {error.strerror}")

@@ -1,0 +1,120 @@
+"""What is checked: imports and calls `module.path:callable`, and hands what it returns to the checker.
+
+It is the user's code that runs here: whatever it raises becomes one sentence with the user's line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import operator
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shapeproof.constraints.errors import UsageError
+
+if TYPE_CHECKING:
+    from shapeproof.export import Report
+
+RETURNS = "(model, args, kwargs, dynamic_shapes) or (model, args, kwargs, dynamic_shapes, constraints)"
+
+_NOT_THE_USERS = {"contextlib", "copy", "importlib", "shapeproof", "torch"}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A model, its example and what is declared of it."""
+
+    model: Any
+    args: Any
+    kwargs: Any
+    dynamic_shapes: Any
+    constraints: Sequence[str] = ()
+
+
+def load_subject(target: str) -> Subject:
+    """Import and call the target.
+
+    Raises:
+        UsageError: it cannot be done, or what it returns is something else.
+    """
+    found = call_target(target)
+    if not isinstance(found, tuple | list) or len(found) not in {4, 5}:
+        raise UsageError(f"`{target}` must return {RETURNS}, but it returned {_brief(found)}")
+    return Subject(*found)
+
+
+def call_target(target: str) -> Any:
+    """What the target returns when it is called without arguments.
+
+    Raises:
+        UsageError: it cannot be imported, found or called.
+    """
+    module_name, _, path = target.partition(":")
+    if not module_name or not path:
+        raise UsageError(f"{target!r} is not of the form module.path:callable")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    with refused(f"`{module_name}` cannot be imported"):
+        module = importlib.import_module(module_name)
+    try:
+        build = operator.attrgetter(path)(module)
+    except AttributeError:
+        raise UsageError(f"`{module_name}` has no `{path}`") from None
+    with refused(f"`{target}` cannot be called"):
+        return build()
+
+
+def check_subject(subject: Subject, progress: Callable[[str], None]) -> Report:
+    """Check the model. To do so loads torch.
+
+    Raises:
+        UsageError: the declarations cannot be meant, or the model cannot be traced at its own example.
+    """
+    with refused("the exporter cannot be loaded"):
+        from shapeproof.export import check
+    with refused("the model could not be traced"):
+        return check(
+            subject.model,
+            subject.args,
+            subject.kwargs,
+            dynamic_shapes=subject.dynamic_shapes,
+            constraints=subject.constraints,
+            progress=progress,
+        )
+
+
+@contextlib.contextmanager
+def refused(what: str) -> Iterator[None]:
+    """Whatever the user's code raises becomes one sentence; `sys.exit` in it must not pass for a verdict."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{what}: {_last_line(error)}{_place(error)}") from error
+
+
+def _brief(value: object) -> str:
+    size = f" of {len(value)}" if isinstance(value, tuple | list) else ""
+    return f"a {type(value).__name__}{size}"
+
+
+def _last_line(error: BaseException) -> str:
+    """The error as the last line of a traceback shows it; of a message of many lines, the first."""
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line of the user's code that the error went through."""
+    place = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file = Path(frame.f_code.co_filename)
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in _NOT_THE_USERS and file.exists():
+            place = f" ({file.name}:{line})"
+    return place

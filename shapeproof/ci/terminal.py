@@ -1,0 +1,82 @@
+"""What the commands write to the terminal: a report on stdout, progress and refusals on stderr; and the exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import NoReturn, Self
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+EXIT_STATUS = {"proved": 0, "refuted": 1, "vacuous": 1, "undecided": 3}
+NO_VERDICT = 2
+
+PATIENCE = 1.0
+"""Seconds before progress is shown."""
+
+_COLOURS = {
+    r"(?m)^(error(?=\[)|(refuted|vacuous)(?=:|$))": "bold red",
+    r"(?m)^(warning(?=\[)|undecided(?=:|$))": "bold yellow",
+    r"(?m)^(note|help)(?=:|\[)": "bold cyan",
+    r"(?m)^proved(?=:|$)": "bold green",
+}
+
+
+def show(text: str) -> None:
+    """The text on stdout. If nobody reads it to its end, the verdict stands."""
+    console = Console()
+    if console.is_terminal:
+        console.print(_coloured(text), soft_wrap=True)
+        return
+    try:
+        typer.echo(text)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def fail(sentence: str) -> NoReturn:
+    """One sentence on stderr, and the exit status of a call that has no verdict."""
+    typer.echo(f"shapeproof: {sentence}", err=True)
+    raise typer.Exit(NO_VERDICT)
+
+
+def _coloured(report: str) -> Text:
+    """The text with its severity words in colour. Square brackets in it are text, not markup."""
+    text = Text(report)
+    for pattern, style in _COLOURS.items():
+        text.highlight_regex(pattern, style)
+    return text
+
+
+class Progress:
+    """What is being done, on stderr, once it has taken long: a spinner on a terminal, else a line for each new text."""
+
+    def __init__(self, text: str) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._status = self._console.status(Text(text))
+        self._late = threading.Event()
+        self._timer = threading.Timer(PATIENCE, self._begin)
+        self._timer.daemon = True
+
+    def __call__(self, text: str) -> None:
+        if self._console.is_terminal:
+            self._status.update(Text(text))
+        elif self._late.is_set():
+            typer.echo(text, err=True)
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        self._status.stop()
+
+    def _begin(self) -> None:
+        self._late.set()
+        if self._console.is_terminal:
+            self._status.start()
