@@ -20,7 +20,7 @@ from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.constraints.text import format_formula
-from shapeproof.export import tracing
+from shapeproof.export import nodes, tracing
 from shapeproof.export.inputs import Inputs
 
 SENTENCE = "input outside the declared domain: {}"
@@ -176,7 +176,7 @@ class _Writer:
         with self._graph.inserting_before(self._before):
             node = self._graph.call_function(target, args)
         values = [arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg for arg in args]
-        tracing.describe_node(node, target, values)
+        nodes.describe_node(node, target, values)
         return node
 
 

@@ -27,7 +27,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Real, Term, constant
-from shapeproof.export import tracing
+from shapeproof.export import nodes, tracing
 from shapeproof.export.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
@@ -62,7 +62,7 @@ class _Side:
         self.changed = {
             s
             for node in self.graph.nodes
-            for t in tracing.changed_operands(node)
+            for t in nodes.changed_operands(node)
             for s in tracing.storages(self.value(t))
         }
         for node in self.graph.nodes:
@@ -91,7 +91,7 @@ class _Side:
         found = tracing.storages(self.value(node))
         pure = self.changed.isdisjoint(found)
         if node.op != "call_function" or not (
-            tracing.is_view_operator(node.target, pure=pure) or node.target is operator.getitem
+            nodes.is_view_operator(node.target, pure=pure) or node.target is operator.getitem
         ):
             return False
         return bool(found) and all(storage in self.roots for storage in found)

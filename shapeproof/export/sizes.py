@@ -23,7 +23,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Symbol, symbol
-from shapeproof.export import graphs, replay, tracing
+from shapeproof.export import graphs, nodes, replay, tracing
 from shapeproof.export.findings import Exploration, Finding, Narrowing, Outcome, Traced, attributed, taken_at
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.trial import Step, Trial, flipped
@@ -102,7 +102,7 @@ class Explorer:
             message = "there is no program to run"
             raise ValueError(message)
         forms = [("", replay.fresh_modules(main.program))]
-        if tracing.mutates(main.program):
+        if nodes.mutates(main.program):
             forms.append(("after run_decompositions, ", replay.fresh_modules(tracing.decomposed(main.program))))
         return forms
 

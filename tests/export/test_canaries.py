@@ -416,7 +416,7 @@ def _assert_rows(program, forbidden, text):
 
 
 def _add(graph, after, target, args, value):
-    """tracing.describe_node relies on it: an added node needs these three entries and no others."""
+    """nodes.describe_node relies on it: an added node needs these three entries and no others."""
     with graph.inserting_after(after):
         node = graph.call_function(target, args)
     node.meta |= {"val": value, "stack_trace": "", "nn_module_stack": {"L__self__": ("", "torch.nn.Module")}}
@@ -435,7 +435,7 @@ def test_views_share_storage_in_the_metadata():
 
 
 def test_schemas_tell_views_from_copies():
-    """tracing.is_view_operator relies on it: a view's schema marks its operand and its result as aliases."""
+    """nodes.is_view_operator relies on it: a view's schema marks its operand and its result as aliases."""
 
     def aliases(overload):
         schema = overload._schema

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from shapeproof.solver.certificate import recheck, write_certificate
-
 from shapeproof.constraints.text import parse_formula as parse
 from shapeproof.solver.audit import auditing
+from shapeproof.solver.certificate import recheck, write_certificate
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide, truth
 from tests.solver import corpus
