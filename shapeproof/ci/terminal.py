@@ -62,6 +62,7 @@ class Progress:
         self._timer.daemon = True
 
     def __call__(self, text: str) -> None:
+        """Say what is being done now."""
         if self._console.is_terminal:
             self._status.update(Text(text))
         elif self._late.is_set():

@@ -1,0 +1,109 @@
+"""Words what is wrong with a spec: one sentence, with the key at fault and the nearest that would be right."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from shapeproof.constraints.errors import UsageError
+
+
+class SpecError(UsageError):
+    """A spec that cannot be meant; `path` leads to what is wrong."""
+
+    def __init__(self, message: str, path: Iterable[str | int]) -> None:
+        super().__init__(message)
+        self.path = tuple(path)
+
+
+def worded(error: ValidationError, root: type[BaseModel], document: Any) -> SpecError:
+    """One thing that is wrong, as a sentence: a key that is misspelt before the one that is therefore missing."""
+    errors = error.errors(include_url=False)
+    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
+    path = _present(first["loc"], document)
+    match first["type"]:
+        case "extra_forbidden":
+            valid = _keys(root.model_json_schema(), path[:-1])
+            return SpecError(f"{_dotted(path)} is not a key of a spec{nearest(str(path[-1]), valid)}", path)
+        case "missing":
+            return SpecError(f"{_dotted(path)} has no `{first['loc'][-1]}`, which it needs", path)
+        case "string_pattern_mismatch" if first["loc"][-1] == "[key]":
+            return SpecError(f"{_dotted(path)} is not a name: letters, digits and underscores make one", path)
+        case "string_pattern_mismatch":
+            return SpecError(f"{_dotted(path)} is not of the form module.path:callable: {first['input']!r}", path)
+        case "too_short":
+            return SpecError(f"{_dotted(path)} is empty", path)
+        case "literal_error":
+            wanted = first["ctx"]["expected"]
+            hint = nearest(str(first["input"]), wanted.replace("'", "").replace(" or ", ", ").split(", "))
+            return SpecError(f"{_dotted(path)} must be {wanted}, but it is {first['input']!r}{hint}", path)
+        case _:
+            wanted = " or ".join(_wanted(each) for each in errors if _present(each["loc"], document) == path)
+            return SpecError(f"{_dotted(path)} must be {wanted}, but it is {first['input']!r}", path)
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """The end of a sentence about a name that is none: the one that was meant, or all that there are."""
+    known = list(valid)
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean `{near[0]}`?" if near else f"; there are {', '.join(known) or 'none'}"
+
+
+_KINDS = {
+    "int_type": "an integer",
+    "string_type": "a string",
+    "bool_type": "true or false",
+    "list_type": "an array",
+    "dict_type": "a table",
+    "model_type": "a table",
+}
+
+
+def _wanted(error: ErrorDetails) -> str:
+    if error["type"] == "greater_than_equal":
+        return f"an integer of at least {error['ctx']['ge']}"
+    return _KINDS[error["type"]]
+
+
+def _dotted(path: tuple[str | int, ...]) -> str:
+    return f"`{'.'.join(map(str, path))}`" if path else "the spec"
+
+
+def _present(loc: tuple[str | int, ...], document: Any) -> tuple[str | int, ...]:
+    """The part of an error's place that is in the document: the rest names alternatives, or what is missing."""
+    path: list[str | int] = []
+    for key in loc:
+        inside = isinstance(document, dict) and key in document
+        if not inside and not (isinstance(document, list) and isinstance(key, int)):
+            break
+        document = document[key]
+        path.append(key)
+    return tuple(path)
+
+
+def _keys(schema: Mapping[str, Any], path: tuple[str | int, ...]) -> list[str]:
+    """The keys of the table that the path leads to."""
+    node: Mapping[str, Any] = schema
+    for key in path:
+        node = _resolved(schema, node)
+        named = node.get("properties", {})
+        node = named[key] if key in named else _of_any_key(node)
+    return list(_resolved(schema, node)["properties"])
+
+
+def _of_any_key(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the values of a table of tables are."""
+    patterns = list(node.get("patternProperties", {}).values())
+    values: Mapping[str, Any] = patterns[0] if patterns else node["additionalProperties"]
+    return values
+
+
+def _resolved(schema: Mapping[str, Any], node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The node itself, where it is a reference or may be left out."""
+    node = node["anyOf"][0] if "anyOf" in node else node
+    found: Mapping[str, Any] = schema["$defs"][node["$ref"].rpartition("/")[2]] if "$ref" in node else node
+    return found
