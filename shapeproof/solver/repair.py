@@ -1,0 +1,255 @@
+"""What to declare so that a requirement holds: candidates, each proved to suffice, the weakest first.
+
+    relation    the requirement itself, where no simpler form says the same       a*b <= 64
+    bounds      the longest interval of one symbol                                 n >= 8
+    multiple    one residue of one symbol, and the longest interval of it          n % 4 == 0 and n >= 8
+    line        one symbol as a multiple of another and a constant                 y + x == 32
+    values      all the values of one symbol that serve, if they are few           n == 4 or n == 8
+    fixed       the one value that the anchor has                                  n == 4
+
+Laws. With the facts, a repair implies what it repairs. It holds at the *anchor*, a point that is given or found, so it
+is never empty. Of its kind it is maximal: no longer interval, no divisor of the modulus, no further value would do.
+What is undecided on the way is not proposed. Nothing here knows who declares what, or how it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from math import lcm
+from typing import Literal, TypeAlias
+
+from shapeproof.constraints.formulas import And, Compare, Formula, conjunction, disjunction, eq, ge, gt, le, lt
+from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.terms import FloorDiv, Term, modulo, symbol
+from shapeproof.constraints.verdicts import Undecided
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.optimum import greatest_lower_bound, least_upper_bound
+from shapeproof.solver.points import Point, true_at
+from shapeproof.solver.prove import decide
+from shapeproof.solver.witness import smallest
+
+Kind: TypeAlias = Literal["bounds", "multiple", "line", "values", "fixed", "relation"]
+
+_SIMPLEST: tuple[Kind, ...] = ("fixed", "bounds", "multiple", "line", "values", "relation")
+"""Which of two that say the same is proposed."""
+_MOST_VALUES = 8
+_WIDEST = 128
+"""A symbol with more values than this is not gone through value by value."""
+_LARGEST_MODULUS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Something to declare in addition."""
+
+    kind: Kind
+    formula: Formula
+
+
+def repaired(
+    required: Sequence[Formula],
+    facts: Facts,
+    anchor: Mapping[str, int] | None = None,
+    budget: Budget | None = None,
+    *,
+    sayable: Callable[[Formula], bool] = lambda _: True,
+) -> list[Repair] | None:
+    """The weakest repairs for several requirements together, one for each set of symbols that a requirement is about.
+
+    What concerns one symbol comes first, and is known when the rest is looked at. None if there is no repair, among
+    those whose formula is `sayable`.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> needs = [parse_formula(text) for text in ("h % 32 == 0", "h//32 >= 2", "h + w == 640")]
+    >>> [repair.formula for repair in repaired(needs, Facts([parse_formula("0 <= h < 600 and w >= 0")])) or ()]
+    [h >= 64 and h % 32 == 0, h + w == 640]
+    """
+    point = _anchor(conjunction(*required), facts, anchor, budget)
+    if point is None:
+        return None
+    here = facts.fork()
+    chosen = []
+    for part in _parts(required):
+        if _implies(here, part, budget):
+            continue
+        best = next((each for each in repairs(part, here, point, budget) if sayable(each.formula)), None)
+        if best is None:
+            return None
+        chosen.append(best)
+        here.learn(best.formula)
+    return chosen
+
+
+def repairs(
+    required: Formula, facts: Facts, anchor: Mapping[str, int] | None = None, budget: Budget | None = None
+) -> list[Repair]:
+    """What could be declared so that the requirement holds, the weakest first; of what is equal the simplest.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> facts = Facts([parse_formula("n >= 0")])
+    >>> [repair.formula for repair in repairs(parse_formula("4*(n//4) == n and n//4 >= 2"), facts, {"n": 12})]
+    [n >= 8 and n % 4 == 0, n == 12]
+    """
+    point = _anchor(required, facts, anchor, budget)
+    if point is None:
+        return []
+    sufficient = [
+        each
+        for each in dict.fromkeys(_candidates(required, facts, point, budget))
+        if true_at(each.formula, point) and _implies(_with(facts, each.formula), required, budget)
+    ]
+    return _ranked(sufficient, facts, budget)
+
+
+def _anchor(required: Formula, facts: Facts, given: Mapping[str, int] | None, budget: Budget | None) -> Point | None:
+    """The point that a repair must not rule out; None if the requirement rules it out."""
+    if given is not None:
+        return dict(given) if true_at(required, given) else None
+    found = smallest(required, facts, None, budget)
+    return found if isinstance(found, dict) else None
+
+
+def _parts(required: Sequence[Formula]) -> list[Formula]:
+    """The requirements on the same symbols together; those on few symbols first."""
+    parts: dict[frozenset[str], list[Formula]] = {}
+    for formula in required:
+        for part in formula.args if isinstance(formula, And) else (formula,):
+            parts.setdefault(part.symbols, []).append(part)
+    ordered = sorted(parts, key=lambda names: (len(names), sorted(names)))
+    return [conjunction(*parts[names]) for names in ordered]
+
+
+def _candidates(required: Formula, facts: Facts, point: Point, budget: Budget | None) -> Iterator[Repair]:
+    names = sorted(required.symbols & point.keys())
+    for name in names:
+        yield from _intervals(name, required, facts, point, budget)
+        yield from _values(name, required, facts, point, budget)
+        yield Repair("fixed", eq(symbol(name), point[name]))
+    if any(isinstance(node, Compare) and node.op == "==" and len(node.symbols) > 1 for node in postorder(required)):
+        for name, other in permutations(names, 2):
+            yield from _lines(name, other, required, point)
+    yield Repair("relation", required)
+
+
+# ---------------------------------------------------------------------- one symbol
+
+
+def _intervals(name: str, required: Formula, facts: Facts, point: Point, budget: Budget | None) -> Iterator[Repair]:
+    """For each modulus, the residue that the anchor has, and the longest interval of it around the anchor."""
+    for modulus in (1, *_moduli(required)):
+        residue = eq(modulo(symbol(name), modulus), point[name] % modulus)
+        failing = _with(facts, residue, required.negation)
+        below = _nearest(name, lt(symbol(name), point[name]), failing, budget, sign=1)
+        above = _nearest(name, gt(symbol(name), point[name]), failing, budget, sign=-1)
+        if isinstance(below, Undecided) or isinstance(above, Undecided):
+            continue
+        ends = []
+        if below is not None:
+            ends.append(ge(symbol(name), below + 1 + (point[name] - below - 1) % modulus))
+        if above is not None:
+            ends.append(le(symbol(name), above - 1 - (above - 1 - point[name]) % modulus))
+        if ends != [ge(symbol(name), point[name]), le(symbol(name), point[name])]:
+            yield Repair("bounds" if modulus == 1 else "multiple", conjunction(residue, *ends))
+
+
+def _moduli(required: Formula) -> list[int]:
+    """The divisors, beside 1, of all that the requirement divides by."""
+    constants = [
+        node.divisor.constant_value
+        for node in postorder(required)
+        if isinstance(node, FloorDiv) and node.divisor.is_constant and node.divisor.constant_value
+    ]
+    whole = lcm(*constants)
+    return [n for n in range(2, whole + 1) if whole % n == 0] if whole <= _LARGEST_MODULUS else sorted(set(constants))
+
+
+def _nearest(name: str, side: Formula, failing: Facts, budget: Budget | None, *, sign: int) -> int | Undecided | None:
+    """The failing value of the symbol on one side of the anchor that is nearest to it; None if there is none."""
+    here = _with(failing, side)
+    if here.contradictory:
+        return None
+    best = (least_upper_bound if sign > 0 else greatest_lower_bound)(symbol(name), here, budget)
+    return Undecided("the requirement fails without end") if best is None else best
+
+
+def _values(name: str, required: Formula, facts: Facts, point: Point, budget: Budget | None) -> Iterator[Repair]:
+    """All values of the symbol that serve, whatever the others are."""
+    serving = _with(facts, required)
+    low, high = (best(symbol(name), serving, budget) for best in (greatest_lower_bound, least_upper_bound))
+    if not isinstance(low, int) or not isinstance(high, int) or high - low >= _WIDEST:
+        return
+    chosen = []
+    for value in range(low, high + 1):
+        here = _with(facts, eq(symbol(name), value))
+        if not here.contradictory and _implies(here, required, budget):
+            chosen.append(value)
+        if len(chosen) > _MOST_VALUES:
+            return
+    if point[name] in chosen:
+        yield Repair("values", disjunction(*(eq(symbol(name), value) for value in chosen)))
+
+
+# ---------------------------------------------------------------------- two symbols
+
+
+def _lines(name: str, other: str, required: Formula, point: Point) -> Iterator[Repair]:
+    """`name == slope*other + offset` through the anchor, for the slopes that the requirement suggests."""
+    for slope in sorted(_slopes(required)):
+        offset = point[name] - slope * point[other]
+        yield Repair("line", eq(symbol(name), slope * symbol(other) + offset))
+
+
+def _slopes(required: Formula) -> set[int]:
+    found = {1, -1}
+    for node in postorder(required):
+        match node:
+            case FloorDiv(_, divisor) if divisor.is_constant:
+                found |= {divisor.constant_value, -divisor.constant_value}
+            case Compare(_, term):
+                found |= _coefficients(term)
+    return {slope for slope in found if slope}
+
+
+def _coefficients(term: Term) -> set[int]:
+    return {sign * coefficient for factors, coefficient in term.monomials if factors for sign in (1, -1)}
+
+
+# ---------------------------------------------------------------------- which is weaker
+
+
+def _ranked(candidates: Sequence[Repair], facts: Facts, budget: Budget | None) -> list[Repair]:
+    """Weakest first. One that says the same as a simpler one, or more than another of its kind, is left out."""
+    by_simplicity = sorted(candidates, key=lambda each: (_SIMPLEST.index(each.kind), len(str(each.formula))))
+    weaker: dict[Repair, set[Repair]] = {each: set() for each in by_simplicity}
+    for each in by_simplicity:
+        here = _with(facts, each.formula)
+        weaker[each] = {other for other in by_simplicity if other is not each and _implies(here, other.formula, budget)}
+    kept = []
+    for index, each in enumerate(by_simplicity):
+        same = {other for other in by_simplicity[:index] if other in weaker[each] and each in weaker[other]}
+        beaten = any(_alike(each, other) and each not in weaker[other] for other in weaker[each])
+        if not same and not beaten:
+            kept.append(each)
+    return sorted(kept, key=lambda each: -sum(each in weaker[other] for other in by_simplicity))
+
+
+def _alike(each: Repair, other: Repair) -> bool:
+    """Whether they are of one kind; an interval is one of the residues of the modulus 1."""
+    one_residue = {"bounds", "multiple"}
+    return each.kind == other.kind or {each.kind, other.kind} == one_residue
+
+
+def _with(facts: Facts, *formulas: Formula) -> Facts:
+    here = facts.fork()
+    for formula in formulas:
+        here.learn(formula)
+    return here
+
+
+def _implies(facts: Facts, formula: Formula, budget: Budget | None) -> bool:
+    return decide(formula, facts, budget).status == "proved"
