@@ -1,116 +1,175 @@
 """What operators promise about the sizes that they take from data.
 
 An operator whose result depends on data gives torch a fresh symbol with constant bounds at best. The relation to
-its inputs is
-here, with its source: each promise holds for every input on which eager does not raise, and a property test holds it
-against eager. An operator that is not listed promises nothing.
+its inputs is here, with its source: each promise holds for every input on which eager does not raise, and a property
+test holds it against eager. An operator that is not listed promises nothing.
 """
 
 from __future__ import annotations
 
-import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 from shapeproof.constraints import formulas as f
+from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import Term, constant
+from shapeproof.constraints.terms import Term, constant, maximum
+from shapeproof.export.calls import Call, Shape, Span, both, product
+
+Rule = Callable[[Call], list[Formula]]
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What is known of one operand or result: the sizes of a tensor, or the value of an int; and its dtype's name."""
-
-    sizes: tuple[Term, ...] | None = None
-    value: Term | None = None
-    dtype: str = ""
-
-    @property
-    def numel(self) -> Term:
-        """The number of elements."""
-        return functools.reduce(operator.mul, self.sizes or (), constant(1))
+def promises(call: Call) -> list[Formula]:
+    """What an operator promises of this call."""
+    rule = _RULES.get(call.name)
+    return rule(call) if rule is not None else []
 
 
-Operands = Sequence[Shape | None]
-Rule = Callable[[Operands, Operands], list[Formula]]
+def _rows(call: Call, index: int = 0) -> Term | None:
+    """The number of rows of a result."""
+    result = call.result(index)
+    return result.sizes[0] if result is not None and result.sizes else None
 
 
-def promises(name: str, operands: Operands, results: Operands) -> list[Formula]:
-    """What an operator promises, given its operands and results in order (None for what is neither tensor nor int)."""
-    rule = _RULES.get(name)
-    return rule(operands, results) if rule is not None else []
+def _at_most(rows: Term | None, most: Term | None) -> list[Formula]:
+    return [] if rows is None or most is None else [f.ge(rows, 0), f.le(rows, most)]
 
 
-def _rows_within_elements(operands: Operands, results: Operands) -> list[Formula]:
-    """`nonzero`, `masked_select`, `unique`: at most one row per element.
+def _nonzero(call: Call) -> list[Formula]:
+    """`nonzero`: at most one row per element.
 
     https://docs.pytorch.org/docs/stable/generated/torch.nonzero.html
     """
-    source, result = operands[0], results[0]
-    if source is None or source.sizes is None or result is None or not result.sizes:
-        return []
-    return [f.ge(result.sizes[0], 0), f.le(result.sizes[0], source.numel)]
+    source = call.tensor("self")
+    return _at_most(_rows(call), None if source is None else source.numel)
 
 
-def _selected(operands: Operands, results: Operands) -> list[Formula]:
+def _selected(call: Call) -> list[Formula]:
     """`masked_select`: at most as many as the mask and the input, broadcast, have elements.
 
     https://docs.pytorch.org/docs/stable/generated/torch.masked_select.html
     """
-    source, mask = operands[0], operands[1]
-    if source is None or mask is None or source.sizes != mask.sizes:
+    source, mask = call.tensor("self"), call.tensor("mask")
+    if source is None or mask is None:
         return []
-    return _rows_within_elements(operands, results)
+    rank = max(len(source.sizes), len(mask.sizes))
+    aligned = [(constant(1),) * (rank - len(shape.sizes)) + shape.sizes for shape in (source, mask)]
+    return _at_most(_rows(call), product(maximum(*sizes) for sizes in zip(*aligned, strict=True)))
 
 
-def _unique(operands: Operands, results: Operands) -> list[Formula]:
-    """`unique`: at most one value per element, and at least one where there is an element.
+def _unique(call: Call) -> list[Formula]:
+    """`unique`: at most one value per element (or slice), and at least one where there is an element.
 
     https://docs.pytorch.org/docs/stable/generated/torch.unique.html
     """
-    found = _rows_within_elements(operands, results)
-    source, result = operands[0], results[0]
-    if found and source is not None and result is not None and result.sizes:
-        found.append(f.implies(f.ge(source.numel, 1), f.ge(result.sizes[0], 1)))
-    return found
-
-
-def _unique_consecutive(operands: Operands, results: Operands) -> list[Formula]:
-    """`unique_consecutive`: as `unique`; along a dim it gives rows, of which nothing is promised here.
-
-    https://docs.pytorch.org/docs/stable/generated/torch.unique_consecutive.html
-    """
-    along = operands[3] if len(operands) > 3 else None
-    return _unique(operands, results) if along is None else []
-
-
-def _scalar(operands: Operands, results: Operands) -> list[Formula]:
-    """`item()`: a value of the tensor's dtype.
-
-    https://docs.pytorch.org/docs/stable/tensor_attributes.html
-    """
-    source, result = operands[0], results[0]
-    if source is None or result is None or result.value is None or source.dtype not in _INTEGERS:
+    source, result, dim = call.tensor("self"), call.result(), call.arguments.get("dim")
+    if source is None or result is None or not result.sizes:
         return []
-    lower, upper = _INTEGERS[source.dtype]
-    return [f.ge(result.value, lower), f.le(result.value, upper)]
+    found, most = (result.sizes[0], source.numel) if dim is None else (result.size(dim), source.size(dim))
+    if found is None or most is None:
+        return []
+    return [*_at_most(found, most), f.implies(f.ge(most, 1), f.ge(found, 1))]
 
 
-_INTEGERS: Mapping[str, tuple[int, int]] = {
-    "torch.uint8": (0, 2**8 - 1),
-    "torch.int8": (-(2**7), 2**7 - 1),
-    "torch.int16": (-(2**15), 2**15 - 1),
-    "torch.int32": (-(2**31), 2**31 - 1),
-}
+def _repeated(call: Call) -> list[Formula]:
+    """`repeat_interleave`: the sum of the repeats, none of which is negative.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.repeat_interleave.html
+    """
+    repeats, rows = call.tensor("repeats"), _rows(call)
+    if repeats is None or rows is None:
+        return []
+    low, high = (both(operator.mul, end, repeats.numel) for end in (repeats.content.low, repeats.content.high))
+    return [f.ge(rows, 0), *_within(rows, Span(low, high))]
+
+
+def _counted(call: Call) -> list[Formula]:
+    """`bincount`: one count for each value from 0 to the greatest, and at least `minlength`.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.bincount.html
+    """
+    source, rows, least = call.tensor("self"), _rows(call), call.integer("minlength")
+    if source is None or rows is None or least is None:
+        return []
+    promised = [f.ge(rows, 0), f.ge(rows, least), f.implies(f.ge(source.numel, 1), f.ge(rows, 1))]
+    if source.content.high is not None:
+        promised.append(f.le(rows, maximum(least, source.content.high + 1, constant(0))))
+    return promised
+
+
+def _sliced(call: Call) -> list[Formula]:
+    """`slice`: bounds below 0 count from the end, and both are clamped to what is there.
+
+    https://docs.python.org/3/reference/datamodel.html#slice.indices
+    """
+    source, result, dim = call.tensor("self"), call.result(), call.arguments.get("dim")
+    if source is None or result is None:
+        return []
+    size, rows, step = source.size(dim), result.size(dim), call.integer("step")
+    if size is None or rows is None or step is None or not step.is_constant or not _fresh(call, rows):
+        return []
+    start, end = call.integer("start"), call.integer("end")
+    first = constant(0) if start is None else _clamped(start, size)
+    last = size if end is None else _clamped(end, size)
+    return [f.eq(rows, maximum(0, t.floor_div(last - first + (step - 1), step)))]
+
+
+def _clamped(index: Term, size: Term) -> Term:
+    """Where a bound of a slice ends up."""
+    return maximum(0, t.minimum(size, t.where(f.lt(index, 0), index + size, index)))
+
+
+def _fresh(call: Call, size: Term) -> bool:
+    """Whether a size is a symbol that no argument has: one that torch made for this result."""
+    known = [term for value in call.arguments.values() for term in _terms(value)]
+    return size in map(t.symbol, size.symbols) and not any(size.symbols & term.symbols for term in known)
+
+
+def _terms(value: object) -> tuple[Term, ...]:
+    if isinstance(value, Shape):
+        return value.sizes
+    return (value,) if isinstance(value, Term) else ()
+
+
+def _scalar(call: Call) -> list[Formula]:
+    """`item()`: a number that lies where the tensor's elements do.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.Tensor.item.html
+    """
+    source, value = call.tensor("self"), call.results[0]
+    return _within(value, source.content) if source is not None and isinstance(value, Term) else []
+
+
+def _within(value: Term, found: Span) -> list[Formula]:
+    low = [] if found.low is None else [f.ge(value, found.low)]
+    return low if found.high is None else [*low, f.le(value, found.high)]
+
+
+def _unpadded(call: Call) -> list[Formula]:
+    """`_padded_dense_to_jagged_forward`: as many rows as the last offset says.
+
+    https://docs.pytorch.org/docs/stable/nested.html
+    """
+    offsets = call.arguments.get("offsets")
+    only = offsets[0] if isinstance(offsets, tuple) and len(offsets) == 1 else None
+    rows = _rows(call)
+    if rows is None or not isinstance(only, Shape) or call.arguments.get("total_L") is not None:
+        return []
+    return [f.ge(rows, 0), *_within(rows, only.content)]
+
 
 _RULES: Mapping[str, Rule] = {
-    "aten.nonzero.default": _rows_within_elements,
+    "aten.nonzero.default": _nonzero,
     "aten.masked_select.default": _selected,
     "aten._unique2.default": _unique,
-    "aten.unique_consecutive.default": _unique_consecutive,
+    "aten.unique_dim.default": _unique,
+    "aten.unique_consecutive.default": _unique,
+    "aten.repeat_interleave.Tensor": _repeated,
+    "aten.bincount.default": _counted,
+    "aten.slice.Tensor": _sliced,
     "aten._local_scalar_dense.default": _scalar,
     "aten.item.default": _scalar,
+    "aten._padded_dense_to_jagged_forward.default": _unpadded,
 }
 
 PROMISING = frozenset(_RULES)

@@ -36,7 +36,10 @@ from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.terms import Term, constant, symbol
-from shapeproof.export.promises import PROMISING, Shape, promises
+from shapeproof.export.calls import Call, Shape
+from shapeproof.export.contents import INTEGRAL, SPEAKING, contents
+from shapeproof.export.promises import PROMISING, promises
+from shapeproof.export.storages import Contents, storages
 from shapeproof.export.translate import Translator, Untranslatable, Writer
 from shapeproof.export.trial import Place, Trial
 
@@ -47,6 +50,7 @@ _ENTRIES = {"trace", "run_again"}
 _DIVISIONS = {operator.floordiv, operator.mod, operator.truediv}
 LARGE = 24
 """The number of nodes from which torch is given the canonical form of an expression."""
+_INT64 = Interval(-(2**63), 2**63 - 1)
 _ASKING = ("symbolic_shapes.py", "sym_node.py", "proxy_tensor.py", "torch/__init__.py")
 """Files that carry a question and never raise it themselves."""
 
@@ -89,6 +93,7 @@ class ProofShapeEnv(ShapeEnv):
         self._terms: dict[sympy.Symbol, Term] = {}
         self._expected: list[sympy.Expr] = []
         self._roots: dict[str, sympy.Expr] = {}
+        self._contents = Contents()
         self.translator = Translator(self._term)
         self.writer = Writer(self._roots, FloorDiv, Min, Max)
         self._replacements_version_counter = 1  # makes SymNode.expr go through `replace`
@@ -144,28 +149,47 @@ class ProofShapeEnv(ShapeEnv):
         for bound in _bounds(self._term(s), compiler_min, compiler_max):
             self.trial.learn(bound)
 
-    def _shapes(self, values: Any) -> list[Shape | None]:
-        """Operands or results of an operator, as far as they are tensors or ints."""
-        listed = values if isinstance(values, tuple | list) else (values,)
-        return [self._shape(value) for value in listed]
-
-    def _shape(self, value: Any) -> Shape | None:
+    def _operand(self, value: Any) -> Any:
+        """An argument or a result of an operator, as its rules are given it."""
         if isinstance(value, torch.Tensor):
-            if value.layout != torch.strided:
-                return None
-            return Shape(sizes=tuple(map(self._read, value.shape)), dtype=str(value.dtype))
+            strided = value.layout == torch.strided
+            return (
+                Shape(tuple(map(self._read, value.shape)), str(value.dtype), self._contents.of(value))
+                if strided
+                else value
+            )
         if isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
-            return Shape(value=self._read(value))
-        return None
+            return self._read(value)
+        return tuple(map(self._operand, value)) if isinstance(value, tuple | list) else value
 
     def _read(self, size: int | torch.SymInt) -> Term:
         return constant(size) if isinstance(size, int) else self.translator.term(size.node.expr)
 
-    def keep_promises(self, name: str, operands: Any, results: Any) -> None:
-        """Take what an operator promises about its results as facts."""
-        if name in PROMISING:
-            for promise in promises(name, self._shapes(operands), self._shapes(results)):
-                self.trial.learn(promise)
+    def called(self, func: Any, args: Any, kwargs: Mapping[str, Any], results: Any) -> None:
+        """Take what an operator promises as facts, and note where the integers lie that it gives."""
+        if not isinstance(func, torch._ops.OpOverload):
+            return
+        self._contents.forget(_written(func, args, kwargs))
+        name, listed = str(func), results if isinstance(results, tuple | list) else (results,)
+        speaks = name in SPEAKING and any(isinstance(r, torch.Tensor) and str(r.dtype) in INTEGRAL for r in listed)
+        if not speaks and name not in PROMISING:
+            return
+        try:
+            named = _by_name(func, args, kwargs)
+            call = Call(name, {k: self._operand(v) for k, v in named.items()}, tuple(map(self._operand, listed)))
+        except Untranslatable:
+            return
+        for promise in promises(call):
+            self.trial.learn(promise)
+        aliased = storages(list(named.values()))
+        for result, found in zip(listed, contents(call, self._bounds), strict=False):
+            if isinstance(result, torch.Tensor) and aliased.isdisjoint(storages(result)):
+                self._contents.note(result, found)
+
+    def _bounds(self, term: Term) -> Interval:
+        """Bounds of a term; every size and every number taken from data is an int64."""
+        known = self.trial.facts.ranges
+        return intervals.bounds(term, {name: _INT64 & known.get(name, _INT64) for name in term.symbols})
 
     @contextlib.contextmanager
     def expecting(self, known: list[sympy.Expr]) -> Iterator[None]:
@@ -321,6 +345,21 @@ class ProofShapeEnv(ShapeEnv):
     def _place(self) -> Place:
         user, framework = _frames(sys._getframe(1))
         return Place(user, self._operator(), framework)
+
+
+def _by_name(func: Any, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of an operator by name, defaults included."""
+    arguments = func._schema.arguments
+    defaults = {a.name: a.default_value for a in arguments if a.has_default_value()}
+    return defaults | dict(zip((a.name for a in arguments), args, strict=False)) | dict(kwargs)
+
+
+def _written(func: Any, args: Any, kwargs: Mapping[str, Any]) -> list[Any]:
+    """The arguments that an operator writes into."""
+    if not func._schema.is_mutable:
+        return []
+    named = _by_name(func, args, kwargs)
+    return [named.get(a.name) for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
 
 
 def _is_condition(expr: sympy.Basic) -> bool:

@@ -207,8 +207,7 @@ def recording_mode(trial: Trial, sizes_of_inputs: Mapping[str, tuple[Any, ...]])
             result = run(func, types, args, kwargs or {})
         finally:
             running.pop()
-        if not kwargs:
-            env.keep_promises(str(func), args, result)
+        env.called(func, args, kwargs or {}, result)
         return result
 
     mode.dispatch = dispatch  # type: ignore[method-assign]

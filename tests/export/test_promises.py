@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
 import torch
 from hypothesis import assume, given
@@ -11,142 +9,158 @@ from hypothesis import strategies as st
 
 from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.terms import constant, symbol
-from shapeproof.export.promises import PROMISING, Shape, promises
+from shapeproof.export.calls import Call, Shape, span
+from shapeproof.export.promises import PROMISING, promises
+from tests.export import calls
+from tests.export.calls import flags, of_elements, of_its_dtype, small, tensors, with_dim
 
-DTYPES = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.complex64)
-INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32)
-
-sizes = st.lists(st.sampled_from((0, 1, 2, 3, 0, 4)), max_size=3)
+numbers = tensors()
 
 
-@st.composite
-def tensors(draw, shapes=sizes, dtypes=DTYPES):
-    """A small tensor with many equal elements and many zeros."""
-    shape = draw(shapes)
-    count = torch.Size(shape).numel()
-    values = draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
-    return torch.tensor(values, dtype=torch.int64).reshape(shape).to(draw(st.sampled_from(dtypes)))
+def operands(*parts):
+    return st.tuples(*parts)
 
 
 @st.composite
 def masked(draw):
-    """A tensor and a mask; of the same sizes, or such that they broadcast."""
+    """A tensor and a mask that broadcast."""
     source = draw(tensors())
-    shape = [draw(st.sampled_from((size, size, 1))) for size in source.shape]
+    shape = [draw(st.sampled_from((size, size, 1))) for size in source.shape][draw(st.integers(0, 1)) :]
     mask = draw(tensors(shapes=st.just(shape), dtypes=(torch.bool,)))
     return draw(st.permutations((source, mask))) if source.dtype == torch.bool else (source, mask)
 
 
 @st.composite
-def scalars(draw):
-    """A tensor of one element, at the ends of its dtype's range or within."""
-    dtype = draw(st.sampled_from(DTYPES[:-1]))
-    if dtype not in INTEGERS:
-        return (draw(tensors(shapes=st.just([]), dtypes=(dtype,))),)
-    ends = torch.iinfo(dtype)
-    value = draw(st.sampled_from((ends.min, ends.max)) | st.integers(ends.min, ends.max))
-    return (torch.tensor(value, dtype=dtype).reshape(draw(st.sampled_from(([], [1], [1, 1])))),)
+def runs(draw):
+    """A tensor, flags, and maybe a dimension along which whole slices are compared."""
+    source, dim = draw(with_dim(numbers, none=True))
+    return source, draw(flags), draw(flags), dim if source.dim() else None
 
 
 @st.composite
-def runs(draw):
-    """A tensor, flags, and maybe a dimension along which whole slices are compared."""
-    source = draw(numbers)
-    dimensions = st.sampled_from(range(-source.dim(), source.dim())) if source.dim() else st.nothing()
-    return source, draw(flags), draw(flags), draw(st.none() | dimensions)
+def slices(draw):
+    """A tensor with at least one dimension, and any bounds."""
+    source, dim = draw(with_dim(tensors(shapes=st.lists(small, min_size=1, max_size=2))))
+    ends = st.none() | st.integers(-6, 6)
+    return source, dim, draw(ends), draw(ends), draw(st.integers(1, 3))
 
 
-flags = st.booleans()
-numbers = tensors(dtypes=DTYPES[:-1])
+@st.composite
+def jagged(draw):
+    """A padded batch, and offsets into what it is without the padding."""
+    lengths = draw(st.lists(st.integers(0, 3), min_size=1, max_size=3))
+    offsets = torch.tensor([0, *lengths]).cumsum(0)
+    return torch.ones(len(lengths), 3, 1), [offsets]
+
+
+vectors = st.lists(small, min_size=1, max_size=1)
+counts = tensors(shapes=vectors, dtypes=(torch.int64, torch.int32), low=0, high=4)
+scalars = tensors(shapes=st.sampled_from(([], [1], [1, 1])))
 ARGUMENTS = {
-    "aten.nonzero.default": st.tuples(tensors()),
+    "aten.nonzero.default": operands(numbers),
     "aten.masked_select.default": masked(),
-    "aten._unique2.default": st.tuples(numbers, flags, flags, flags),
+    "aten._unique2.default": operands(numbers, flags, flags, flags),
+    "aten.unique_dim.default": with_dim(numbers, flags, flags, flags),
     "aten.unique_consecutive.default": runs(),
-    "aten._local_scalar_dense.default": scalars(),
-    "aten.item.default": scalars(),
+    "aten.repeat_interleave.Tensor": operands(counts),
+    "aten.bincount.default": operands(counts, st.none(), small),
+    "aten.slice.Tensor": slices(),
+    "aten._local_scalar_dense.default": operands(scalars),
+    "aten.item.default": operands(scalars),
+    "aten._padded_dense_to_jagged_forward.default": jagged(),
 }
 """For each operator that promises something: the arguments that it is given, by position."""
-
-
-def run(name, args):
-    """What eager returns; an input on which it raises is none that a promise is about."""
-    operator = functools.reduce(getattr, name.split("."), torch.ops)
-    try:
-        return operator(*args)
-    except (IndexError, RuntimeError):
-        assume(condition=False)
-
-
-def shapes(values):
-    """As shape_env.py reads them: sizes and dtype of a tensor, the value of an int, and nothing of anything else."""
-    return [shape(value) for value in (values if isinstance(values, tuple | list) else (values,))]
-
-
-def shape(value):
-    if isinstance(value, torch.Tensor):
-        return Shape(sizes=tuple(map(constant, value.shape)), dtype=str(value.dtype))
-    if isinstance(value, int) and not isinstance(value, bool):
-        return Shape(value=constant(value))
-    return None
 
 
 def test_every_promising_operator_is_tested():
     assert set(ARGUMENTS) == PROMISING
 
 
+def with_fresh_rows(call):
+    """The call as it is traced: the rows of its first result are not known and have a name. And how many they are."""
+    first, *rest = call.results
+    if not isinstance(first, Shape):
+        return call, {}
+    assume(first.sizes)
+    dim = call.arguments["dim"].constant_value if call.arguments.get("dim") is not None else 0
+    sizes = list(first.sizes)
+    rows, sizes[dim] = sizes[dim].constant_value, symbol("rows")
+    return Call(call.name, call.arguments, (Shape(tuple(sizes), first.dtype, first.content), *rest)), {"rows": rows}
+
+
 @pytest.mark.parametrize("name", sorted(ARGUMENTS))
 @given(data=st.data())
 def test_a_promise_is_kept_by_eager(name, data):
     args = data.draw(ARGUMENTS[name])
-    results = run(name, args)
-    broken = [promise for promise in promises(name, shapes(args), shapes(results)) if not holds(promise, {})]
-    assert broken == []
+    operator, results = calls.call_operator(name, args, {})
+    content = data.draw(st.sampled_from((of_elements, of_its_dtype)))
+    call, point = with_fresh_rows(calls.call_of(operator, args, {}, results, content))
+    assert [promise for promise in promises(call) if not holds(promise, point)] == []
 
 
-ROWS = [name for name in sorted(ARGUMENTS) if "item" not in name and "scalar" not in name]
 MATRIX = Shape(sizes=(symbol("a"), symbol("b")), dtype="torch.float32")
+VECTOR = Shape(sizes=(symbol("a"),), dtype="torch.int64", content=span(0, symbol("b")))
 RESULT = Shape(sizes=(symbol("u"), constant(2)), dtype="torch.int64")
 
 
+def admitted(call, **values):
+    """Whether nothing that is promised of a call denies these values."""
+    return all(holds(promise, values) for promise in promises(call))
+
+
+def called(name, **arguments):
+    return Call(name, arguments, (RESULT, RESULT, RESULT))
+
+
+ROWS = ["nonzero.default", "_unique2.default", "unique_consecutive.default"]
+extents = st.integers(0, 5)
+guesses = st.integers(-2, 30)
+
+
 @pytest.mark.parametrize("name", ROWS)
-@given(a=st.integers(0, 5), b=st.integers(0, 5), u=st.integers(-2, 30))
+@given(a=extents, b=extents, u=guesses)
 def test_rows_are_bounded_by_the_elements_and_by_nothing_else(name, a, b, u):
     """Tight: a count is denied where it is negative, above the elements or, of unique values, 0 of some elements."""
-    promised = promises(name, [MATRIX, MATRIX], [RESULT, RESULT, RESULT])
     least = 1 if "unique" in name and a * b else 0
-    assert all(holds(promise, {"a": a, "b": b, "u": u}) for promise in promised) is (least <= u <= a * b)
+    assert admitted(called(f"aten.{name}", self=MATRIX), a=a, b=b, u=u) is (least <= u <= a * b)
+
+
+@given(a=extents, b=extents, u=guesses)
+def test_a_mask_that_broadcasts_may_select_more_than_the_input_has(a, b, u):
+    column = Shape(sizes=(symbol("a"), constant(1)))
+    found = admitted(called("aten.masked_select.default", self=column, mask=MATRIX), a=a, b=b, u=u)
+    assert found is (0 <= u <= a * max(b, 1))
+
+
+@given(a=extents, b=extents, u=guesses)
+def test_repeats_are_bounded_by_what_is_known_of_them(a, b, u):
+    assert admitted(called("aten.repeat_interleave.Tensor", repeats=VECTOR), a=a, b=b, u=u) is (0 <= u <= a * b)
+
+
+@given(a=extents, b=extents, u=guesses, least=extents)
+def test_counts_reach_from_the_least_length_to_the_greatest_value(a, b, u, least):
+    call = called("aten.bincount.default", self=VECTOR, minlength=constant(least))
+    assert admitted(call, a=a, b=b, u=u) is (max(least, 1 if a else 0) <= u <= max(least, b + 1))
+
+
+@given(a=extents, start=guesses, end=guesses, step=st.integers(1, 3), u=guesses)
+def test_a_slice_is_as_long_as_in_python(a, start, end, step, u):
+    bounds = {"start": symbol("s"), "end": symbol("e"), "step": constant(step)}
+    call = called("aten.slice.Tensor", self=MATRIX, dim=constant(0), **bounds)
+    assert admitted(call, a=a, b=1, s=start, e=end, u=u) is (u == len(range(a)[start:end:step]))
 
 
 @pytest.mark.parametrize("name", ["aten._local_scalar_dense.default", "aten.item.default"])
-@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-def test_an_item_is_bounded_by_its_dtype_and_by_nothing_else(name, dtype):
-    promised = promises(name, [Shape(sizes=(), dtype=str(dtype))], [Shape(value=symbol("u"))])
-    ends = torch.iinfo(dtype)
-    at = {
-        value: all(holds(p, {"u": value}) for p in promised)
-        for value in (ends.min - 1, ends.min, ends.max, ends.max + 1)
-    }
-    assert list(at.values()) == [False, True, True, False]
-
-
-@pytest.mark.parametrize("dtype", ["torch.int64", "torch.bool", "torch.float32"])
-def test_an_item_of_another_dtype_is_promised_nothing(dtype):
-    assert promises("aten.item.default", [Shape(sizes=(), dtype=dtype)], [Shape(value=symbol("u"))]) == []
-
-
-def test_a_mask_that_broadcasts_is_promised_nothing():
-    """The result may have more elements than the input: a column is selected from once for each column of the mask."""
-    column = Shape(sizes=(symbol("a"), constant(1)))
-    assert promises("aten.masked_select.default", [column, MATRIX], [RESULT]) == []
+@given(b=guesses, u=guesses)
+def test_an_item_lies_where_the_elements_do(name, b, u):
+    call = Call(name, {"self": VECTOR}, (symbol("u"),))
+    assert admitted(call, a=1, b=b, u=u) is (0 <= u <= b)
 
 
 @pytest.mark.parametrize("name", sorted(ARGUMENTS))
 def test_what_is_not_known_is_promised_nothing(name):
     """Sparse operands, results that are no tensors."""
-    assert promises(name, [None, None], [RESULT, None, None]) == []
-    assert promises(name, [MATRIX, MATRIX], [None, None, None]) == []
-
-
-def test_an_operator_that_is_not_listed_promises_nothing():
-    assert promises("aten.add.Tensor", [MATRIX, MATRIX], [MATRIX]) == []
+    unread = object()
+    names = ("self", "mask", "repeats", "offsets", "dim", "minlength", "start", "end", "step", "total_L")
+    assert promises(Call(name, dict.fromkeys(names, unread), (RESULT, unread))) == []
+    assert promises(Call(name, {"self": MATRIX, "repeats": VECTOR}, (unread,))) == []

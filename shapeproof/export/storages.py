@@ -1,0 +1,65 @@
+"""What is known of the integers in each storage while a model is traced.
+
+Noted by storage and not by tensor: a view sees what its base holds, and whatever is written through any alias takes the
+knowledge from all of them. It says nothing of where a span comes from; contents.py does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from shapeproof.export.calls import ANYTHING, Span, span
+from shapeproof.export.contents import INTEGRAL, of_dtype
+
+_FEW = 1024
+"""Constants of at most this many elements are read."""
+
+
+class Contents:
+    """Where the integers lie, by storage. A weak reference to a storage keeps its address from being used again."""
+
+    def __init__(self) -> None:
+        self._noted: dict[StorageWeakRef, tuple[str, Span]] = {}
+
+    def note(self, tensor: torch.Tensor, found: Span) -> None:
+        """Note of a fresh tensor where its elements lie."""
+        if found.known and str(tensor.dtype) in INTEGRAL:
+            for storage in storages(tensor):
+                self._noted[storage] = (str(tensor.dtype), found)
+
+    def of(self, tensor: torch.Tensor) -> Span:
+        """Where the elements of a tensor lie. A storage read as another dtype holds other numbers."""
+        dtype = str(tensor.dtype)
+        if dtype not in INTEGRAL:
+            return ANYTHING
+        for storage in storages(tensor):
+            noted, found = self._noted.get(storage, ("", ANYTHING))
+            if noted == dtype:
+                return found
+        return _of_constant(tensor) or of_dtype(dtype)
+
+    def forget(self, values: list[Any]) -> None:
+        """Something was written into these tensors."""
+        for storage in storages(values):
+            self._noted.pop(storage, None)
+
+
+def _of_constant(tensor: torch.Tensor) -> Span | None:
+    """Where the elements of a tensor lie that was written down in the model: `torch.tensor([1, 2])`."""
+    known = getattr(tensor, "constant", None)
+    if known is None or not 0 < known.numel() <= _FEW:
+        return None
+    return span(int(known.min()), int(known.max()))
+
+
+def storages(value: Any) -> set[StorageWeakRef]:
+    """What tells the storages of tensors apart."""
+    return {
+        StorageWeakRef(tensor.untyped_storage())
+        for tensor in pytree.tree_leaves(value)
+        if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
+    }

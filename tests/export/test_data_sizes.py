@@ -1,0 +1,155 @@
+"""Sizes that come out of data: what is known of them is used, and what is written or aliased is forgotten."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.export import check
+from tests.agreement import agree
+
+N = Dim("n", min=0, max=16)
+M = Dim("m", min=1, max=16)
+X = torch.tensor([0.5, -1.0, 2.0, 0.0, 3.0])
+INDEX = torch.tensor([1, 0, 3, 2, 1])
+
+
+class Model(torch.nn.Module):
+    """A function of x and i."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x, i):
+        return self.function(x, i)
+
+
+def counted(x, i):
+    kept = (i > 1).sum().item()
+    return x[:kept] * 2 if kept <= x.shape[0] else x
+
+
+def greatest(x, i):
+    at = i.argmax().item()
+    return x[:at].sum() + x[at:].sum()
+
+
+def clamped(x, i):
+    return x.narrow(0, 0, i[0].clamp(0, x.shape[0]).item())
+
+
+def smaller(x, i):
+    kept = torch.minimum(i[0].clamp(min=0), torch.tensor(x.shape[0])).item()
+    return x[:kept]
+
+
+def longest(x, i):
+    length = i.clamp(0, x.shape[0]).max().item()
+    return x[:length] if length <= x.shape[0] else x
+
+
+def remainder(x, i):
+    return x[: (i[0] % x.shape[0]).item()]
+
+
+def half(x, i):
+    kept = (torch.tensor(x.shape[0]) // 2).item()
+    return x[:kept] + i[:kept]
+
+
+def repeated(x, i):
+    found = x.repeat_interleave(i.clamp(0, 3))
+    return found * 2 if found.shape[0] > 3 * x.shape[0] else found
+
+
+def binned(x, i):
+    found = torch.bincount(i.clamp(0, 7), minlength=3)
+    return x * 2 if found.shape[0] > 8 or found.shape[0] < 3 else found
+
+
+def first_of(x, i):
+    found = torch.topk(x, torch.sym_min(i[0].clamp(0).item(), x.shape[0]))
+    return found.values
+
+
+def distinct(x, i):
+    found, inverse = torch.unique(i, return_inverse=True)
+    return found[inverse] if found.shape[0] <= x.shape[0] else x
+
+
+def through_views(x, i):
+    positions = i.argsort().reshape(-1).view(-1, 1)
+    first = positions.squeeze(1).to(torch.int32).max().item()
+    return x[:first] if first < x.shape[0] else x
+
+
+PROVED = [
+    counted,
+    greatest,
+    clamped,
+    smaller,
+    longest,
+    remainder,
+    half,
+    repeated,
+    binned,
+    first_of,
+    distinct,
+    through_views,
+]
+
+
+@pytest.mark.parametrize("function", PROVED, ids=lambda function: function.__name__)
+def test_what_is_known_of_data_settles_what_is_asked(function):
+    model = Model(function)
+    report = check(model, (X, INDEX), dynamic_shapes={"x": {0: M}, "i": {0: M}})
+    assert report.status == "proved", str(report)
+    run = report.program.module()
+    for size in (1, 2, 5, 16):
+        for high in (1, 4, 20):
+            assert agree(model, run, (torch.randn(size), torch.randint(0, high, (size,))))
+
+
+def written(x, i):
+    at = i.argmax()
+    at.add_(i[0])
+    kept = at.item()
+    return x * 2 if kept >= x.shape[0] else x
+
+
+def written_through_a_view(x, i):
+    at = i.argsort()
+    at[:1] = 100
+    kept = at.max().item()
+    return x * 2 if kept >= x.shape[0] else x
+
+
+def written_as_an_output(x, i):
+    at = i.argmax()
+    torch.mul(i[0], 7, out=at)
+    kept = at.item()
+    return x * 2 if kept >= x.shape[0] else x
+
+
+def seen_as_another_dtype(x, i):
+    at = i.argsort().view(torch.int32)
+    kept = at.view(torch.int16).max().item()
+    return x * 2 if kept >= x.shape[0] else x
+
+
+def wrapped_around(x, i):
+    at = i.clamp(0, 100).to(torch.int8) + 100
+    kept = at.max().item()
+    return x * 2 if kept < 100 else x
+
+
+@pytest.mark.parametrize(
+    "function",
+    [written, written_through_a_view, written_as_an_output, seen_as_another_dtype, wrapped_around],
+    ids=lambda function: function.__name__,
+)
+def test_what_is_written_aliased_or_wrapped_is_not_known(function):
+    report = check(Model(function), (X, INDEX), dynamic_shapes={"x": {0: M}, "i": {0: M}})
+    assert report.status == "refuted", str(report)
