@@ -6,17 +6,14 @@ knowledge from all of them. It says nothing of where a span comes from; contents
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from shapeproof.export.calls import ANYTHING, Span, span
 from shapeproof.export.contents import INTEGRAL, of_dtype
-
-_FEW = 1024
-"""Constants of at most this many elements are read."""
 
 
 class Contents:
@@ -51,15 +48,19 @@ class Contents:
 def _of_constant(tensor: torch.Tensor) -> Span | None:
     """Where the elements of a tensor lie that was written down in the model: `torch.tensor([1, 2])`."""
     known = getattr(tensor, "constant", None)
-    if known is None or not 0 < known.numel() <= _FEW:
+    if known is None or known.numel() == 0:
         return None
     return span(int(known.min()), int(known.max()))
 
 
 def storages(value: Any) -> set[StorageWeakRef]:
-    """What tells the storages of tensors apart."""
-    return {
-        StorageWeakRef(tensor.untyped_storage())
-        for tensor in pytree.tree_leaves(value)
-        if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
-    }
+    """What tells the storages of a tensor apart, or of those in nested lists."""
+    return {StorageWeakRef(tensor.untyped_storage()) for tensor in _tensors(value)}
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor) and value.layout == torch.strided:
+        yield value
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from _tensors(each)

@@ -54,7 +54,7 @@ def test_a_view_shares_its_storage_and_a_copy_does_not():
 
 def test_a_constant_is_kept_until_it_is_written_into():
     with fake_mode():
-        x = torch.tensor([1, 5])
-        assert x.constant.tolist() == [1, 5]
-        x.add_(torch.randint(3, (2,)))
+        x = torch.tensor(5)
+        assert isinstance(x.constant, torch.Tensor)
+        x.add_(torch.randint(3, ()))
         assert x.constant is None
