@@ -18,6 +18,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import Term
 from shapeproof.constraints.text import format_formula
 from shapeproof.export import nodes, tracing
@@ -30,6 +31,12 @@ _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {"<=": operator.le, "==": op
 
 class NoGraphForm(ValueError):  # noqa: N818 - says what the formula has, and is always caught
     """A formula that cannot be computed by operators of a graph."""
+
+
+def has_graph_form(formula: Formula) -> bool:
+    """Whether a formula can be computed by operators of a graph."""
+    computable = f.BooleanConstant | f.Compare | f.And | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
+    return all(isinstance(node, computable) for node in postorder(formula))
 
 
 def assert_domain(program: torch.export.ExportedProgram, inputs: Inputs, formulas: Iterable[Formula]) -> list[Formula]:

@@ -17,9 +17,8 @@ from shapeproof.constraints.diagnostics import Diagnostic, Note
 from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.terms import symbol
 from shapeproof.export import replay
-from shapeproof.export.findings import Exploration
+from shapeproof.export.findings import Exploration, narrowed
 from shapeproof.export.inputs import Inputs
-from shapeproof.export.sizes import narrowed
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.witness import find

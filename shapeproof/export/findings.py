@@ -5,7 +5,7 @@ Nothing is traced or decided here, and nothing is worded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -16,15 +16,16 @@ from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.trial import Trial
+from shapeproof.solver.facts import Facts
 
 
 class Outcome(Enum):
-    """What a finding is."""
+    """What a finding is, the worst first."""
 
     RAISES = "eager raises"
     DIFFERS = "the program differs"
-    UNDECIDED = "undecided"
     DATA = "depends on data"
+    UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +74,36 @@ class Exploration:
     served: list[Traced] = field(default_factory=list)
     traces: int = 0
 
-    def __contains__(self, finding: Finding) -> bool:
-        """Whether the same requirement is refuted already. What is undecided has a region of its own each time."""
-        refuted = (known.requirement for known in self.findings if known.outcome is not Outcome.UNDECIDED)
-        return finding.outcome is not Outcome.UNDECIDED and finding.requirement in refuted
+    def add(self, finding: Finding) -> None:
+        """Keep one finding for each requirement: the worst outcome, then the smallest witness, speaks for all."""
+        for index, known in enumerate(self.findings):
+            if known.requirement is finding.requirement:
+                worst = min(known, finding, key=_rank)
+                self.findings[index] = replace(worst, served=f.conjunction(known.served, finding.served))
+                return
+        self.findings.append(finding)
 
     def wrong_guesses(self) -> frozenset[Formula]:
         """Questions that the program answered against torch's fallback, where that does not serve the domain."""
-        asked = {finding.asked for finding in self.findings}
+        asked = {finding.asked for finding in self.findings} | {each.decision.formula for each in self.narrowings}
         return frozenset(
             step.decision.formula
             for step in self.main.trial.steps
             if step.fallback is not None and step.decision.formula in asked and step.decision.outcome != step.fallback
         )
+
+
+def _rank(finding: Finding) -> tuple[int, tuple[int, int]]:
+    sizes = (finding.witness or {}).values()
+    return list(Outcome).index(finding.outcome), (max(sizes, default=0), sum(sizes))
+
+
+def narrowed(domain: Facts, narrowings: Sequence[Narrowing]) -> Facts:
+    """The domain with what was given up left out."""
+    facts = domain.fork()
+    for narrowing in narrowings:
+        facts.learn(narrowing.requirement)
+    return facts
 
 
 def attributed(finding: Finding, trial: Trial) -> Finding:

@@ -20,22 +20,25 @@ from dataclasses import replace
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.decisions import Decision
+from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import Symbol, symbol
+from shapeproof.constraints.terms import Symbol
 from shapeproof.export import graphs, nodes, replay, tracing
-from shapeproof.export.findings import Exploration, Finding, Narrowing, Outcome, Traced, attributed, taken_at
+from shapeproof.export.findings import Exploration, Finding, Outcome, Traced, attributed, taken_at
+from shapeproof.export.inference import condensed, given_up, lifted
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.trial import Step, Trial, flipped
 from shapeproof.solver.blame import reasons
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
 from shapeproof.solver.witness import find, generic, smallest
 
 TRACE_LIMIT = 32
 """How many traces one export may take before the rest is called undecided."""
 
+
+LOOK_LIMIT = 16
+"""How many of them may go into finding out how much of an inferred domain can be kept."""
 
 OBLIVIOUS_ROUNDS = 2
 """How often a domain is explored anew with torch's general path where the point's own path did not serve it."""
@@ -67,6 +70,7 @@ class Explorer:
         self._progress = progress
         self._declared = frozenset(inputs.domain.symbols)
         self._traces = 0
+        self._looks = 0
         self._oblivious: frozenset[Formula] = frozenset()
         self._runs: list[tuple[str, replay.Fresh]] = []
 
@@ -83,9 +87,10 @@ class Explorer:
                 break
             self._oblivious |= wrong
             again = self._explore(domain)
-            if len(again.findings) < len(best.findings):
+            if _left_out(again) < _left_out(best):
                 best = again
         best.traces = self._traces
+        best.narrowings = condensed(best, self._inputs, self._budget)
         return best
 
     def _explore(self, domain: Facts) -> Exploration:
@@ -173,45 +178,54 @@ class Explorer:
         about_data = [step for step in traced.trial.steps if self._about_data(step.decision.formula)]
         if len(about_data) > TRACE_LIMIT:
             reason = f"{len(about_data)} questions about data are open, and each would need a trace"
-            found.findings.append(Finding(Outcome.UNDECIDED, about_data[0].decision, None, reason))
+            found.add(Finding(Outcome.UNDECIDED, about_data[0].decision, None, reason))
             about_data = []
         for step, cell in self._cells(traced.trial, about_data):
-            narrowing = self._narrow(step.decision)
-            if narrowing is not None:
-                found.narrowings.append(narrowing)
-                continue
             self._settle_cell(step, cell, found)
 
     def _settle_cell(self, step: Step, cell: Facts, found: Exploration) -> None:
+        """Account for a cell. Where that leaves a finding, and the cell is the user's to be inferred, give it up."""
+        outside = f.disjunction(*map(f.negate, self._defining(cell)))
         for narrowing in found.narrowings:
             cell.learn(narrowing.requirement)
-        inhabited = find(f.TRUE, cell, self._budget)
-        if inhabited is None:
+        if find(f.TRUE, cell, self._budget) is None:
             return
+        whole = given_up(step.decision, outside, found, self._inputs, self._budget)
+        if whole is not None and (step.decision.kind is Kind.ASSERTED or self._looks >= LOOK_LIMIT):
+            found.narrowings.append(whole)
+            return
+        before = list(found.findings), list(found.narrowings)
+        self._look_into(step, cell, outside, found, closely=whole is not None)
+        whole = whole or lifted(step.decision, self._inputs, self._budget)
+        if whole is not None and found.findings != before[0]:
+            found.findings, found.narrowings = before[0], [*before[1], whole]
+
+    def _look_into(self, step: Step, cell: Facts, outside: Formula, found: Exploration, *, closely: bool) -> None:
+        """Trace a cell and judge it. Closely: find out which part of it the program serves, if not the whole."""
         point = self._generic(cell)
         if point is None or self._traces >= TRACE_LIMIT:
             reason = (
                 "the solver's budget ran out" if point is None else f"more than {TRACE_LIMIT} traces would be needed"
             )
-            served = f.disjunction(*map(f.negate, self._defining(cell)))
-            found.findings.append(Finding(Outcome.UNDECIDED, step.decision, None, reason, served=served))
+            found.add(Finding(Outcome.UNDECIDED, step.decision, None, reason, served=outside))
             return
-        finding = self._run_in(step, cell)
+        finding = None if closely else self._run_in(step, cell)
         if finding is None:
+            self._looks += closely
             there = self._trace_in(cell, point)
             finding = self._judge(step, cell, there, found.main)
-            if finding is None or finding.outcome is Outcome.UNDECIDED:
+            if finding is None or finding.outcome is Outcome.UNDECIDED or closely:
+                outside = self._outside(there)
                 self._settle(there, found)
             if finding is None:
                 found.served.append(there)
                 return
-            finding = replace(finding, served=self._outside(there))
-        finding = attributed(replace(finding, asked=step.decision.formula), found.main.trial)
-        lifted = self._lift(step.decision)
-        if lifted is not None:
-            found.narrowings.append(lifted)
-        elif finding not in found:
-            found.findings.append(finding)
+        narrowing = given_up(step.decision, outside, found, self._inputs, self._budget) if closely else None
+        if narrowing is not None:
+            found.narrowings.append(narrowing)
+        else:
+            asked = replace(finding, asked=step.decision.formula, served=outside)
+            found.add(attributed(asked, found.main.trial))
 
     def _outside(self, there: Traced) -> Formula:
         """What holds just where an input is not in the part of a cell that a trace stands for."""
@@ -306,33 +320,6 @@ class Explorer:
         outcome = Outcome.DIFFERS if difference.certain else Outcome.UNDECIDED
         return Finding(outcome, step.decision, self._sizes_of(there.trial.point), difference.text)
 
-    # ------------------------------------------------------------------ what may be inferred
-
-    def _narrow(self, decision: Decision) -> Narrowing | None:
-        """Give up a cell of inferred sizes that the example is not in, unless a Dim.DYNAMIC would become a constant."""
-        example = self._inputs.example
-        symbols = decision.formula.symbols
-        constant = bool(symbols & self._inputs.fixed) and _pins(decision)
-        if not symbols & self._inputs.inferred or constant:
-            return None
-        if example is not None and not taken_at(decision.taken, example):
-            return None
-        return Narrowing(decision.taken, decision)
-
-    def _lift(self, decision: Decision) -> Narrowing | None:
-        """Raise the lower bound of a Dim without written bounds to 1 or 2, where that is enough."""
-        example = self._inputs.example
-        for name in sorted(decision.formula.symbols & self._inputs.liftable):
-            for bound in (1, 2):
-                raised = f.ge(symbol(name), bound)
-                if example is not None and not taken_at(raised, example):
-                    continue
-                facts = Facts(self._inputs.domain.formulas)
-                facts.learn(raised)
-                if decide(decision.taken, facts, self._budget).status == "proved":
-                    return Narrowing(raised, decision)
-        return None
-
     # ------------------------------------------------------------------ points and traces
 
     def _trace_in(
@@ -374,6 +361,10 @@ class Explorer:
         return ", ".join(f"{names.get(name, name)} = {value}" for name, value in sorted(point.items())) or "the example"
 
 
+def _left_out(found: Exploration) -> tuple[int, int]:
+    return len(found.findings), len(found.narrowings)
+
+
 def _takes(trial: Trial, point: dict[str, int]) -> bool:
     """Whether an input of these sizes takes every decision on sizes as the trial did."""
     return all(
@@ -400,11 +391,3 @@ def _weight(decision: Decision) -> int:
 def _describe(error: Exception | None) -> str:
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0] if text else ''}"
-
-
-def narrowed(domain: Facts, narrowings: Sequence[Narrowing]) -> Facts:
-    """The domain with what was given up left out."""
-    facts = domain.fork()
-    for narrowing in narrowings:
-        facts.learn(narrowing.requirement)
-    return facts

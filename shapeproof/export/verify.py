@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ from shapeproof.export.sizes import Explorer
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
+from shapeproof.solver.simplify import simplified
 
 
 class UndecidedWarning(UserWarning):
@@ -109,11 +111,13 @@ def check(  # noqa: PLR0913 - as above
     if branches not in {"error", "split"}:
         message = f"branches must be 'error' or 'split', not {branches!r}"
         raise UsageError(message)
-    if narrow or branches != "error":
-        message = "narrow=True and branches='split' are not implemented yet"
+    if branches != "error":
+        message = "branches='split' is not implemented yet"
         raise NotImplementedError(message)
     budget = budget or Budget()
     inputs = declare(mod, args, kwargs, dynamic_shapes, constraints)
+    if narrow:
+        inputs = replace(inputs, inferred=frozenset(inputs.domain.symbols))
     domain = Facts(inputs.domain.formulas, budget)
     if domain.contradictory:
         return _vacuous(inputs)
@@ -124,20 +128,17 @@ def check(  # noqa: PLR0913 - as above
     diagnostics = [diagnose(finding, inputs) for finding in found.findings]
     if not diagnostics:
         diagnostics += disagreements(mod, inputs, found, budget)
-    return _conclude(inputs, found, diagnostics)
+    return _conclude(inputs, found, diagnostics, budget)
 
 
-def _conclude(inputs: Inputs, found: Exploration, diagnostics: list[Diagnostic]) -> Report:
+def _conclude(inputs: Inputs, found: Exploration, diagnostics: list[Diagnostic], budget: Budget) -> Report:
     """The verdict, and the program if there is one to give."""
     refuted = any(diagnostic.severity == "error" for diagnostic in diagnostics)
     undecided = [finding for finding in found.findings if finding.outcome is Outcome.UNDECIDED]
-    enforced = _irredundant(
-        [
-            *inputs.domain.formulas,
-            *(narrowing.requirement for narrowing in found.narrowings),
-            *(finding.served for finding in undecided),
-        ]
-    )
+    declared = _irredundant(inputs.domain.formulas)
+    inferred = [narrowing.requirement for narrowing in found.narrowings]
+    served = simplified([finding.served for finding in undecided], Facts([*declared, *inferred], budget), budget)
+    enforced = [*_irredundant([*declared, *inferred]), *served]
     notes = list(dict.fromkeys(narrowing_note(narrowing, inputs) for narrowing in found.narrowings))
     program = None
     if not refuted and found.main.program is not None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from shapeproof.solver.prove import truth as truth
     from shapeproof.solver.repair import repaired as repaired
     from shapeproof.solver.repair import repairs as repairs
+    from shapeproof.solver.simplify import simplified as simplified
     from shapeproof.solver.witness import find as find
     from shapeproof.solver.witness import generic as generic
     from shapeproof.solver.witness import smallest as smallest
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "Budget": "budget", "Facts": "facts", "Truth": "prove", "auditing": "audit", "decide": "prove", "find": "witness",
     "generic": "witness", "greatest_lower_bound": "optimum", "least_upper_bound": "optimum", "prove": "prove",
-    "reasons": "blame", "repaired": "repair", "repairs": "repair", "smallest": "witness", "truth": "prove",
+    "reasons": "blame", "repaired": "repair", "repairs": "repair", "simplified": "simplify", "smallest": "witness",
+    "truth": "prove",
 }  # fmt: skip
 
 __all__ = list(_HOMES)

@@ -29,6 +29,7 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.optimum import greatest_lower_bound, least_upper_bound
 from shapeproof.solver.points import Point, true_at
 from shapeproof.solver.prove import decide
+from shapeproof.solver.simplify import simplified
 from shapeproof.solver.witness import smallest
 
 Kind: TypeAlias = Literal["bounds", "multiple", "line", "values", "fixed", "relation"]
@@ -73,7 +74,7 @@ def repaired(
         return None
     here = facts.fork()
     chosen = []
-    for part in _parts(required):
+    for part in _parts(simplified(required, facts, budget)):
         if _implies(here, part, budget):
             continue
         best = next((each for each in repairs(part, here, point, budget) if sayable(each.formula)), None)

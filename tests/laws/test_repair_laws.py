@@ -19,6 +19,7 @@ from shapeproof.solver.compiled import compiled
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.points import true_at
 from shapeproof.solver.repair import repaired, repairs
+from shapeproof.solver.simplify import simplified
 from tests import strategies as s
 
 NAMES = ("x", "y")
@@ -162,3 +163,11 @@ def test_what_cannot_be_said_is_replaced_by_something_stronger_that_can():
 def test_the_weakest_repair_of_usual_requirements(required, facts, anchor, expected):
     found = repairs(parse_formula(required), Facts([parse_formula(facts)]), anchor)
     assert found[0].formula is parse_formula(expected)
+
+
+@many
+@given(declared, st.lists(requirements, min_size=1, max_size=3))
+def test_formulas_without_what_is_redundant_say_neither_more_nor_less(facts, formulas):
+    simpler = simplified(formulas, Facts([*BOX, *facts]))
+    assert where([*BOX, *facts, *simpler]) == where([*BOX, *facts, *formulas])
+    assert len(str(simpler)) <= len(str(list(formulas)))

@@ -1,0 +1,102 @@
+"""What is inferred is the weakest domain that the model supports: it contains the example, is said, and is enforced."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.export import check
+from tests.agreement import agree
+
+
+class Rows(torch.nn.Module):
+    def forward(self, x):
+        return x.view(-1, 4)
+
+
+class Branches(torch.nn.Module):
+    """Two branches that do something else, one that does not."""
+
+    def forward(self, x):
+        if x.shape[0] == 3:
+            return x * 5
+        if 8 < x.shape[0] < 12:
+            return x * 3
+        if x.shape[0] == 7:
+            return x + 1
+        return x + 1
+
+
+class Sum(torch.nn.Module):
+    def forward(self, x, y):
+        return x + y
+
+
+class Quotient(torch.nn.Module):
+    def forward(self, x):
+        return x.repeat(24 // x.shape[0])
+
+
+def vector(n):
+    return torch.arange(float(n))
+
+
+def accepted(program, inputs):
+    """Which of the inputs the program takes."""
+    found = []
+    for args in inputs:
+        try:
+            program.module()(*args)
+        except (RuntimeError, AssertionError):
+            continue
+        found.append(tuple(len(arg) for arg in args))
+    return found
+
+
+@pytest.mark.parametrize("example", [4, 8, 12])
+def test_auto_keeps_every_size_that_the_model_supports(example):
+    report = check(Rows(), (vector(example),), dynamic_shapes=({0: Dim.AUTO},))
+    assert report.status == "proved"
+    assert report.domain == ("x.shape[0] >= 0", "x.shape[0] % 4 == 0")
+    inputs = [(vector(n),) for n in range(14)]
+    assert accepted(report.program, inputs) == [(0,), (4,), (8,), (12,)]
+    assert all(agree(Rows(), report.program.module(), args) for args in inputs)
+
+
+@pytest.mark.parametrize("shape", [Dim.AUTO, Dim.DYNAMIC])
+def test_only_the_branches_that_differ_are_given_up(shape):
+    report = check(Branches(), (vector(6),), dynamic_shapes=({0: shape},))
+    assert report.status == "proved"
+    kept = [(n,) for n in range(16) if n not in {3, 9, 10, 11}]
+    assert accepted(report.program, [(vector(n),) for n in range(16)]) == kept
+    assert any("x.shape[0] != 3" in note for note in report.notes)
+
+
+def test_a_size_that_must_stay_dynamic_does_not_become_a_constant():
+    args = (vector(3),)
+    assert check(Branches(), args, dynamic_shapes=({0: Dim.AUTO},)).domain[-1] == "x.shape[0] == 3"
+    assert check(Branches(), args, dynamic_shapes=({0: Dim.DYNAMIC},)).status == "refuted"
+
+
+def test_what_is_inferred_of_two_sizes_is_said_in_a_line():
+    report = check(Sum(), (vector(6), vector(6)), dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))
+    assert report.status == "proved"
+    assert report.domain[-1] == "x.shape[0] == y.shape[0]"
+
+
+def test_narrow_infers_what_was_claimed():
+    shapes = {"x": {0: Dim("n", min=0, max=16)}}
+    assert check(Quotient(), (vector(5),), dynamic_shapes=shapes).status == "refuted"
+    report = check(Quotient(), (vector(5),), dynamic_shapes=shapes, narrow=True)
+    assert report.status == "proved"
+    assert any("inferred and enforced at run time: x.shape[0] >= 1" in note for note in report.notes)
+    inputs = [(vector(n),) for n in range(18)]
+    assert accepted(report.program, inputs) == [(n,) for n in range(1, 17)]
+    assert all(agree(Quotient(), report.program.module(), args) for args in inputs[1:17])
+
+
+def test_a_claim_that_holds_is_not_narrowed():
+    shapes = {"x": {0: Dim("n", min=0, max=16)}}
+    report = check(torch.nn.ReLU(), (vector(5),), dynamic_shapes={"input": shapes["x"]}, narrow=True)
+    assert (report.status, report.notes) == ("proved", ())
