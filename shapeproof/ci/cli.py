@@ -15,6 +15,7 @@ import typer
 
 import shapeproof
 from shapeproof.ci.commands.explain import explain
+from shapeproof.ci.commands.recheck import recheck
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, no_args_is_help=True)
 
@@ -42,3 +43,4 @@ def shapeproof_command(*, _version: _Version = False) -> None:
 
 
 app.command()(explain)
+app.command()(recheck)

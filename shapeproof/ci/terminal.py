@@ -58,6 +58,7 @@ class Progress:
         self._console = Console(stderr=True, highlight=False)
         self._status = self._console.status(Text(text))
         self._late = threading.Event()
+        self._said = ""
         self._timer = threading.Timer(PATIENCE, self._begin)
         self._timer.daemon = True
 
@@ -65,7 +66,8 @@ class Progress:
         """Say what is being done now."""
         if self._console.is_terminal:
             self._status.update(Text(text))
-        elif self._late.is_set():
+        elif self._late.is_set() and text != self._said:
+            self._said = text
             typer.echo(text, err=True)
 
     def __enter__(self) -> Self:

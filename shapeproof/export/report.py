@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula
 from shapeproof.export import tracing
 from shapeproof.export.text import render
+from shapeproof.solver.certificate import Subject, write_certificate
 
 FORMAT = 1
 """The version of the saved form."""
@@ -40,7 +41,11 @@ class Report:
     notes: tuple[str, ...] = ()
     statistics: Mapping[str, int] = field(default_factory=dict)
     inputs: Mapping[str, list[str]] = field(default_factory=dict)
+    spent: Mapping[str, int] = field(default_factory=dict)
+    """What the solver was asked and spent: questions, Z3 queries, Z3's resource counter, points tried."""
     program: Any = field(default=None, repr=False, compare=False)
+    answers: Subject | None = field(default=None, repr=False, compare=False)
+    """Every answer of the solver in this run; None in a report that was loaded."""
 
     def __str__(self) -> str:
         return render(self)
@@ -55,6 +60,7 @@ class Report:
             "inputs": {name: list(sizes) for name, sizes in self.inputs.items()},
             "notes": list(self.notes),
             "statistics": dict(self.statistics),
+            "spent": dict(self.spent),
             "versions": versions,
             "diagnostics": [dataclasses.asdict(diagnostic) for diagnostic in self.diagnostics],
             "decisions": [_saved_decision(decision) for decision in self.decisions],
@@ -63,6 +69,23 @@ class Report:
         partial = target.with_name(target.name + ".partial")
         partial.write_text(json.dumps(saved, indent=1) + "\n", encoding="utf-8")
         partial.replace(target)
+
+    def certificate(self, path: str | Path, progress: Callable[[str], None] = lambda _: None) -> dict[str, int]:
+        """Write what the solver proved in this run as SMT-LIB, for `shapeproof recheck` or any SMT solver.
+
+        Returns:
+            How many claims Z3 proves from the facts alone, refutes, leaves unknown, and how many are opaque to it.
+
+        Raises:
+            UsageError: the report was loaded from a file, which keeps verdicts and not what they rest on.
+        """
+        if self.answers is None:
+            message = "a loaded report does not keep what was asked of the solver: check the model again"
+            raise UsageError(message)
+        installed = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("shapeproof", "torch"))
+        domain = (f"for every input with {', '.join(self.domain)}",) if self.domain else ()
+        about = (installed, f"verdict of the run: {self.status}", *domain)
+        return write_certificate(dataclasses.replace(self.answers, about=about), path, progress)
 
 
 def load_report(path: str | Path) -> Report:
@@ -84,6 +107,7 @@ def load_report(path: str | Path) -> Report:
             tuple(saved["notes"]),
             saved["statistics"],
             saved["inputs"],
+            saved["spent"],
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, UsageError):

@@ -29,7 +29,10 @@ from shapeproof.export.inputs import Inputs, declare
 from shapeproof.export.program import VerifiedProgram
 from shapeproof.export.report import ConstraintViolation, Report
 from shapeproof.export.sizes import Explorer
-from shapeproof.solver.budget import Budget
+from shapeproof.export.trial import Trial
+from shapeproof.solver.budget import Budget, one_ledger
+from shapeproof.solver.certificate import Subject
+from shapeproof.solver.clash import clash
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 from shapeproof.solver.simplify import simplified
@@ -118,11 +121,27 @@ def check(  # noqa: PLR0913 - as above
     inputs = declare(mod, args, kwargs, dynamic_shapes, constraints)
     if narrow:
         inputs = replace(inputs, inferred=frozenset(inputs.domain.symbols))
+    trace = functools.partial(tracing.trace, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
+    with one_ledger() as ledger:
+        report = _verified(mod, inputs, trace, budget, progress)
+    report = replace(report, spent=ledger.spent, answers=Subject(ledger.entries, inputs.user_names, budget))
+    if report.program is not None:
+        report.program.report = report
+    return report
+
+
+def _verified(
+    mod: torch.nn.Module,
+    inputs: Inputs,
+    trace: Callable[[Trial], torch.export.ExportedProgram],
+    budget: Budget,
+    progress: Callable[[str], None],
+) -> Report:
+    """The main path: explore, replay, explain, build."""
     domain = Facts(inputs.domain.formulas, budget)
     if domain.contradictory:
-        return _vacuous(inputs)
+        return _vacuous(inputs, clash(domain))
     inputs.check_example()
-    trace = functools.partial(tracing.trace, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     found = Explorer(mod, inputs, trace, budget, progress).run(domain)
     progress("replaying at the corners")
     diagnostics = [diagnose(finding, inputs) for finding in found.findings]
@@ -147,7 +166,7 @@ def _conclude(inputs: Inputs, found: Exploration, diagnostics: list[Diagnostic],
         program = VerifiedProgram.of(found.main.program)
         if inputs.verify is not None:
             inputs.verify(program)
-    report = Report(
+    return Report(
         status="refuted" if refuted else "undecided" if undecided else "proved",
         diagnostics=tuple(diagnostics),
         decisions=found.main.trial.decisions,
@@ -157,9 +176,6 @@ def _conclude(inputs: Inputs, found: Exploration, diagnostics: list[Diagnostic],
         inputs=inputs.shapes,
         program=program,
     )
-    if program is not None:
-        program.report = report
-    return report
 
 
 def _irredundant(formulas: Sequence[Formula]) -> list[Formula]:
@@ -171,26 +187,13 @@ def _irredundant(formulas: Sequence[Formula]) -> list[Formula]:
     return kept
 
 
-def _vacuous(inputs: Inputs) -> Report:
+def _vacuous(inputs: Inputs, core: Sequence[Formula]) -> Report:
     """The declarations contradict each other: name those that do."""
-    clash = _clash(inputs.domain.formulas)
     written = {d.formula: d.origin.text for d in inputs.domain.declarations if not d.formula.symbols}
-    texts = tuple(
-        written.get(formula) or text for formula, text in zip(clash, domain_texts(clash, inputs), strict=True)
-    )
+    texts = tuple(written.get(formula) or text for formula, text in zip(core, domain_texts(core, inputs), strict=True))
     origins = {d.formula: d.origin.text for d in inputs.domain.declarations}
     notes = tuple(
-        Note("declared", f"{text}   {origins.get(formula, '')}") for formula, text in zip(clash, texts, strict=True)
+        Note("declared", f"{text}   {origins.get(formula, '')}") for formula, text in zip(core, texts, strict=True)
     )
     message = f"no input satisfies all declarations: {', '.join(texts)}"
     return Report("vacuous", (Diagnostic(id="vacuous", message=message, severity="error", notes=notes),), domain=texts)
-
-
-def _clash(formulas: Sequence[Formula]) -> tuple[Formula, ...]:
-    """Formulas that contradict each other, none of which can be left out."""
-    kept = list(formulas)
-    for formula in formulas:
-        rest = [other for other in kept if other is not formula]
-        if Facts(rest).contradictory:
-            kept = rest
-    return tuple(kept)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.formulas import Formula, conjunction, disjunction, eq
+from shapeproof.constraints.definedness import defined
+from shapeproof.constraints.formulas import TRUE, Formula, conjunction, disjunction, eq
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.reals import Real
@@ -26,6 +27,7 @@ from shapeproof.solver.session import Answer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from shapeproof.solver.history import History
     from shapeproof.solver.knowledge import Knowledge
 
 
@@ -34,19 +36,20 @@ class Claim:
     """`statement` was taken to follow from the facts, by this rule; made-up names mean what `definitions` say."""
 
     rule: str
-    facts: tuple[Formula, ...]
+    facts: History
     definitions: tuple[tuple[str, Term], ...]
     statement: Formula
 
     @property
     def provable(self) -> bool:
-        """Whether Z3 knows what the statement is about: doubles and bits are opaque to it."""
+        """Whether Z3 knows what the statement is about: it knows nothing of doubles and bits."""
         return not any(isinstance(node, Real | Apply) for node in postorder(self.statement))
 
     def hypotheses(self) -> list[Formula]:
-        """The facts and definitions that bear on the statement."""
-        meanings = [eq(symbol(name), term) for name, term in self.definitions]
-        everything = [*self.facts, *meanings]
+        """The facts, each defined where it holds, and the definitions, as far as they bear on the statement."""
+        facts = (part for fact in self.facts.formulas for part in (defined(fact), fact))
+        meanings = (eq(symbol(name), term) for name, term in self.definitions)
+        everything = [each for each in dict.fromkeys((*facts, *meanings)) if each is not TRUE]
         return _connected(everything, self.statement.symbols) if self.statement.symbols else everything
 
 
@@ -57,10 +60,11 @@ class Auditor:
     claims: dict[Claim, None] = field(default_factory=dict)
 
     def check(self, budget: Budget | None = None) -> dict[str, list[Claim]]:
-        """Every claim under the answer that Z3 gave: "proved", "refuted", "unknown", or "opaque" if it was not asked.
+        """Every claim under the answer that Z3 gave: "proved", "refuted", "unknown", or "opaque" where it cannot say.
 
         A claim that Z3 does not prove from the facts alone is tried again with what it has proved before from the
-        same facts.
+        same facts. Doubles, bits and products of very many factors are opaque: Z3 may prove without their meaning, and
+        refutes nothing.
         """
         report: dict[str, list[Claim]] = {answer: [] for answer in ("proved", "refuted", "unknown", "opaque")}
         for checked in self.checked(budget):
@@ -78,47 +82,47 @@ class Auditor:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A claim, what Z3 said of it, and what was taken for granted: facts, definitions, and lemmas proved before."""
+    """A claim, what Z3 said of it, and what was taken for granted: facts with definitions, and claims proved before."""
 
     claim: Claim
     answer: str
     hypotheses: tuple[Formula, ...]
+    lemmas: tuple[Formula, ...] = ()
 
     @property
     def script(self) -> Script:
         """The question as SMT-LIB: unsatisfiable where the claim follows."""
-        return script([*self.hypotheses, self.claim.statement.negation], lambda _: Interval())
+        return script([*self.hypotheses, *self.lemmas, self.claim.statement.negation], lambda _: Interval())
 
 
 def _checked(claim: Claim, proved: list[Claim], budget: Budget) -> Checked:
-    hypotheses = claim.hypotheses()
-    if not claim.provable:
-        return Checked(claim, "opaque", tuple(hypotheses))
-    answer = _ask(hypotheses, claim.statement, budget)
-    if answer is Answer.UNKNOWN:
-        facts, symbols = set(claim.facts), claim.statement.symbols
-        alike = (each for each in proved if facts.issuperset(each.facts) and each.statement.symbols <= symbols)
-        hypotheses += [each.statement for each in alike]
-        answer = _ask(hypotheses, claim.statement, budget)
-    return Checked(claim, _WORDS[answer], tuple(hypotheses))
+    checked = Checked(claim, "opaque", tuple(claim.hypotheses()))
+    for lemmas in _lemmas(claim, proved) if claim.provable else ():
+        asked = [*checked.hypotheses, *lemmas, claim.statement.negation]
+        answer = ask.satisfy(asked, lambda _: Interval(), budget, Ledger()).answer
+        if answer is Answer.UNSAT or (answer is Answer.SAT and checked.script.exact):
+            return replace(checked, answer="proved" if answer is Answer.UNSAT else "refuted", lemmas=lemmas)
+    return replace(checked, answer="unknown") if claim.provable and checked.script.exact else checked
 
 
-_WORDS = {Answer.UNSAT: "proved", Answer.SAT: "refuted", Answer.UNKNOWN: "unknown"}
-
-
-def _ask(hypotheses: list[Formula], statement: Formula, budget: Budget) -> Answer:
-    return ask.satisfy([*hypotheses, statement.negation], lambda _: Interval(), budget, Ledger()).answer
+def _lemmas(claim: Claim, proved: list[Claim]) -> Iterator[tuple[Formula, ...]]:
+    """What to go by beside the facts: nothing, what was proved of the same symbols, all that was proved."""
+    yield ()
+    facts, symbols = set(claim.facts.formulas), claim.statement.symbols
+    alike = dict.fromkeys(each.statement for each in proved if facts.issuperset(each.facts.formulas))
+    near = tuple(each for each in alike if each.symbols <= symbols)
+    yield near
+    if len(near) < len(alike):
+        yield tuple(alike)
 
 
 def _connected(formulas: list[Formula], symbols: frozenset[str]) -> list[Formula]:
-    """The formulas that share symbols with these, or with such formulas, and so on."""
+    """The formulas that share symbols with these, or with such formulas, and so on; and those without symbols."""
     reached, left = set(symbols), formulas
-    chosen: list[Formula] = []
     while True:
-        touching = [each for each in left if not each.symbols or not reached.isdisjoint(each.symbols)]
+        touching = {each for each in left if not reached.isdisjoint(each.symbols)}
         if not touching:
-            return chosen
-        chosen += touching
+            return [each for each in formulas if not each.symbols or not reached.isdisjoint(each.symbols)]
         left = [each for each in left if each not in touching]
         reached.update(*(each.symbols for each in touching))
 

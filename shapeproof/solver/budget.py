@@ -1,13 +1,23 @@
-"""How much work one question may cost, and how much a run has cost so far.
+"""How much work one question may cost, and what a run has asked and spent so far.
 
 Work is counted, never timed: Z3's own resource counter and points tried, so that the same question gets the same
-answer on a slow machine. This module imports nothing, so that naming a budget costs nothing.
+answer on a slow machine. This module imports the standard library alone, so that naming a budget costs nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shapeproof.constraints.formulas import Formula
+    from shapeproof.constraints.verdicts import Verdict
+    from shapeproof.solver.history import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +32,15 @@ class Budget:
     """Z3's resource counter for one question; about seven million a second on a laptop of 2025."""
     exhaustion_points: int = 2**22
     """A question whose whole box has at most so many points may be settled by trying them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One question: does the formula hold wherever these facts do? And the verdict."""
+
+    formula: Formula
+    facts: History
+    verdict: Verdict
 
 
 @dataclass(slots=True)
@@ -42,7 +61,50 @@ class Ledger:
     """How many times Z3 was asked."""
     points: int = 0
     """How many points exhaustion tried."""
+    entries: list[Entry] = field(default_factory=list)
+    """Every question that was answered, once for each state of the facts that it was asked of."""
+
+    @property
+    def spent(self) -> dict[str, int]:
+        """What the run cost, in the units in which work is counted: the same on every machine.
+
+        >>> Ledger().spent
+        {'questions': 0, 'z3_queries': 0, 'z3_rlimit': 0, 'points': 0}
+        """
+        return {
+            "questions": len(self.entries),
+            "z3_queries": self.queries,
+            "z3_rlimit": self.rlimit,
+            "points": self.points,
+        }
 
     def note(self, step: str, status: str) -> None:
         """Count one answer."""
         self.answers[step, status] += 1
+
+
+_open: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
+
+
+@contextmanager
+def one_ledger() -> Iterator[Ledger]:
+    """All facts that are made inside the block write into one ledger.
+
+    >>> from shapeproof.solver import prove
+    >>> with one_ledger() as ledger:
+    ...     prove("n % 2 == 0", given=["n % 4 == 0"]).status, prove("n >= 1", {"n": (0, 9)}).status
+    ('proved', 'refuted')
+    >>> [str(entry.formula) for entry in ledger.entries]
+    ['n % 2 == 0', 'n >= 1']
+    """
+    ledger = Ledger()
+    token = _open.set(ledger)
+    try:
+        yield ledger
+    finally:
+        _open.reset(token)
+
+
+def current_ledger() -> Ledger:
+    """The ledger of the innermost `one_ledger` block, or else a new one."""
+    return _open.get() or Ledger()

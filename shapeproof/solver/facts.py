@@ -10,12 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints.definedness import defined
-from shapeproof.constraints.formulas import And, Formula
+from shapeproof.constraints.formulas import FALSE, And, Formula
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.terms import Term
+from shapeproof.constraints.verdicts import Evidence, Proved
 from shapeproof.solver import ask
-from shapeproof.solver.budget import Budget, Ledger
+from shapeproof.solver.budget import Budget, Entry, Ledger, current_ledger
 from shapeproof.solver.exhaustion import box_size, points_where
+from shapeproof.solver.history import BEGINNING, History
 from shapeproof.solver.knowledge import Knowledge
 from shapeproof.solver.learning import absorb
 from shapeproof.solver.points import (
@@ -49,8 +51,7 @@ _UNNAMED = (7, 0, -3, 1, 12, 2, 64, 35)
 class _State:
     """What follows from one list of facts. Knowledge is never changed in place, so states may share it."""
 
-    formulas: tuple[Formula, ...] = ()
-    origins: tuple[object, ...] = ()
+    history: History = BEGINNING
     known: Knowledge = field(default_factory=Knowledge)
     reducer: Reducer = field(init=False)
     points: list[tuple[Point, int]] = field(default_factory=list)
@@ -82,7 +83,7 @@ class Facts:
         self, formulas: Iterable[Formula] = (), budget: Budget | None = None, ledger: Ledger | None = None
     ) -> None:
         self.budget = budget or Budget()
-        self.ledger = ledger or Ledger()
+        self.ledger = ledger or current_ledger()
         self._state = _State()
         self._learn_all([(formula, None) for formula in formulas])
 
@@ -100,26 +101,31 @@ class Facts:
 
     def _learn_all(self, news: list[tuple[Formula, object]]) -> None:
         state = self._state
-        state.formulas += tuple(formula for formula, _ in news)
-        state.origins += tuple(origin for _, origin in news)
+        for formula, origin in news:
+            state.history = state.history.then(formula, origin)
         needed = [fact for formula, _ in news for fact in (defined(formula), formula)]
         informative = [fact for fact in needed if state.reducer.reduce(fact).constant is not True]
         if informative:
             known = absorb(state.known, informative, state.reducer)
-            points = [_carried(entry, known, state.formulas, informative) for entry in state.points]
-            self._state = _State(state.formulas, state.origins, known, [entry for entry in points if entry is not None])
+            points = [_carried(entry, known, state.history.symbols, informative) for entry in state.points]
+            self._state = _State(state.history, known, [entry for entry in points if entry is not None])
 
     # reading
 
     @property
     def formulas(self) -> tuple[Formula, ...]:
         """The facts as they were learned."""
-        return self._state.formulas
+        return self._state.history.formulas
 
     @property
     def origins(self) -> tuple[object, ...]:
         """What was said to be the origin of each."""
-        return self._state.origins
+        return self._state.history.origins
+
+    @property
+    def history(self) -> History:
+        """The same as a chain that forks share."""
+        return self._state.history
 
     @property
     def known(self) -> Knowledge:
@@ -146,7 +152,7 @@ class Facts:
     def ranges(self) -> dict[str, Interval]:
         """Bounds of every symbol that the facts bound."""
         known = self._state.known
-        names = {name for formula in self.formulas for name in formula.symbols}
+        names = self._state.history.symbols
         found = {name: self.range_of(name) for name in sorted(names)}
         return {name: interval for name, interval in found.items() if interval != Interval()} | {
             name: interval for name, interval in known.ranges.items() if name in names
@@ -167,7 +173,7 @@ class Facts:
         """The samples, with a value for each of these names, and for the names made up for quotients."""
         state = self._state
         state.points = [
-            (point, len(state.formulas)) for point, checked in state.points if self._believable(point, checked)
+            (point, len(state.history)) for point, checked in state.points if self._believable(point, checked)
         ]
         if not state.points and not state.searched:
             state.searched = True
@@ -181,7 +187,7 @@ class Facts:
         known = self._state.known
         if known.contradiction:
             return
-        free = free_symbols(known, self.formulas)
+        free = free_symbols(known, self._state.history.symbols)
         for point in candidates(known, free):
             if satisfies(known, point):
                 self.add_point(point)
@@ -221,7 +227,7 @@ class Facts:
 
     def _believable(self, point: Point, checked: int = 0) -> bool:
         """Whether all facts that have a meaning hold there, evaluated as they were learned."""
-        rest = tuple(dict.fromkeys(formula for formula in self.formulas[checked:] if has_meaning(formula)))
+        rest = tuple(dict.fromkeys(formula for formula in self._state.history.since(checked) if has_meaning(formula)))
         if not rest:
             return True
         return true_at(rest[0] if len(rest) == 1 else And(rest), point) is True
@@ -233,13 +239,13 @@ class Facts:
         if not self._believable(whole):
             return None
         if all(whole != each for each, _ in state.points):
-            state.points.append((whole, len(state.formulas)))
+            state.points.append((whole, len(state.history)))
         return whole
 
     def add_sample(self, env: Environment) -> None:
         """Offer a point, such as the user's example. It is ignored unless every fact holds there."""
         given = {name: int(value) for name, value in env.items()}
-        missing = free_symbols(self.known, self.formulas) - set(self.known.definitions) - set(given)
+        missing = free_symbols(self.known, self._state.history.symbols) - set(self.known.definitions) - set(given)
         point = named(self.known, given | dict.fromkeys(missing, 0))
         if point is not None:
             self.add_point(point)
@@ -252,16 +258,18 @@ class Facts:
             state.contradictory = state.known.contradiction
             if not state.contradictory:
                 self.points()
+            if state.contradictory:
+                self.ledger.entries.append(Entry(FALSE, state.history, Proved(Evidence("facts", "contradictory"))))
         return bool(state.contradictory)
 
 
 def _carried(
-    entry: tuple[Point, int], known: Knowledge, formulas: tuple[Formula, ...], news: list[Formula]
+    entry: tuple[Point, int], known: Knowledge, symbols: frozenset[str], news: list[Formula]
 ) -> tuple[Point, int] | None:
     """A point of the facts so far as one of the facts with the news, if it is one."""
     point, checked = entry
     whole = carried(
-        known, free_symbols(known, formulas) | (point.keys() - known.definitions.keys() - known.solved.keys()), point
+        known, free_symbols(known, symbols) | (point.keys() - known.definitions.keys() - known.solved.keys()), point
     )
     if whole is None or not all(true_at(fact, whole) for fact in news if has_meaning(fact)):
         return None

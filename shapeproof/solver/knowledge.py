@@ -20,6 +20,7 @@ from shapeproof.constraints.polynomials import UNIT, Monomial
 from shapeproof.constraints.terms import Term, from_poly, symbol
 from shapeproof.solver import entailment
 from shapeproof.solver.bounding import EVERYTHING, KnownBounds, shape_of
+from shapeproof.solver.history import BEGINNING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,7 +47,7 @@ class Knowledge:
         self.inequalities: dict[tuple[Monomial, bool], tuple[Term, ...]] = {}
         """The same as terms that are at least 0, by each monomial in them and whether its coefficient is positive."""
         self.contradiction = False
-        self.sources: tuple[Formula, ...] = ()
+        self.sources = BEGINNING
         self.changed()
 
     def copy(self) -> Knowledge:

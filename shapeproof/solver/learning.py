@@ -31,7 +31,8 @@ def absorb(known: Knowledge, formulas: Iterable[Formula], reducer: Reducer | Non
     """The knowledge with facts added; the one that is given stays as it is. Its reducer, if given, is used first."""
     news = tuple(formulas)
     richer = known.copy()
-    richer.sources += news
+    for formula in news:
+        richer.sources = richer.sources.then(formula)
     _Learner(richer, reducer).learn(news)
     return richer
 

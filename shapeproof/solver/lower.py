@@ -44,6 +44,8 @@ class Script:
     text: str
     integers: dict[str, str]
     booleans: dict[str, str]
+    exact: bool = True
+    """Whether it says all that the formulas say. If not (doubles, bits, long products), `sat` says nothing of them."""
 
 
 def script(formulas: Iterable[Formula], bounds: Bounds, *, quotients: bool = False) -> Script:
@@ -61,7 +63,7 @@ def script(formulas: Iterable[Formula], bounds: Bounds, *, quotients: bool = Fal
     """
     lowering = _Lowering(bounds, quotients=quotients)
     assertions = [f"(assert {lowering.text_of(formula)})" for formula in formulas]
-    return Script("\n".join([*lowering.lines, *assertions]), lowering.integers, lowering.booleans)
+    return Script("\n".join([*lowering.lines, *assertions]), lowering.integers, lowering.booleans, lowering.exact)
 
 
 class _Lowering:
@@ -76,6 +78,7 @@ class _Lowering:
         self.lines: list[str] = []
         self.integers: dict[str, str] = {}
         self.booleans: dict[str, str] = {}
+        self.exact = True
 
     def text_of(self, root: Node) -> str:
         """The node as an SMT-LIB expression; what it refers to is defined in `lines`."""
@@ -147,6 +150,7 @@ class _Lowering:
     def _product(self, monomial: Monomial) -> str:
         """A product of so many factors that Z3 would not come back: an unknown within its bounds."""
         term = from_poly({monomial: 1})
+        self.exact = False
         if term not in self._products:
             self._products[term] = self._declared("p", "Int")
             self._assert_bounds(self._products[term], self._bounds(term))
@@ -180,6 +184,7 @@ class _Lowering:
 
     def _opaque(self, node: Node) -> str:
         """What has no theory: an uninterpreted function of its arguments, within what bounds say of an integer one."""
+        self.exact = self.exact and isinstance(node, Unknown)
         match node:
             case Apply(name, args) | Unknown(name, args):
                 value = self._called(f"{type(node).__name__} {name}", args, "Int")

@@ -107,11 +107,9 @@ def candidates(known: Knowledge, names: Iterable[str]) -> Iterator[Point]:
             yield point
 
 
-def free_symbols(known: Knowledge, formulas: Iterable[Formula]) -> set[str]:
-    """The symbols of the formulas and of the knowledge that are not solved."""
-    names = set(known.ranges) | set(known.definitions)
-    for formula in formulas:
-        names |= formula.symbols
+def free_symbols(known: Knowledge, symbols: frozenset[str]) -> set[str]:
+    """These symbols and those of the knowledge that are not solved."""
+    names = set(known.ranges) | set(known.definitions) | symbols
     for term in known.solved.values():
         names |= term.symbols
     return names - set(known.solved)

@@ -25,6 +25,7 @@ from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.text import parse_formula
 from shapeproof.constraints.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
 from shapeproof.solver import ask, audit
+from shapeproof.solver.budget import Entry
 from shapeproof.solver.cases import proved_by_cases, refined
 from shapeproof.solver.clash import clash
 from shapeproof.solver.exhaustion import box_size, points_where
@@ -112,6 +113,12 @@ def decide(formula: Formula, facts: Facts, budget: Budget | None = None) -> Verd
 
 
 def _decide(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
+    verdict = _answer(formula, facts, budget)
+    facts.ledger.entries.append(Entry(formula, facts.history, verdict))
+    return verdict
+
+
+def _answer(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
     if facts.contradictory:
         return Vacuous(tuple(str(fact) for fact in clash(facts)))
     condition = defined(formula)

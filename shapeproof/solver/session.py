@@ -38,7 +38,7 @@ _BACKSTOP_MS = 20_000
 
 
 class Session:
-    """A context and a solver for one script.
+    """A context and a solver for one script. ValueError if that is not SMT-LIB.
 
     >>> session = Session("(declare-const n Int) (assert (< 3 n 5))", Core.SMT)
     >>> session.check(rlimit=100_000), session.integers(["n"])
@@ -50,7 +50,10 @@ class Session:
         make = z3.SimpleSolver if core is Core.SMT else z3.Solver
         self._solver: z3.Solver = make(ctx=self._context)
         self._solver.set(random_seed=_SEED, timeout=_BACKSTOP_MS)
-        self._solver.from_string(script)
+        try:
+            self._solver.from_string(script)
+        except z3.Z3Exception as error:
+            raise ValueError(str(error)) from None
         self.spent = 0
 
     def check(self, rlimit: int) -> Answer:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from shapeproof.constraints.text import parse_formula
 
-SWIN = Path(__file__).with_name("swin_guards.txt")
+SWIN = Path(__file__).parents[1] / "constraints" / "swin_guards.txt"
 SWIN_DOMAIN = ("1 <= b <= 64", "8 <= h <= 1024", "8 <= w <= 1024")
 
 PROVED = [

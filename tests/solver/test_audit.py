@@ -40,3 +40,11 @@ def test_nothing_is_collected_outside_the_block():
         pass
     decide(parse("h % 2 == 0"), Facts([parse("h % 4 == 0")]))
     assert not auditor.claims
+
+
+def test_what_is_left_open_in_a_script_cannot_refute():
+    with auditing() as auditor:
+        decide(parse("x**5 * y**5 >= x**4 * y**5"), Facts([parse("x >= 1"), parse("y >= 1"), parse("x <= 2")]))
+    report = auditor.check()
+    assert report["refuted"] == []
+    assert report["opaque"]

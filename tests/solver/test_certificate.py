@@ -1,58 +1,225 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
+import pytest
+
+from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula as parse
-from shapeproof.solver.audit import auditing
-from shapeproof.solver.certificate import recheck, write_certificate
+from shapeproof.constraints.verdicts import Evidence, Proved
+from shapeproof.solver.budget import Budget, Entry, one_ledger
+from shapeproof.solver.certificate import DIGEST, Subject, digest, write_certificate
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide, truth
+from shapeproof.solver.recheck import installed_solvers, recheck
 from tests.solver import corpus
 
 
-def collected(questions, given):
-    with auditing() as auditor:
+def answered(questions, given, names=None):
+    """What there is to certify after these questions."""
+    with one_ledger() as ledger:
         known = Facts(map(parse, given))
         for question in questions:
             decide(parse(question), known)
-    return auditor
+    return Subject(ledger.entries, names or {})
 
 
-def test_every_claim_is_written_in_the_words_of_the_user_and_proved_again(tmp_path):
-    path = tmp_path / "proof.smt2"
-    counts = write_certificate(collected(["h // 4 != 1"], ["h % 4 == 0", "h >= 5"]), path, {"h": "x.shape[0]"})
+def claimed(formula, given):
+    """An answer that nobody worked out."""
+    history = Facts(map(parse, given)).history
+    return Subject([Entry(parse(formula), history, Proved(Evidence("facts")))])
+
+
+def forged(path, change):
+    """Change the text, and the digest with it."""
+    title, _, body = path.read_text(encoding="utf-8").split("\n", 2)
+    body = change(body)
+    path.write_text(f"{title}\n{DIGEST}{digest(body)}\n{body}", encoding="utf-8")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "proof.smt2"
+
+
+def test_a_proof_is_written_in_the_words_of_the_user_and_proved_again(path):
+    subject = answered(["h // 4 != 1"], ["h % 4 == 0", "h >= 5"], {"h": "x.shape[0]"})
+    counts = write_certificate(subject, path)
     text = path.read_text(encoding="utf-8")
-    assert "x.shape[0] % 4 == 0" in text
+    assert "; proved by facts: x.shape[0]//4 != 1\n;   from x.shape[0] % 4 == 0\n;   from x.shape[0] >= 5\n" in text
     assert "is x.shape[0]" in text
+    assert f"; {sum(counts.values())} claims: {counts['proved']} proved, 0 refuted, 0 unknown, 0 opaque" in text
     assert "z3-solver" in text
-    assert set(counts) == {"proved"}
-    assert recheck(path) == {"unsat": counts["proved"]}
+    result = recheck(path)
+    assert (result.status, result.claims) == ("proved", counts["proved"])
+    assert all(answers == {"unsat": result.claims} for answers in result.answers.values())
 
 
-def test_what_z3_decided_is_written_too(tmp_path):
-    path = tmp_path / "proof.smt2"
-    write_certificate(collected(["x//b <= y//b"], ["x <= y", "b >= 1"]), path)
-    assert "; z3: " in path.read_text(encoding="utf-8")
-    assert recheck(path).keys() == {"unsat"}
+def test_what_z3_decided_says_so(path):
+    write_certificate(answered(["x//b <= y//b"], ["x <= y", "b >= 1"]), path)
+    assert "; proved by z3: " in path.read_text(encoding="utf-8")
+    assert recheck(path).status == "proved"
 
 
-def test_a_claim_that_was_tampered_with_is_not_proved_again(tmp_path):
-    path = tmp_path / "proof.smt2"
-    write_certificate(collected(["n >= 3"], ["n >= 5"]), path)
-    path.write_text(path.read_text(encoding="utf-8").replace("5", "2"), encoding="utf-8")
-    assert recheck(path)["sat"] >= 1
+def test_a_point_that_z3_found_is_a_claim_of_its_own(path):
+    subject = answered(["x*x != 1522756"], ["x >= 1", "x <= 10**9"])
+    assert subject.entries[-1].verdict.evidence.step == "z3"
+    write_certificate(subject, path)
+    assert "; refuted by z3" in path.read_text(encoding="utf-8")
+    assert "x == 1234" in path.read_text(encoding="utf-8")
+    assert recheck(path).status == "proved"
 
 
-def test_claims_about_doubles_are_listed_and_counted(tmp_path):
-    path = tmp_path / "proof.smt2"
-    counts = write_certificate(collected(["int(n * 0.5) <= n"], ["0 <= n <= 99"]), path)
+def test_a_division_that_may_not_be_defined_is_part_of_what_is_proved(path):
+    write_certificate(answered(["(k*n)//n == k"], ["n >= 1"]), path)
+    assert "n != 0" in path.read_text(encoding="utf-8")
+    assert recheck(path).status == "proved"
+
+
+def test_contradictory_facts_are_certified(path):
+    subject = answered(["n == 7"], ["n >= 3", "n % 2 == 0", "n < 4"])
+    assert subject.entries[-1].verdict.status == "vacuous"
+    write_certificate(subject, path)
+    assert ": False\n;   from n >= 3" in path.read_text(encoding="utf-8")
+    assert recheck(path).status == "proved"
+
+
+def test_what_is_not_a_claim_is_listed(path):
+    subject = answered(["n != 7", corpus.UNDECIDED[0][0]], ["n >= 1", *corpus.UNDECIDED[0][1]])
+    write_certificate(subject, path)
+    text = path.read_text(encoding="utf-8")
+    assert "; refuted by evaluation: n != 7 at " in text
+    assert "; undecided: " in text
+
+
+def test_a_proof_from_fewer_facts_is_not_repeated(path):
+    with one_ledger() as ledger:
+        known = Facts([parse("n >= 8"), parse("m >= n")])
+        for fact in ("k >= 1", "k <= 9", "k != 5"):
+            decide(parse("m >= 4"), known)
+            known.learn(parse(fact))
+    write_certificate(Subject(ledger.entries), path)
+    assert path.read_text(encoding="utf-8").count("; proved by facts: m >= 4") == 1
+
+
+def test_a_wrong_answer_is_found(path):
+    counts = write_certificate(claimed("n >= 3", ["n >= 2"]), path)
+    assert counts["refuted"] == 1
+    result = recheck(path)
+    assert result.status == "refuted"
+    assert all(answers["sat"] == 1 for answers in result.answers.values())
+
+
+def test_what_no_solver_can_prove_is_undecided(path):
+    write_certificate(claimed(*corpus.UNDECIDED[0]), path)
+    assert recheck(path).status == "undecided"
+
+
+def test_claims_about_doubles_are_listed_and_counted(path):
+    counts = write_certificate(answered(["int(n * 0.5) <= n"], ["0 <= n <= 99"]), path)
     assert counts["opaque"] >= 1
     assert "not in SMT-LIB" in path.read_text(encoding="utf-8")
 
 
-def test_the_certificate_of_the_swin_corpus(tmp_path):
-    with auditing() as auditor:
+def test_one_solver_is_enough_for_a_proof_and_neither_may_contradict(path):
+    write_certificate(answered(["n >= 3"], ["n >= 5"]), path)
+    z3 = installed_solvers()["z3"]
+    (one,) = {type(z3(""))}
+    assert recheck(path, {"z3": z3, "weak": lambda _: one.UNKNOWN}).status == "proved"
+    assert recheck(path, {"z3": z3, "wrong": lambda _: one.SAT}).status == "refuted"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("n >= 5", "n >= 6"),
+        lambda text: text[: len(text) // 2],
+        lambda text: text + "\n",
+        lambda text: text.replace("(- v0)", "v0", 1),
+    ],
+    ids=["a comment", "cut off", "one line more", "a formula"],
+)
+def test_a_file_that_was_changed_is_refused(path, change):
+    write_certificate(answered(["n >= 3"], ["n >= 5"]), path)
+    path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
+    with pytest.raises(UsageError, match="not as it was written"):
+        recheck(path)
+
+
+def test_a_claim_that_was_changed_with_its_digest_is_not_proved(path):
+    write_certificate(answered(["n >= 3"], ["n >= 5"]), path)
+    forged(path, lambda body: body.replace("5", "2"))
+    assert recheck(path).status == "refuted"
+
+
+@pytest.mark.parametrize("text", ["", "hello", "hello\nworld\nagain\n", "; shapeproof certificate 2\nx\ny"])
+def test_what_is_not_a_certificate_is_refused_in_a_sentence(path, text):
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match="is not a certificate"):
+        recheck(path)
+
+
+def test_what_is_not_text_is_refused(path):
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="is not a certificate"):
+        recheck(path)
+
+
+def test_a_missing_file_is_a_sentence(path):
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        recheck(path)
+
+
+@pytest.mark.parametrize("name", sorted(installed_solvers()))
+def test_what_is_not_smt_lib_is_a_sentence(path, name):
+    write_certificate(answered(["n >= 3"], ["n >= 5"]), path)
+    forged(path, lambda body: body.replace("(assert", "(insert", 1))
+    with pytest.raises(UsageError, match=r"claim 1 of .* is not SMT-LIB"):
+        recheck(path, {name: installed_solvers()[name]})
+
+
+def test_a_name_cannot_break_out_of_a_comment(path):
+    write_certificate(answered(["n >= 3"], ["n >= 5"], {"n": "x\n(assert false)"}), path)
+    assert "\n(assert false)" not in path.read_text(encoding="utf-8")
+
+
+def test_any_solver_can_read_the_file(path):
+    """The whole file as one script, as a user would hand it to a solver of their own."""
+    counts = write_certificate(
+        answered(["h // 4 != 1", "x//b <= y//b"], ["h % 4 == 0", "h >= 5", "x <= y", "b > 0"]), path
+    )
+    program = (
+        "import sys, z3; lines = []; solver = z3.Z3_eval_smtlib2_string(z3.main_ctx().ref(), open(sys.argv[1]).read());"
+        "print(solver)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["unsat"] * counts["proved"]
+
+
+def test_the_certificate_of_the_swin_corpus(path):
+    with one_ledger() as ledger:
         known = Facts(map(parse, corpus.SWIN_DOMAIN))
         for decision in corpus.swin():
-            truth(decision, known)
-            known.learn(decision)
-    counts = write_certificate(auditor, tmp_path / "swin.smt2")
-    assert recheck(tmp_path / "swin.smt2") == {"unsat": counts["proved"]}
+            if truth(decision, known).always is None:
+                known.learn(decision)
+    counts = write_certificate(Subject(ledger.entries), path)
+    assert counts["proved"] > 300
+    assert (counts["refuted"], counts["unknown"], counts["opaque"]) == (0, 0, 0)
+    result = recheck(path, {"z3": installed_solvers()["z3"]})
+    assert (result.status, result.claims) == ("proved", counts["proved"])
+
+
+def test_the_same_run_writes_the_same_file(path):
+    texts = []
+    for _ in range(2):
+        write_certificate(answered(["x//b <= y//b", "h % 2 == 0"], ["x <= y", "b >= 1", "h % 4 == 0"]), path)
+        texts.append(path.read_text(encoding="utf-8"))
+    assert texts[0] == texts[1]
+
+
+def test_a_budget_that_is_too_small_leaves_claims_unknown_and_says_so(path):
+    with one_ledger() as ledger:
+        decide(parse("x//b <= y//b"), Facts([parse("x <= y"), parse("b >= 1")]))
+    counts = write_certificate(Subject(ledger.entries, budget=Budget(rlimit=1)), path)
+    assert counts["unknown"] >= 1

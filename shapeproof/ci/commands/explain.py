@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,13 +13,13 @@ from shapeproof.ci.subjects import RETURNS, check_subject, load_subject
 from shapeproof.ci.terminal import EXIT_STATUS, Progress, fail, show
 from shapeproof.constraints.errors import UsageError
 
-if TYPE_CHECKING:
-    from shapeproof.export import Report
-
 
 def explain(
     target: Annotated[str, typer.Argument(metavar="MODULE.PATH:CALLABLE", help=f"What returns {RETURNS}.")],
     save: Annotated[Path | None, typer.Option(metavar="PATH", help="Write the report as JSON, too.")] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Write what the solver proved as SMT-LIB, for `recheck`.")
+    ] = None,
 ) -> None:
     """Check a model and print the report.
 
@@ -33,12 +35,15 @@ def explain(
         fail(str(error))
     show(text)
     if save is not None:
-        _save(report, save)
+        _write(report.save, save)
+    if certificate is not None:
+        with Progress("writing the certificate") as progress:
+            _write(functools.partial(report.certificate, progress=progress), certificate)
     raise typer.Exit(EXIT_STATUS[report.status])
 
 
-def _save(report: Report, path: Path) -> None:
+def _write(write: Callable[[Path], object], path: Path) -> None:
     try:
-        report.save(path)
+        write(path)
     except OSError as error:
         fail(f"{path} cannot be written: {error.strerror}")

@@ -1,0 +1,69 @@
+"""The facts in the order in which they were learned, as a chain: whoever learns one more shares all that came before.
+
+So a region of an export costs what sets it apart, however many facts it has. Nothing here knows what a fact means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shapeproof.constraints.formulas import Formula
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class History:
+    """One fact and those before it; `formula` is None at the beginning alone.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> history = BEGINNING.then(parse_formula("n >= 1")).then(parse_formula("n % 2 == 0"))
+    >>> [str(formula) for formula in history.formulas], len(history), sorted(history.symbols)
+    (['n >= 1', 'n % 2 == 0'], 2, ['n'])
+    """
+
+    before: History | None = None
+    formula: Formula | None = None
+    origin: object = None
+    length: int = 0
+    symbols: frozenset[str] = frozenset()
+
+    def then(self, formula: Formula, origin: object = None) -> History:
+        """The history with one more fact."""
+        symbols = self.symbols if formula.symbols <= self.symbols else self.symbols | formula.symbols
+        return History(self, formula, origin, self.length + 1, symbols)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def within(self, longer: History) -> bool:
+        """Whether the other history begins as this one."""
+        for each in longer.backwards(self.length):
+            longer = each.before or longer
+        return longer is self
+
+    @property
+    def formulas(self) -> tuple[Formula, ...]:
+        """All facts, the oldest first."""
+        return self.since(0)
+
+    @property
+    def origins(self) -> tuple[object, ...]:
+        """The origin of each."""
+        return tuple(reversed([each.origin for each in self.backwards(0)]))
+
+    def since(self, length: int) -> tuple[Formula, ...]:
+        """The facts without the oldest so many."""
+        return tuple(reversed([each.formula for each in self.backwards(length) if each.formula is not None]))
+
+    def backwards(self, length: int) -> Iterator[History]:
+        """The entries from the newest on, until so many are left."""
+        here = self
+        while here.before is not None and here.length > length:
+            yield here
+            here = here.before
+
+
+BEGINNING = History()
