@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 import shapeproof
+from shapeproof.ci.commands.check import check
 from shapeproof.ci.commands.explain import explain
 from shapeproof.ci.commands.recheck import recheck
 
@@ -42,5 +43,6 @@ def shapeproof_command(*, _version: _Version = False) -> None:
     """Verified torch.export: is a model right at every declared size?"""
 
 
+app.command()(check)
 app.command()(explain)
 app.command()(recheck)

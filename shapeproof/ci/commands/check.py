@@ -1,0 +1,90 @@
+"""`shapeproof check [SPEC...]` checks every model of the specs and exits with what is worst."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shapeproof.ci.display import Display
+from shapeproof.ci.executors import Executor, Local
+from shapeproof.ci.jobs import Outcome, checks_of
+from shapeproof.ci.render import Format, render
+from shapeproof.ci.run import run_checks
+from shapeproof.ci.spec import load_specs
+from shapeproof.ci.terminal import EXIT_STATUS, NO_VERDICT, fail, show
+from shapeproof.constraints.errors import UsageError
+
+Specs = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[SPEC]...", help="Spec files; without any, shapeproof.toml or pyproject.toml here."),
+]
+Processes = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="How many models at a time.")]
+Where = Annotated[
+    str | None, typer.Option("--executor", metavar="dask://HOST:PORT", help="Check on a Dask cluster, not here.")
+]
+
+
+def check(
+    specs: Specs = None,
+    form: Annotated[Format, typer.Option("--format", help="The form of what goes to stdout.")] = Format.TEXT,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--changed-since",
+            metavar="REV",
+            help="Where code, spec and versions are as they were in REV, and have been checked: take that verdict.",
+        ),
+    ] = None,
+    jobs: Processes = None,
+    executor: Where = None,
+) -> None:
+    """Check all models of the specs, each in a process of its own.
+
+    Exit status: 0 if every verdict is one that its spec accepts; else 1 if one is refuted, vacuous or not expected,
+    2 if there is one model without a verdict, 3 if one is undecided.
+    """
+    try:
+        outcomes = checked(specs, jobs, executor, since)
+    except UsageError as error:
+        fail(str(error))
+    show(render(outcomes, form))
+    raise typer.Exit(exit_status(outcomes))
+
+
+def checked(specs: list[Path] | None, jobs: int | None, executor: str | None, since: str | None) -> list[Outcome]:
+    """The outcome of every model of the specs.
+
+    Raises:
+        UsageError: a spec cannot be meant, or there is no such cluster or revision.
+    """
+    wanted = [each for file in load_specs(specs or []) for each in checks_of(file)]
+    with Display() as display:
+        return run_checks(wanted, _executor(executor, jobs), display, since)
+
+
+def exit_status(outcomes: Sequence[Outcome]) -> int:
+    """The exit status of what is worst: a wrong verdict, then none, then undecided."""
+    found = {_status(outcome) for outcome in outcomes if not outcome.passed}
+    return next((status for status in (1, NO_VERDICT, EXIT_STATUS["undecided"]) if status in found), 0)
+
+
+def _status(outcome: Outcome) -> int:
+    if outcome.result.status is None:
+        return NO_VERDICT
+    return EXIT_STATUS[outcome.result.status] or 1  # proved, where that is not expected
+
+
+def _executor(address: str | None, jobs: int | None) -> Executor:
+    if address is None:
+        return Local(jobs or os.cpu_count() or 1)
+    if not address.startswith("dask://"):
+        raise UsageError(f"{address!r} is not of the form dask://HOST:PORT")
+    try:
+        from shapeproof.ci.cluster import Dask
+    except ModuleNotFoundError as error:
+        raise UsageError(f"--executor needs the package `{error.name}`: pip install 'shapeproof[dask]'") from None
+    return Dask(address)

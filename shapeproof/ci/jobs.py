@@ -1,0 +1,105 @@
+"""What a worker is asked and what it answers, as data that goes through pipes, caches and clusters as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from shapeproof.ci.spec import Dim, Input, SpecFile, Status
+from shapeproof.constraints.diagnostics import Diagnostic
+
+
+class Job(BaseModel):
+    """A model to check: all that the verdict depends on, apart from code and versions."""
+
+    model_config = ConfigDict(frozen=True)
+
+    root: str
+    """The folder that imports start from: that of the spec."""
+    target: str
+    inputs: dict[str, Input] | None = None
+    dims: dict[str, Dim] = {}
+    relations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What a program accepts: the sizes of each input over symbols, and what holds, as text in the user's names."""
+
+    inputs: dict[str, list[str]] = field(default_factory=dict)
+    domain: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The verdict on a model. Without one, `status` is None and `text` the sentence that says why."""
+
+    status: Status | None
+    text: str
+    diagnostics: tuple[Diagnostic, ...] = ()
+    contract: Contract = Contract()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+Sources: TypeAlias = dict[str, str]
+"""What a result depends on: path to digest of content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A result, and what it depends on; None where that is not known for sure."""
+
+    result: Result
+    sources: Sources | None = None
+    versions: dict[str, str] | None = None
+
+
+ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
+"""Answers to JSON and back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A model of a spec: what to ask, what is expected, and where that stands."""
+
+    name: str
+    file: Path
+    line: int
+    expected: Status
+    accept_undecided: bool
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A model of a spec, and the verdict on it."""
+
+    check: Check
+    result: Result
+    unchanged: bool = False
+    """Whether the verdict is that of an earlier run on the same code, spec and versions."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the verdict is one that the spec accepts."""
+        status = self.result.status
+        return status == self.check.expected or (status == "undecided" and self.check.accept_undecided)
+
+
+def checks_of(file: SpecFile) -> Iterator[Check]:
+    """What a spec asks for, model by model."""
+    root = str(file.path.resolve().parent)
+    for name, model in file.spec.models.items():
+        job = Job(
+            root=root,
+            target=model.target,
+            inputs=model.inputs,
+            dims=file.spec.dims if model.inputs else {},
+            relations=tuple(model.relations),
+        )
+        yield Check(name, file.path, file.line("models", name), model.expect, model.accept_undecided, job)

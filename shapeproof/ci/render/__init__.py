@@ -1,0 +1,33 @@
+"""What was found, in the form that a reader wants: one file for each form. Nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+
+from shapeproof.ci.jobs import Outcome
+from shapeproof.ci.render import github, json, junit, sarif, text
+
+
+class Format(StrEnum):
+    """The forms of `shapeproof check --format`."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+    JUNIT = "junit"
+    GITHUB = "github"
+
+
+_RENDERERS: Mapping[Format, Callable[[Sequence[Outcome]], str]] = {
+    Format.TEXT: text.render,
+    Format.JSON: json.render,
+    Format.SARIF: sarif.render,
+    Format.JUNIT: junit.render,
+    Format.GITHUB: github.render,
+}
+
+
+def render(outcomes: Sequence[Outcome], form: Format) -> str:
+    """The outcomes in a form."""
+    return _RENDERERS[form](outcomes)

@@ -1,0 +1,53 @@
+"""What there is to say about outcomes that did not pass, one remark for each place: what annotations are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from shapeproof.ci.jobs import Outcome
+from shapeproof.constraints.diagnostics import Severity
+
+NO_VERDICT = "no-verdict"
+UNEXPECTED = "unexpected"
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something to say about a line of a file."""
+
+    id: str
+    severity: Severity
+    model: str
+    message: str
+    file: Path
+    line: int
+
+
+def remarks(outcome: Outcome) -> Iterator[Remark]:
+    """What to say about an outcome. A line that is not in the project is said of the model's line in the spec."""
+    check, result = outcome.check, outcome.result
+    if outcome.passed:
+        return
+    for diagnostic in result.diagnostics:
+        file, line = check.file, check.line
+        if diagnostic.file and diagnostic.line and _in_project(diagnostic.file, check.job.root):
+            file, line = Path(diagnostic.file), diagnostic.line
+        text = "\n".join([diagnostic.message, *(f"{note.label}: {note.text}" for note in diagnostic.notes)])
+        yield Remark(diagnostic.id, diagnostic.severity, check.name, text, file, line)
+    if result.status is None:
+        yield Remark(NO_VERDICT, "error", check.name, result.text, check.file, check.line)
+    elif not result.diagnostics:
+        text = f"expected is {check.expected}, but it is {result.status}"
+        yield Remark(UNEXPECTED, "error", check.name, text, check.file, check.line)
+
+
+def shown(path: Path) -> str:
+    """The path as seen from the working directory, where it is below that."""
+    absolute = path.resolve()
+    return absolute.relative_to(Path.cwd()).as_posix() if absolute.is_relative_to(Path.cwd()) else absolute.as_posix()
+
+
+def _in_project(file: str, root: str) -> bool:
+    return Path(file).is_relative_to(root) and "site-packages" not in Path(file).parts

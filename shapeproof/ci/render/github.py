@@ -1,0 +1,35 @@
+"""For GitHub Actions: workflow commands that annotate lines, then the text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shapeproof.ci.jobs import Outcome
+from shapeproof.ci.render import text
+from shapeproof.ci.render.findings import Remark, remarks, shown
+
+
+def render(outcomes: Sequence[Outcome]) -> str:
+    """The outcomes as annotations and as text. A line of the text that would be read as a command is indented."""
+    commands = [_command(remark) for outcome in outcomes for remark in remarks(outcome)]
+    lines = [f" {line}" if line.startswith("::") else line for line in text.render(outcomes).split("\n")]
+    return "\n".join([*commands, *lines])
+
+
+def _command(remark: Remark) -> str:
+    level = "notice" if remark.severity == "note" else remark.severity
+    fields = {
+        "file": shown(remark.file),
+        "line": str(remark.line),
+        "title": f"shapeproof: {remark.model}: {remark.id}",
+    }
+    shown_fields = ",".join(f"{name}={_escape(_escape_data(value))}" for name, value in fields.items())
+    return f"::{level} {shown_fields}::{_escape_data(remark.message)}"
+
+
+def _escape_data(value: str) -> str:
+    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escape(value: str) -> str:
+    return value.replace(":", "%3A").replace(",", "%2C")

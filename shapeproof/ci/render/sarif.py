@@ -1,0 +1,39 @@
+"""For code scanning: SARIF 2.1.0, one result for each diagnostic of a model that did not pass."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import shapeproof
+from shapeproof.ci.jobs import Outcome
+from shapeproof.ci.render.findings import Remark, remarks, shown
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def render(outcomes: Sequence[Outcome]) -> str:
+    """The outcomes as a log with one run."""
+    found = [remark for outcome in outcomes for remark in remarks(outcome)]
+    rules = [{"id": rule} for rule in sorted({remark.id for remark in found})]
+    driver = {"name": "shapeproof", "version": shapeproof.__version__, "rules": rules}
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": list(map(_result, found))}
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
+
+
+def _result(remark: Remark) -> dict[str, Any]:
+    place = {"artifactLocation": {"uri": _uri(remark.file)}, "region": {"startLine": remark.line}}
+    return {
+        "ruleId": remark.id,
+        "level": remark.severity,
+        "message": {"text": f"{remark.model}: {remark.message}"},
+        "locations": [{"physicalLocation": place}],
+    }
+
+
+def _uri(path: Path) -> str:
+    """Relative to the working directory, which is the root of the repository where this is read."""
+    text = shown(path)
+    return Path(text).as_uri() if text.startswith("/") else Path("/", text).as_uri().removeprefix("file:///")

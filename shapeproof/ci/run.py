@@ -1,0 +1,43 @@
+"""Runs the checks of specs: recalls what still holds, has an executor do the rest, remembers what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+
+from shapeproof.ci.cache import recall, remember
+from shapeproof.ci.changes import changed_since
+from shapeproof.ci.display import Display
+from shapeproof.ci.executors import Executor
+from shapeproof.ci.jobs import Check, Outcome, Result
+
+
+def run_checks(
+    checks: Sequence[Check], executor: Executor, display: Display, changed_since_revision: str | None = None
+) -> list[Outcome]:
+    """The outcome of each check, in their order.
+
+    Raises:
+        UsageError: there is no such revision.
+    """
+    recalled = _recalled(checks, changed_since_revision) if changed_since_revision is not None else {}
+    waiting = [check for index, check in enumerate(checks) if index not in recalled]
+    found = {index: Outcome(checks[index], result, unchanged=True) for index, result in recalled.items()}
+    places = [index for index in range(len(checks)) if index not in recalled]
+    answers = executor.run([check.job for check in waiting], lambda index, text: display.tell(waiting[index], text))
+    with contextlib.closing(answers):  # so that an interrupt here ends the processes, too
+        for index, answer in answers:
+            remember(waiting[index].job, answer)
+            display.done(waiting[index], answer.result)
+            found[places[index]] = Outcome(waiting[index], answer.result)
+    return [found[index] for index in range(len(checks))]
+
+
+def _recalled(checks: Sequence[Check], revision: str) -> dict[int, Result]:
+    changed: dict[str, AbstractSet[str]] = {
+        root: changed_since(revision, Path(root)) for root in {check.job.root for check in checks}
+    }
+    found = {index: recall(check.job, changed[check.job.root]) for index, check in enumerate(checks)}
+    return {index: result for index, result in found.items() if result is not None}

@@ -1,0 +1,124 @@
+"""A process that checks one model: a job comes in on stdin, what it does and finds goes out, as lines of JSON.
+
+    python -m shapeproof.ci.worker BEGIN
+
+BEGIN is the time now, in nanoseconds: a file that changed later may not be what was read. What the user's code prints
+goes to stderr. When stdin is closed, whoever asked is gone, and the process ends at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from shapeproof.ci.dims import demands, parse_size
+from shapeproof.ci.jobs import ANSWER, Answer, Contract, Job, Result
+from shapeproof.ci.sources import Recorder, versions
+from shapeproof.ci.subjects import Subject, call_target, check_subject, load_subject, refused
+from shapeproof.constraints.errors import UsageError
+
+if TYPE_CHECKING:
+    from shapeproof.ci.spec import Status
+
+
+def main() -> None:
+    """Answer one job."""
+    recorder = Recorder(int(sys.argv[1]))
+    channel = _take_stdout()
+    job = Job.model_validate_json(sys.stdin.readline())
+    threading.Thread(target=_end_with_the_asker, daemon=True).start()
+
+    def say(message: dict[str, Any]) -> None:
+        channel.write(json.dumps(message) + "\n")
+        channel.flush()
+
+    begin = time.monotonic()
+    try:
+        result = _verdict(job, lambda text: say({"progress": text}), begin)
+    except UsageError as error:
+        result = Result(None, str(error), seconds=time.monotonic() - begin)
+    answer = Answer(result, recorder.sources(), versions())
+    say({"answer": ANSWER.dump_python(answer, mode="json")})
+
+
+def _verdict(job: Job, progress: Any, begin: float) -> Result:
+    progress(f"loading {job.target}")
+    subject = _subject(job)
+    progress("checking")
+    report = check_subject(subject, progress)
+    return Result(
+        status=cast("Status", report.status),
+        text=str(report),
+        diagnostics=report.diagnostics,
+        contract=Contract({name: list(sizes) for name, sizes in report.inputs.items()}, report.domain),
+        notes=report.notes,
+        seconds=time.monotonic() - begin,
+    )
+
+
+def _subject(job: Job) -> Subject:
+    """The model, with inputs as the job declares them or as the target returns them."""
+    if job.inputs is None:
+        found = load_subject(job.target)
+        return Subject(
+            found.model, found.args, found.kwargs, found.dynamic_shapes, (*found.constraints, *job.relations)
+        )
+    model = call_target(job.target)
+    with refused("the exporter cannot be loaded"):
+        import torch
+
+        from shapeproof.export import TensorSpec
+    dims = {name: _torch_dim(name, job) for name in job.dims}
+    inputs = {
+        name: TensorSpec(getattr(torch, given.dtype), tuple(_torch_size(size, dims) for size in given.dims))
+        for name, given in job.inputs.items()
+    }
+    used = {parse_size(size).name for given in job.inputs.values() for size in given.dims if isinstance(size, str)}
+    demanded = [text for name, dim in job.dims.items() if name in used for _, text in demands(name, dim)]
+    return Subject(model, (), inputs, None, (*demanded, *job.relations))
+
+
+def _torch_dim(name: str, job: Job) -> Any:
+    from shapeproof.export import Dim
+
+    bounds = {key: value for key in ("min", "max") if (value := getattr(job.dims[name], key)) is not None}
+    with refused(f"dim `{name}` cannot be declared"):
+        return Dim(name, **bounds)
+
+
+def _torch_size(size: int | str, dims: dict[str, Any]) -> Any:
+    """A size as torch.export declares it."""
+    if isinstance(size, int):
+        return size
+    derived = parse_size(size)
+    dim = dims[derived.name]
+    scaled = dim if derived.factor == 1 else derived.factor * dim
+    return scaled if derived.offset == 0 else scaled + derived.offset
+
+
+def _take_stdout() -> IO[str]:
+    """The stdout of the process, for messages only; what anybody prints goes to stderr from here on.
+
+    It is closed by the end of the process and by nothing before that.
+    """
+    channel = os.fdopen(os.dup(1), "w", encoding="utf-8", closefd=False)
+    os.dup2(2, 1)
+    return channel
+
+
+def _end_with_the_asker() -> None:
+    """Wait until stdin is closed, and end then, with every process that the model may have begun."""
+    while os.read(0, 4096):
+        pass
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""`shapeproof check`: verdicts and exit status, what a model that crashes or never ends does to others, and the cache.
+
+A model's process is watched through a FIFO that it and what it begins hold open: the other end sees when all are gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shapeproof.ci.commands.check import exit_status
+from shapeproof.ci.jobs import Check, Job, Outcome, Result
+
+NETS = """
+import os, resource, signal, subprocess, sys
+
+def crash(): os.abort()
+def killed(): os.kill(os.getpid(), signal.SIGKILL)
+def leaves():
+    hold = os.open("fifo", os.O_WRONLY)
+    subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], pass_fds=[hold])
+    os._exit(7)
+def chatty(): print("{'answer': 1}"); raise OSError("no weights")
+
+def hungry():
+    resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+    return bytearray(2**40)
+
+def endless():
+    hold = os.open("fifo", os.O_WRONLY)
+    subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], pass_fds=[hold])
+    os.write(hold, b"started")
+    signal.pause()
+
+def proved():
+    import torch
+    class Plain(torch.nn.Module):
+        def forward(self, x, y):
+            return x.sum(0) + y[1:3]
+    return Plain()
+
+def refuted():
+    import torch
+    from nets_code import Pairs
+    return Pairs()
+"""
+CODE = """\
+import torch
+
+class Pairs(torch.nn.Module):
+    def forward(self, x, y):
+        return x.view(-1, 9), y
+"""
+INPUTS = """
+[models.{}.inputs]
+x = {{ dtype = "float32", dims = ["n", 2] }}
+y = {{ dtype = "int64", dims = ["2*n + 1"] }}
+"""
+DIMS = "[dims.n]\nmin = 1\nmax = 9\nmultiple_of = 3\none_of = [2, 3, 9]\n"
+RUN = [sys.executable, "-c", "from shapeproof.ci.cli import main; main()"]
+
+
+def models(*names, extra=""):
+    return "".join(f'[models.{name}]\ntarget = "nets:{name}"\n{extra}{INPUTS.format(name)}' for name in names)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A project in the working directory."""
+    (tmp_path / "nets.py").write_text(NETS, encoding="utf-8")
+    (tmp_path / "nets_code.py").write_text(CODE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def check(*arguments, spec=None):
+    if spec is not None:
+        Path("shapeproof.toml").write_text(spec, encoding="utf-8")
+    return subprocess.run([*RUN, "check", *arguments], capture_output=True, text=True, check=False)
+
+
+def checked(*arguments, spec=None):
+    """The exit status, and what is known of each model by name."""
+    done = check("--format", "json", *arguments, spec=spec)
+    assert "Traceback" not in done.stderr
+    return done.returncode, {model["name"]: model for model in json.loads(done.stdout)["models"]}
+
+
+# ---------------------------------------------------------------------- verdicts
+
+STATUS = {
+    ("proved",): 0,
+    ("proved", "undecided"): 3,
+    ("proved", None, "undecided"): 2,
+    ("refuted", None, "undecided"): 1,
+    ("vacuous", "undecided"): 1,
+    (): 0,
+}
+
+
+@pytest.mark.parametrize(("verdicts", "status"), STATUS.items())
+def test_the_exit_status_is_that_of_the_worst(verdicts, status):
+    assert exit_status([outcome(verdict) for verdict in verdicts]) == status
+
+
+def outcome(verdict, expected="proved", *, accept_undecided=False):
+    job = Job(root="/", target="a:b")
+    named = Check("net", Path("spec.toml"), 1, expected, accept_undecided, job)
+    return Outcome(named, Result(verdict, ""))
+
+
+def test_what_the_spec_expects_passes_and_nothing_else():
+    assert exit_status([outcome("refuted", "refuted"), outcome("undecided", accept_undecided=True)]) == 0
+    assert exit_status([outcome("proved", "refuted")]) == 1
+    assert exit_status([outcome("undecided", "refuted")]) == 3
+    assert exit_status([outcome(None, accept_undecided=True)]) == 2
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_model_that_crashes_fails_alone():
+    """Two verdicts and four that are none, at the same time."""
+    spec = DIMS + models("proved", "crash", "refuted", "killed", "hungry", "chatty")
+    status, found = checked(spec=spec)
+    assert status == 1
+    assert {name: model["verdict"] for name, model in found.items()} == {
+        "proved": "proved",
+        "refuted": "refuted",
+        "crash": None,
+        "killed": None,
+        "hungry": None,
+        "chatty": None,
+    }
+    assert found["killed"]["text"] == "the process was killed (SIGKILL), as happens where memory runs out"
+    assert found["crash"]["text"].startswith("the process ended by SIGABRT before there was a verdict")
+    assert found["hungry"]["text"].startswith("`nets:hungry` cannot be called: MemoryError")
+    assert found["chatty"]["text"] == "`nets:chatty` cannot be called: OSError: no weights (nets.py:10)"
+
+
+@pytest.mark.usefixtures("folder")
+def test_dims_and_relations_of_the_spec_are_what_is_checked():
+    """`n` is 3 or 9: a multiple of 3 among the values; with the relation it is 9."""
+    spec = DIMS + models("proved", extra='relations = ["n > 3"]\n')
+    status, found = checked(spec=spec)
+    assert status == 0
+    assert found["proved"]["inputs"] == {"x": ["n", "2"], "y": ["2*n + 1"]}
+    assert set(found["proved"]["domain"]) >= {"x.shape[0] % 3 == 0", "x.shape[0] >= 4"}
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_report_names_the_line():
+    done = check(spec=DIMS + models("refuted"))
+    assert done.returncode == 1
+    assert "--> nets_code.py:5   return x.view(-1, 9), y" in done.stdout
+    assert done.stdout.endswith("0 passed, 1 failed\n")
+    assert done.stderr.startswith("refuted: refuted (")
+
+
+def test_a_target_without_inputs_returns_them(folder):
+    returned = "torch.nn.Linear(4, 4), (torch.ones(2, 4),), {}, ({0: torch.export.Dim('b')},)"
+    text = f"import torch\ndef build(): return {returned}"
+    (folder / "whole.py").write_text(text, encoding="utf-8")
+    spec = '[models.whole]\ntarget = "whole:build"\nrelations = ["b < 5"]\n'
+    status, found = checked(spec=spec)
+    assert (status, found["whole"]["domain"]) == (0, ["input.shape[0] >= 0", "input.shape[0] <= 4"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["absent.toml"], "absent.toml cannot be read: No such file or directory"),
+        (["--executor", "ray://x"], "'ray://x' is not of the form dask://HOST:PORT"),
+        (["--changed-since", "HEAD"], "{folder} is in no git repository"),
+    ],
+)
+def test_a_wrong_call_gets_one_sentence(folder, arguments, sentence):
+    done = check(*arguments, spec=models("crash").replace('"n", 2', "1, 2").replace('"2*n + 1"', "3"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"shapeproof: {sentence.format(folder=folder)}\n"
+
+
+# ---------------------------------------------------------------------- the end of a run
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_process_outlives_the_run(folder, ending):
+    os.mkfifo(folder / "fifo")
+    (folder / "shapeproof.toml").write_text(DIMS + models("endless"), encoding="utf-8")
+    with subprocess.Popen([*RUN, "check"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        with (folder / "fifo").open("rb") as held:
+            assert held.read(7) == b"started"
+            process.send_signal(ending)
+            assert held.read() == b""  # returns when nobody is left who holds it
+        _, errors = process.communicate()
+    assert process.returncode == (130 if ending == signal.SIGINT else -ending)
+    assert b"Traceback" not in errors
+    assert not list(folder.rglob("*.json"))
+
+
+def test_what_a_model_has_begun_ends_with_it(folder):
+    os.mkfifo(folder / "fifo")
+    (folder / "shapeproof.toml").write_text(DIMS + models("leaves"), encoding="utf-8")
+    with subprocess.Popen([*RUN, "check"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert (folder / "fifo").read_bytes() == b""  # returns when nobody is left who holds it
+        shown, _ = process.communicate()
+    assert process.returncode == 2
+    assert b"the process ended with status 7 before there was a verdict" in shown
+
+
+# ---------------------------------------------------------------------- --changed-since
+
+
+def git(*arguments):
+    settings = ("-c", "user.name=x", "-c", "user.email=x@x", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *settings, *arguments], check=True, capture_output=True)  # noqa: S607
+
+
+def test_what_is_unchanged_keeps_its_verdict_and_is_not_checked_again(folder):
+    spec = DIMS + models("proved", "refuted")
+    (folder / "shapeproof.toml").write_text(spec, encoding="utf-8")
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "first")
+    first = checked()
+    again = checked("--changed-since", "HEAD")
+    assert [model["unchanged"] for model in again[1].values()] == [True, True]
+    assert first[0] == again[0] == 1  # unchanged is not a pass
+    assert again[1] == {name: model | {"unchanged": True} for name, model in first[1].items()}
+    (folder / "nets_code.py").write_text(CODE.replace("view(-1, 9)", "view(-1, 2)"), encoding="utf-8")
+    status, found = checked("--changed-since", "HEAD")
+    assert (status, found["proved"]["unchanged"], found["refuted"]["unchanged"]) == (0, True, False)
+    _, found = checked("--changed-since", "HEAD")  # checked by now, but still not as in HEAD
+    assert not found["refuted"]["unchanged"]
+    _, found = checked("--changed-since", "HEAD", spec=spec.replace("max = 9", "max = 12"))
+    assert not found["proved"]["unchanged"]

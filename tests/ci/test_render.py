@@ -1,0 +1,117 @@
+"""The forms of `shapeproof check --format`: frozen as text, and read by independent libraries."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import junitparser
+import pytest
+import sarif_pydantic
+
+from shapeproof.ci.jobs import Check, Contract, Job, Outcome, Result
+from shapeproof.ci.render import Format, render
+from shapeproof.constraints.diagnostics import Diagnostic, Note
+
+MODEL = """\
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x.view(-1, 4)
+"""
+TITLE = "`x.shape[0]` must be a multiple of 4"
+
+
+@pytest.fixture
+def outcomes(tmp_path, monkeypatch):
+    """A project in the working directory, with a model for each kind of outcome."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets" / "a b.py").write_text(MODEL, encoding="utf-8")
+    inside = Diagnostic(
+        "divides",
+        TITLE,
+        file=str(tmp_path / "nets" / "a b.py"),
+        line=5,
+        notes=(Note("fails at", "x.shape[0] = 1   replayed; eager raises: 50% of\nit"),),
+        witness={"x.shape[0]": 1},
+    )
+    outside = Diagnostic("undecided", "could not be decided", "warning", "/usr/lib/torch/_prims.py", 12)
+    job = Job(root=str(tmp_path), target="nets:Net")
+    spec = Path("shapeproof.toml")
+    proved = Result("proved", "proved", contract=Contract({"x": ["n", "4"]}, ("x.shape[0] >= 1",)), seconds=1.25)
+    refuted = Result("refuted", f"error[divides]: {TITLE}\nrefuted: 1 decisions", (inside,), seconds=2.0)
+    undecided = Result("undecided", "warning[undecided]: could not be decided\nundecided", (outside,), seconds=3.0)
+    crashed = Result(None, "the process ended by SIGABRT before there was a verdict: \x1b[31m::error::no")
+    return [
+        Outcome(Check("good", spec, 3, "proved", accept_undecided=False, job=job), proved, unchanged=True),
+        Outcome(Check("bad, worse", spec, 6, "proved", accept_undecided=False, job=job), refuted),
+        Outcome(Check("bad as expected", spec, 9, "refuted", accept_undecided=False, job=job), refuted),
+        Outcome(Check("open", spec, 12, "proved", accept_undecided=False, job=job), undecided),
+        Outcome(Check("open as accepted", spec, 15, "proved", accept_undecided=True, job=job), undecided),
+        Outcome(Check("better than expected", spec, 18, "refuted", accept_undecided=False, job=job), proved),
+        Outcome(Check("crashed", Path("other.toml"), 2, "proved", accept_undecided=False, job=job), crashed),
+    ]
+
+
+@pytest.mark.parametrize("form", Format)
+def test_each_form_as_text(outcomes, golden, tmp_path, form):
+    golden.check(f"ci/check.{form}.txt", render(outcomes, form).replace(str(tmp_path), "/project"))
+
+
+def test_sarif_is_2_1_0(outcomes):
+    log = sarif_pydantic.Sarif.model_validate_json(render(outcomes, Format.SARIF))
+    assert log.version == "2.1.0"
+    (run,) = log.runs
+    found = [(result.rule_id, result.level.value, place(result)) for result in run.results]
+    assert found == [
+        ("divides", "error", ("nets/a%20b.py", 5)),
+        ("undecided", "warning", ("shapeproof.toml", 12)),
+        ("unexpected", "error", ("shapeproof.toml", 18)),
+        ("no-verdict", "error", ("other.toml", 2)),
+    ]
+    assert {rule.id for rule in run.tool.driver.rules} == {result.rule_id for result in run.results}
+
+
+def place(result):
+    (location,) = result.locations
+    physical = location.physical_location
+    return physical.artifact_location.uri, physical.region.start_line
+
+
+def test_junit_has_a_case_for_each_model(outcomes, tmp_path):
+    (tmp_path / "junit.xml").write_text(render(outcomes, Format.JUNIT), encoding="utf-8")
+    suites = junitparser.JUnitXml.fromfile(str(tmp_path / "junit.xml"))
+    assert (suites.tests, suites.failures, suites.errors) == (7, 3, 1)
+    cases = {case.name: [type(result).__name__ for result in case.result] for suite in suites for case in suite}
+    assert cases == {
+        "good": [],
+        "bad, worse": ["Failure"],
+        "bad as expected": [],
+        "open": ["Failure"],
+        "open as accepted": [],
+        "better than expected": ["Failure"],
+        "crashed": ["Error"],
+    }
+
+
+def test_json_has_what_is_known_of_every_model(outcomes):
+    document = json.loads(render(outcomes, Format.JSON))
+    assert not document["passed"]
+    assert [model["passed"] for model in document["models"]] == [True, False, True, False, True, False, False]
+    assert document["models"][0]["inputs"] == {"x": ["n", "4"]}
+    assert document["models"][1]["diagnostics"][0]["witness"] == {"x.shape[0]": 1}
+
+
+def test_annotations_land_on_the_line(outcomes, tmp_path):
+    """As GitHub reads a workflow command: `::name key=value,...::message`, with %-escapes."""
+    commands = [line for line in render(outcomes, Format.GITHUB).splitlines() if line.startswith("::")]
+    assert len(commands) == 4
+    fields = dict(field.split("=", 1) for field in commands[0].split("::")[1].removeprefix("error ").split(","))
+    assert (tmp_path / fields["file"]).read_text(encoding="utf-8").splitlines()[int(fields["line"]) - 1] == (
+        "        return x.view(-1, 4)"
+    )
+    assert commands[0].split("::")[2].startswith(TITLE)
+    assert "50%25 of%0Ait" in commands[0]
+    assert fields["title"] == "shapeproof%3A bad%2C worse%3A divides"

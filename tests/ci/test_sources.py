@@ -1,0 +1,113 @@
+"""What a process has read is known, or it is said that it is not: asked of processes that do all sorts of things."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from shapeproof.ci.sources import ABSENT, digest, versions
+
+PROLOGUE = """
+import json, os, sys, time
+from shapeproof.ci.sources import Recorder
+recorder = Recorder(int(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A project with a module, a package and data."""
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("", encoding="utf-8")
+    (tmp_path / "package" / "part.py").write_text("from package import __name__\n", encoding="utf-8")
+    (tmp_path / "module.py").write_text("import package.part\n", encoding="utf-8")
+    (tmp_path / "data.txt").write_text("1\n", encoding="utf-8")
+    return tmp_path
+
+
+def sources(folder, program, begin=None):
+    """What a process that runs the program in the folder says that it has read; paths from the folder."""
+    text = f"{PROLOGUE}{program}\nprint(json.dumps(recorder.sources()))"
+    begin = time.time_ns() if begin is None else begin
+    run = [sys.executable, "-c", text, str(begin)]
+    done = subprocess.run(run, cwd=folder, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    return found and {path.removeprefix(f"{folder}/"): known for path, known in found.items()}
+
+
+def sha(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_imported_modules_are_sources_again_when_they_come_from_a_cache(folder):
+    for _ in range(2):  # the second time from __pycache__
+        found = sources(folder, "import module")
+        assert found["module.py"] == sha(b"import package.part\n")
+        assert {"package/__init__.py", "package/part.py"} <= found.keys()
+        assert "data.txt" not in found
+
+
+def test_what_is_installed_is_none(folder):
+    assert not [path for path in sources(folder, "import module, pydantic") if "site-packages" in path]
+
+
+def test_data_that_is_opened_is_a_source_and_so_is_what_was_not_there(folder):
+    program = """
+open("data.txt").close()
+os.close(os.open(b"module.py", os.O_RDONLY))
+try: open("absent.txt")
+except OSError: pass
+"""
+    found = sources(folder, program)
+    assert found["data.txt"] == sha(b"1\n")
+    assert found["absent.txt"] == ABSENT
+    assert "module.py" in found
+
+
+def test_a_listing_is_a_source(folder):
+    listed = sources(folder, "os.listdir('package')")["package/"]
+    assert listed == digest(f"{folder}/package/")
+    (folder / "package" / "more.txt").write_text("", encoding="utf-8")
+    assert listed != digest(f"{folder}/package/")
+
+
+def test_a_module_that_would_come_first_is_noticed(folder):
+    """A new `module.py` in a folder of the path, or a new part of a package, may be imported in place of another."""
+    found = sources(folder, "import module")
+    assert all(found[path] == digest(str(folder / path)) for path in ("*", "package/*"))
+    (folder / "new.py").write_text("", encoding="utf-8")
+    (folder / "package" / "new.py").write_text("", encoding="utf-8")
+    assert not any(found[path] == digest(str(folder / path)) for path in ("*", "package/*"))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import subprocess; subprocess.run(['true'])",
+        "os.system('true')",
+        "import socket\ntry: socket.create_connection(('127.0.0.1', 9), 1)\nexcept OSError: pass",
+        "open('made.txt', 'w').close(); open('made.txt').close()",
+    ],
+)
+def test_when_in_doubt_there_is_no_answer(folder, program):
+    assert sources(folder, program) is None
+
+
+def test_a_file_that_changed_after_the_beginning_may_be_another_one(folder):
+    assert sources(folder, "import module", begin=time.time_ns() - 10**12) is None
+
+
+def test_a_file_that_is_only_written_is_no_source(folder):
+    assert "made.txt" not in sources(folder, "open('made.txt', 'w').close()")
+
+
+def test_versions_name_the_interpreter_and_what_is_installed(monkeypatch):
+    before = versions()
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    after = versions()
+    assert {key for key in before if before[key] != after[key]} == {"PYTHONPATH"}
