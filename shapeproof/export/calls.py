@@ -46,11 +46,16 @@ def span(low: Term | int | None, high: Term | int | None) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is known of a tensor: its sizes, its dtype's name, and where the integers in it lie."""
+    """What is known of a tensor: its sizes, its dtype's name, and where the integers in it lie.
+
+    `strides` and `offset` say how it lies in its storage, where that was asked for.
+    """
 
     sizes: tuple[Term, ...]
     dtype: str = ""
     content: Span = ANYTHING
+    strides: tuple[Term, ...] = ()
+    offset: Term | None = None
 
     @property
     def numel(self) -> Term:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
@@ -97,21 +98,20 @@ def _counted(call: Call) -> list[Formula]:
     return promised
 
 
-def _sliced(call: Call) -> list[Formula]:
+def _sliced(call: Call) -> list[Term]:
     """`slice`: bounds below 0 count from the end, and both are clamped to what is there.
 
     https://docs.python.org/3/reference/datamodel.html#slice.indices
     """
-    source, result, dim = call.tensor("self"), call.result(), call.arguments.get("dim")
-    if source is None or result is None:
-        return []
-    size, rows, step = source.size(dim), result.size(dim), call.integer("step")
-    if size is None or rows is None or step is None or not step.is_constant or not _fresh(call, rows):
+    source, dim, step = call.tensor("self"), call.integer("dim"), call.integer("step")
+    size = None if source is None else source.size(dim)
+    if source is None or dim is None or size is None or step is None or not step.is_constant:
         return []
     start, end = call.integer("start"), call.integer("end")
     first = constant(0) if start is None else _clamped(start, size)
     last = size if end is None else _clamped(end, size)
-    return [f.eq(rows, maximum(0, t.floor_div(last - first + (step - 1), step)))]
+    length = maximum(0, t.floor_div(last - first + (step - 1), step))
+    return [length, *_starting(source, dim.constant_value, first)]
 
 
 def _clamped(index: Term, size: Term) -> Term:
@@ -119,16 +119,21 @@ def _clamped(index: Term, size: Term) -> Term:
     return maximum(0, t.minimum(size, t.where(f.lt(index, 0), index + size, index)))
 
 
-def _fresh(call: Call, size: Term) -> bool:
-    """Whether a size is a symbol that no argument has: one that torch made for this result."""
-    known = [term for value in call.arguments.values() for term in _terms(value)]
-    return size in map(t.symbol, size.symbols) and not any(size.symbols & term.symbols for term in known)
+def _selected_at(call: Call) -> list[Term]:
+    """`select`: an index below 0 counts from the end. It never begins before the tensor does.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.select.html
+    """
+    source, dim, index = call.tensor("self"), call.integer("dim"), call.integer("index")
+    size = None if source is None else source.size(dim)
+    if source is None or dim is None or size is None or index is None:
+        return []
+    return _starting(source, dim.constant_value, maximum(0, t.where(f.lt(index, 0), index + size, index)))
 
 
-def _terms(value: object) -> tuple[Term, ...]:
-    if isinstance(value, Shape):
-        return value.sizes
-    return (value,) if isinstance(value, Term) else ()
+def _starting(source: Shape, dim: int, first: Term) -> list[Term]:
+    """Where a view begins that leaves out the first elements along a dimension."""
+    return [] if source.offset is None else [source.offset + first * source.strides[dim]]
 
 
 def _scalar(call: Call) -> list[Formula]:
@@ -158,7 +163,12 @@ def _unpadded(call: Call) -> list[Formula]:
     return [f.ge(rows, 0), *_within(rows, only.content)]
 
 
-_RULES: Mapping[str, Rule] = {
+_SCALARS: Mapping[str, Rule] = {
+    "aten._local_scalar_dense.default": _scalar,
+    "aten.item.default": _scalar,
+}
+
+_COUNTS: Mapping[str, Rule] = {
     "aten.nonzero.default": _nonzero,
     "aten.masked_select.default": _selected,
     "aten._unique2.default": _unique,
@@ -166,11 +176,34 @@ _RULES: Mapping[str, Rule] = {
     "aten.unique_consecutive.default": _unique,
     "aten.repeat_interleave.Tensor": _repeated,
     "aten.bincount.default": _counted,
-    "aten.slice.Tensor": _sliced,
-    "aten._local_scalar_dense.default": _scalar,
-    "aten.item.default": _scalar,
     "aten._padded_dense_to_jagged_forward.default": _unpadded,
 }
 
+_RULES: Mapping[str, Rule] = {**_SCALARS, **_COUNTS}
+
 PROMISING = frozenset(_RULES)
 """The operators that promise something."""
+
+
+def counted(call: Call, fresh: Term) -> Call:
+    """The call with a result of which only what is taken from data is known: the first symbol that is made for it."""
+    if call.name in _SCALARS:
+        return replace(call, results=(fresh,))
+    source, dim = call.tensor("self"), call.integer("dim")
+    if source is None or dim is None or source.size(dim) is None:
+        return replace(call, results=(Shape((fresh,)),))
+    index = dim.constant_value % len(source.sizes)
+    return replace(call, results=(Shape((*source.sizes[:index], fresh, *source.sizes[index + 1 :])),))
+
+
+_VIEWS: Mapping[str, Callable[[Call], list[Term]]] = {"aten.slice.Tensor": _sliced, "aten.select.int": _selected_at}
+VIEWING = frozenset(_VIEWS)
+"""The operators whose symbols are names for what follows from their arguments, and no data."""
+
+
+def meanings(call: Call) -> list[Term]:
+    """What the symbols mean that torch makes for a view, in the order in which it makes them.
+
+    Torch makes them only where it does not know the sign of a bound; what they mean is known all the same.
+    """
+    return _VIEWS[call.name](call)

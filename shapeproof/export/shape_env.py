@@ -12,9 +12,12 @@ holds the facts relied on.
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -35,10 +38,10 @@ from shapeproof.constraints.decisions import Kind, SourceLocation
 from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.intervals import Interval
-from shapeproof.constraints.terms import Term, constant, symbol
+from shapeproof.constraints.terms import Term, constant, symbol, unknown
 from shapeproof.export.calls import Call, Shape
 from shapeproof.export.contents import INTEGRAL, SPEAKING, contents
-from shapeproof.export.promises import PROMISING, promises
+from shapeproof.export.promises import PROMISING, VIEWING, counted, meanings, promises
 from shapeproof.export.storages import Contents, storages
 from shapeproof.export.translate import Translator, Untranslatable, Writer
 from shapeproof.export.trial import Place, Trial
@@ -70,16 +73,31 @@ class NoConstraints:
         return ""
 
 
+@dataclass(slots=True)
+class _Running:
+    """An operator that is being run."""
+
+    func: Any
+    args: Any
+    kwargs: Mapping[str, Any]
+    meanings: list[Term] | None = None
+    """What the symbols mean that are still to be made for a view."""
+
+    @property
+    def name(self) -> str:
+        return str(self.func)
+
+
 class ProofShapeEnv(ShapeEnv):
     """A ShapeEnv whose questions go to a trial.
 
     Args:
         trial: what is known, and where decisions are recorded.
         sizes: for each input of the program, by torch's source name, the term of each of its sizes (a tensor) or
-        of itself (an int). operator: the name of the operator that is being run, if any.
+        of itself (an int).
     """
 
-    def __init__(self, trial: Trial, sizes: Mapping[str, tuple[Term, ...]], operator: Callable[[], str | None]) -> None:
+    def __init__(self, trial: Trial, sizes: Mapping[str, tuple[Term, ...]]) -> None:
         super().__init__(
             tracked_fakes=[],
             specialize_zero_one=False,
@@ -89,11 +107,13 @@ class ProofShapeEnv(ShapeEnv):
         )
         self.trial = trial
         self._sizes = sizes
-        self._operator = operator
+        self._running: list[_Running] = []
         self._terms: dict[sympy.Symbol, Term] = {}
         self._expected: list[sympy.Expr] = []
         self._roots: dict[str, sympy.Expr] = {}
         self._contents = Contents()
+        declared = {name for terms in sizes.values() for term in terms for name in term.symbols}
+        self._names = (name for name in map("u{}".format, itertools.count()) if name not in declared)
         self.translator = Translator(self._term)
         self.writer = Writer(self._roots, FloorDiv, Min, Max)
         self._replacements_version_counter = 1  # makes SymNode.expr go through `replace`
@@ -101,8 +121,14 @@ class ProofShapeEnv(ShapeEnv):
     # ------------------------------------------------------------------ symbols
 
     def _term(self, sympy_symbol: sympy.Symbol) -> Term:
-        """The term that a symbol of torch stands for: a declared one for an input's size, else a symbol of its own."""
-        return self._terms.get(sympy_symbol) or symbol(sympy_symbol.name)
+        """The term that a symbol of torch stands for: a declared one for an input's size, or what a view's size means.
+
+        Data has symbols of its own, numbered apart from torch's: what is known of one of them must mean the same number
+        in the next trace, where torch may need fewer symbols for the views in between.
+        """
+        if sympy_symbol not in self._terms:
+            self._terms[sympy_symbol] = symbol(next(self._names) if self._is_data(sympy_symbol) else sympy_symbol.name)
+        return self._terms[sympy_symbol]
 
     def create_symbol(self, val: Any, source: Source, *_: object, **__: object) -> sympy.Expr:
         """A symbol of its own for each declared size of an input. Other strides and offsets are the example's.
@@ -149,42 +175,58 @@ class ProofShapeEnv(ShapeEnv):
         for bound in _bounds(self._term(s), compiler_min, compiler_max):
             self.trial.learn(bound)
 
-    def _operand(self, value: Any) -> Any:
-        """An argument or a result of an operator, as its rules are given it."""
+    def _operand(self, value: Any, *, placed: bool = False) -> Any:
+        """An argument or a result of an operator, as its rules are given it; `placed`: and where it lies."""
         if isinstance(value, torch.Tensor):
-            strided = value.layout == torch.strided
-            return (
-                Shape(tuple(map(self._read, value.shape)), str(value.dtype), self._contents.of(value))
-                if strided
-                else value
-            )
+            return self._shape(value, placed=placed) if value.layout == torch.strided else value
         if isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
             return self._read(value)
         return tuple(map(self._operand, value)) if isinstance(value, tuple | list) else value
 
+    def _shape(self, tensor: torch.Tensor, *, placed: bool) -> Shape:
+        found = Shape(tuple(map(self._read, tensor.shape)), str(tensor.dtype), self._contents.of(tensor))
+        if not placed:
+            return found
+        return replace(
+            found, strides=tuple(map(self._read, tensor.stride())), offset=self._read(tensor.storage_offset())
+        )
+
     def _read(self, size: int | torch.SymInt) -> Term:
-        return constant(size) if isinstance(size, int) else self.translator.term(size.node.expr)
+        try:
+            return self.translator.term(size.node.expr) if isinstance(size, torch.SymInt) else constant(size)
+        except Untranslatable:
+            return unknown(str(size))
+
+    @contextlib.contextmanager
+    def running(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[None]:
+        """While an operator is run: questions are asked on its behalf, and symbols are made for its results."""
+        self._running.append(_Running(func, args, kwargs))
+        try:
+            yield
+        finally:
+            self._running.pop()
 
     def called(self, func: Any, args: Any, kwargs: Mapping[str, Any], results: Any) -> None:
         """Take what an operator promises as facts, and note where the integers lie that it gives."""
         if not isinstance(func, torch._ops.OpOverload):
             return
         self._contents.forget(_written(func, args, kwargs))
-        name, listed = str(func), results if isinstance(results, tuple | list) else (results,)
-        speaks = name in SPEAKING and any(isinstance(r, torch.Tensor) and str(r.dtype) in INTEGRAL for r in listed)
-        if not speaks and name not in PROMISING:
+        listed = results if isinstance(results, tuple | list) else (results,)
+        speaks = str(func) in SPEAKING and any(isinstance(r, torch.Tensor) and str(r.dtype) in INTEGRAL for r in listed)
+        if not speaks and str(func) not in PROMISING:
             return
-        try:
-            named = _by_name(func, args, kwargs)
-            call = Call(name, {k: self._operand(v) for k, v in named.items()}, tuple(map(self._operand, listed)))
-        except Untranslatable:
-            return
+        call = self._call(func, args, kwargs, listed)
         for promise in promises(call):
             self.trial.learn(promise)
-        aliased = storages(list(named.values()))
+        aliased = storages([*args, *kwargs.values()])
         for result, found in zip(listed, contents(call, self._bounds), strict=False):
             if isinstance(result, torch.Tensor) and aliased.isdisjoint(storages(result)):
                 self._contents.note(result, found)
+
+    def _call(self, func: Any, args: Any, kwargs: Mapping[str, Any], results: Sequence[Any]) -> Call:
+        read = functools.partial(self._operand, placed=str(func) in VIEWING)
+        arguments = {name: read(value) for name, value in _by_name(func, args, kwargs).items()}
+        return Call(str(func), arguments, tuple(map(read, results)))
 
     def _bounds(self, term: Term) -> Interval:
         """Bounds of a term; every size and every number taken from data is an int64."""
@@ -201,11 +243,32 @@ class ProofShapeEnv(ShapeEnv):
             self._expected = []
 
     def create_unbacked_symint(self, source: Source | None = None) -> torch.SymInt:
-        """A symbol for a size that is taken from data."""
+        """A symbol for a size that is taken from data, or for one of a view whose bounds are."""
         fresh = super().create_unbacked_symint(source)
+        running = self._running[-1] if self._running else None
+        if running is not None and running.name in VIEWING:
+            if running.meanings is None:
+                running.meanings = meanings(self._call(running.func, running.args, running.kwargs, ()))
+            if running.meanings:
+                self._terms[fresh.node.expr] = running.meanings.pop(0)
+                return fresh
+        self._take_from_data(fresh.node.expr, running)
+        return fresh
+
+    def _take_from_data(self, fresh: sympy.Symbol, running: _Running | None) -> None:
+        value = self._term(fresh)
         if self._expected:
-            known = self.translator.term(self._expected.pop(0))
-            self.trial.learn(f.eq(self.translator.term(fresh.node.expr), known))
+            self.trial.learn(f.eq(value, self.translator.term(self._expected.pop(0))))
+        if running is not None and running.name in PROMISING:
+            for promise in promises(counted(self._call(running.func, running.args, running.kwargs, ()), value)):
+                self.trial.learn(promise)
+
+    def create_unbacked_symbool(self) -> torch.SymBool:
+        """A symbol for a bool that is taken from data: 0 or 1."""
+        fresh = super().create_unbacked_symbool()
+        for drawn in fresh.node.expr.free_symbols:
+            for bound in _bounds(self._term(drawn), 0, 1):
+                self.trial.learn(bound)
         return fresh
 
     # ------------------------------------------------------------------ questions
@@ -234,6 +297,10 @@ class ProofShapeEnv(ShapeEnv):
         formula = self.translator.formula(expr)
         if fallback is None and self._about_data(expr) and self._is_assert():
             return sympy.true if self._check(formula, expr, "assert") else sympy.false
+        if fallback is not None and self._running and self._running[-1].name in VIEWING and self._about_data(expr):
+            # Whatever the answer, such an operator gives what its symbols mean: nothing is assumed.
+            known = self.trial.settled(formula)
+            return sympy.true if (fallback if known is None else known) else sympy.false
         kind = Kind.BRANCH if fallback is None and not size_oblivious else Kind.ASSUMED
         return sympy.true if self.trial.choose(formula, kind, self._place, fallback=fallback) else sympy.false
 
@@ -277,8 +344,8 @@ class ProofShapeEnv(ShapeEnv):
         self.deferred_runtime_asserts.setdefault(data[-1] if data else None, []).append(check)
         self.num_deferred_runtime_asserts += 1
         for name in data:
-            bounds = self.trial.facts.ranges.get(name.name)
-            if bounds is not None and symbol_is_type(name, SymT.UNBACKED_INT):
+            bounds = intervals.bounds(self._term(name), self.trial.facts.ranges)
+            if symbol_is_type(name, SymT.UNBACKED_INT):
                 self.var_to_range[name] &= _value_range(bounds)
 
     def _maybe_evaluate_static(  # type: ignore[override]
@@ -344,7 +411,7 @@ class ProofShapeEnv(ShapeEnv):
 
     def _place(self) -> Place:
         user, framework = _frames(sys._getframe(1))
-        return Place(user, self._operator(), framework)
+        return Place(user, self._running[-1].name if self._running else None, framework)
 
 
 def _by_name(func: Any, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:

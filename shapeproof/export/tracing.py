@@ -32,6 +32,7 @@ from torch.utils._sympy.numbers import int_oo
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import symbol
+from shapeproof.export.promises import VIEWING
 from shapeproof.export.shape_env import ProofShapeEnv
 from shapeproof.export.translate import Translator
 
@@ -196,17 +197,13 @@ def recording_mode(trial: Trial, sizes_of_inputs: Mapping[str, tuple[Any, ...]])
 
     The mode is torch's own class: higher-order operators look their rules up by it.
     """
-    running: list[str] = []
-    env = ProofShapeEnv(trial, sizes_of_inputs, lambda: running[-1] if running else None)
+    env = ProofShapeEnv(trial, sizes_of_inputs)
     mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True, export=True)
     run = mode.dispatch
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        running.append(str(func))
-        try:
+        with env.running(func, args, kwargs or {}):
             result = run(func, types, args, kwargs or {})
-        finally:
-            running.pop()
         env.called(func, args, kwargs or {}, result)
         return result
 
@@ -310,7 +307,7 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
     finds out whether these are the same operators on the same operands. Assertions are left to be compared too.
     """
     inputs = iter([node.meta.get("val") for node in there.graph.nodes if node.op == "placeholder"])
-    data = iter([node for node in there.graph.nodes if node.meta.get("unbacked_bindings")])
+    data = iter([node for node in there.graph.nodes if _takes_from_data(node)])
     mode = _fake_mode_of(there)
     env = mode.shape_env if mode is not None and isinstance(mode.shape_env, ProofShapeEnv) else None
     values: dict[torch.fx.Node, Any] = {}
@@ -322,15 +319,21 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
                 values[node] = next(inputs)
             elif node.op == "get_attr":
                 values[node] = getattr(program.graph_module, str(node.target))
-            elif node.meta.get("unbacked_bindings"):
+            elif _takes_from_data(node):
                 values[node] = _taken_from_data(node, next(data, None))
-                called |= _called(node.meta.get("val"), values[node])
             elif node.op == "call_function" and node.target is not ASSERTION:
                 args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
                 with env.expecting(_recounted(node.meta.get("val"), called)) if env else contextlib.nullcontext():
                     values[node] = node.target(*args, **kwargs)
+            if node.meta.get("unbacked_bindings"):
+                called |= _called(node.meta.get("val"), values[node])
             noted[node] = _as_it_is(values.get(node))
     return noted
+
+
+def _takes_from_data(node: torch.fx.Node) -> bool:
+    """Whether a size comes from data at this node. The symbols of a view that has some follow from its arguments."""
+    return bool(node.meta.get("unbacked_bindings")) and str(node.target) not in VIEWING
 
 
 def _called(noted: Any, value: Any) -> dict[Any, torch.SymInt]:

@@ -85,6 +85,23 @@ def through_views(x, i):
     return x[:first] if first < x.shape[0] else x
 
 
+def between(x, i):
+    found = x[i[0].item() : i[1].item()]
+    return found * 2 if found.shape[0] <= x.shape[0] else x
+
+
+def without_the_last(x, i):
+    return x[: -i[0].item()], x[i[0].item() :: 2]
+
+
+def one_of(x, i):
+    return x[i[0].item()]
+
+
+def kept_by_a_mask(x, i):
+    return x[i > 1], x.masked_select(i > 2)
+
+
 PROVED = [
     counted,
     greatest,
@@ -98,6 +115,10 @@ PROVED = [
     first_of,
     distinct,
     through_views,
+    between,
+    without_the_last,
+    one_of,
+    kept_by_a_mask,
 ]
 
 
@@ -108,8 +129,8 @@ def test_what_is_known_of_data_settles_what_is_asked(function):
     assert report.status == "proved", str(report)
     run = report.program.module()
     for size in (1, 2, 5, 16):
-        for high in (1, 4, 20):
-            assert agree(model, run, (torch.randn(size), torch.randint(0, high, (size,))))
+        for low, high in ((0, 1), (-9, 9), (0, 20)):
+            assert agree(model, run, (torch.randn(size), torch.randint(low, high, (size,))))
 
 
 def written(x, i):
