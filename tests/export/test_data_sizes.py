@@ -86,7 +86,7 @@ def through_views(x, i):
 
 
 def between(x, i):
-    found = x[i[0].item() : i[1].item()]
+    found = x[i[0].item() : i[-1].item()]
     return found * 2 if found.shape[0] <= x.shape[0] else x
 
 
