@@ -1,14 +1,14 @@
 """Runs the program beside eager where the domain ends, before it is called proved.
 
 Tracing cannot see everything (code that asks whether it is being traced, say); a difference shows in a run. The
-points are the
-example, the point of each trace that the program serves, and the corners of the domain as far as they fit into memory.
+points are the example, the point of each trace that the program serves, the corners of the domain as far as they fit
+into memory, and one point of each slice of the domain that no trace was made for.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
@@ -17,60 +17,76 @@ from shapeproof.constraints.diagnostics import Diagnostic, Note
 from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.terms import symbol
 from shapeproof.export import replay
-from shapeproof.export.findings import Exploration, narrowed
+from shapeproof.export.findings import Exploration, narrowed, taken_at
 from shapeproof.export.inputs import Inputs
+from shapeproof.export.trial import flipped
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.witness import find
 
-ELEMENTS = 2**19
-"""Inputs larger than this are not built for a replay."""
+ELEMENTS = 2**13
+"""Inputs with more elements than this are not built for a replay, unless the example's are of that size."""
+GROWTH = 4
+"""How many times as large as the example's the inputs of a replay may be."""
 CORNERS = 16
 """How many corners are run at most."""
 
 
 def disagreements(mod: torch.nn.Module, inputs: Inputs, found: Exploration, budget: Budget) -> list[Diagnostic]:
-    """A diagnostic for the first point at which the program does not do what eager does."""
-    run = replay.fresh_modules(found.main.program)
+    """A diagnostic for the first point at which the program does not do what eager does.
+
+    Where the exploration began, the two have been compared.
+    """
+    if found.disagreement is not None:
+        return [_diagnostic(found.begun, found.disagreement, inputs)]
+    programs = replay.forms(found.main.program)
     domain = narrowed(Facts(inputs.domain.formulas, budget), found.narrowings)
-    for point in dict.fromkeys(tuple(sorted(p.items())) for p in _points(inputs, found, domain, budget)):
-        sizes = dict(point)
-        result = replay.compare(mod, run, inputs, sizes)
+    run = [found.begun]
+    for point in _points(inputs, found, domain, budget, run):
+        if point in run:
+            continue
+        run.append(point)
+        result = replay.compare(mod, programs, inputs, point)
         if not result.agrees:
-            return [_diagnostic(sizes, result, inputs)]
+            return [_diagnostic(point, result, inputs)]
     return []
 
 
-def _points(inputs: Inputs, found: Exploration, domain: Facts, budget: Budget) -> Iterator[dict[str, int]]:
+def _points(
+    inputs: Inputs, found: Exploration, domain: Facts, budget: Budget, run: Sequence[Mapping[str, int]]
+) -> Iterator[dict[str, int]]:
+    """The corners, and a point of each slice whose decision was found to make no difference, unless one was `run`."""
     names = sorted(inputs.domain.symbols)
-    if inputs.example is not None:
-        yield inputs.example
+    largest = max(ELEMENTS, GROWTH * _elements(inputs, found.begun))
     for traced in (found.main, *found.served):
         yield {name: traced.trial.point[name] for name in names}
     for ends in itertools.islice(itertools.product((False, True), repeat=len(names)), CORNERS):
-        corner = _corner(dict(zip(names, ends, strict=True)), inputs, domain, budget)
+        corner = _corner(dict(zip(names, ends, strict=True)), inputs, domain, largest)
         if corner is not None:
             yield corner
+    for slice_ in dict.fromkeys(map(flipped, found.main.trial.harmless)):
+        if slice_.symbols <= set(names) and not any(taken_at(slice_, point) for point in run):
+            point = find(slice_, domain, budget)
+            if isinstance(point, dict) and _elements(inputs, point) <= largest:
+                yield {name: point[name] for name in names}
 
 
-def _corner(ends: Mapping[str, bool], inputs: Inputs, domain: Facts, budget: Budget) -> dict[str, int] | None:
+def _corner(ends: Mapping[str, bool], inputs: Inputs, domain: Facts, largest: int) -> dict[str, int] | None:
     """The point with each size at its end, as near to it as the domain and memory allow."""
     facts = domain.fork()
+    best: dict[str, int] | None = None
     for name, high in ends.items():
         bounds = facts.ranges.get(name)
         if bounds is None:
             continue
-        end = bounds.upper if high else bounds.lower
-        for wanted in _towards(end, bounds.lower):
-            trial = facts.fork()
-            trial.learn(f.eq(symbol(name), wanted))
-            point = find(f.TRUE, trial, budget)
-            if isinstance(point, dict) and _elements(inputs, {n: point[n] for n in ends}) <= ELEMENTS:
-                facts = trial
+        for wanted in _towards(bounds.upper if high else bounds.lower, bounds.lower):
+            nearer = facts.fork()
+            nearer.learn(f.eq(symbol(name), wanted))
+            point = find(f.TRUE, nearer)
+            if isinstance(point, dict) and _elements(inputs, {n: point[n] for n in ends}) <= largest:
+                facts, best = nearer, {n: point[n] for n in ends}
                 break
-    point = find(f.TRUE, facts, budget)
-    fits = isinstance(point, dict) and _elements(inputs, point) <= ELEMENTS
-    return {name: point[name] for name in ends} if fits and isinstance(point, dict) else None
+    return best
 
 
 def _towards(end: int | None, lower: int | None) -> Iterator[int]:

@@ -15,6 +15,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.formulas import Formula
+from shapeproof.export.replay import Replay
 from shapeproof.export.trial import Trial
 from shapeproof.solver.facts import Facts
 
@@ -66,9 +67,16 @@ class Traced:
 
 @dataclass(slots=True)
 class Exploration:
-    """The program, and how the whole domain relates to it."""
+    """The program, and how the whole domain relates to it.
+
+    Attributes:
+        begun: the point at which the program was first run beside eager: the example, if there is one.
+        disagreement: what was seen there, if they do not agree.
+    """
 
     main: Traced
+    begun: dict[str, int]
+    disagreement: Replay | None = None
     findings: list[Finding] = field(default_factory=list)
     narrowings: list[Narrowing] = field(default_factory=list)
     served: list[Traced] = field(default_factory=list)
@@ -134,3 +142,18 @@ def taken_at(formula: Formula, point: Mapping[str, int]) -> bool:
         return formula.symbols <= point.keys() and holds(formula, point)
     except ArithmeticError:
         return False
+
+
+def statistics(found: Exploration) -> dict[str, int]:
+    """How the questions that were asked about sizes have been settled, in numbers."""
+    trial = found.main.trial
+    traced = {step.decision.formula for step in trial.steps}
+    in_place = {step.decision.formula for step in trial.harmless} - traced
+    return {
+        "questions about sizes": len(trial.answered | traced | in_place),
+        "answered by the domain": len(trial.answered - traced - in_place),
+        "settled in place": len(in_place),
+        "left to be traced": len(traced),
+        "regions": 1 + len(found.served),
+        "traces": found.traces,
+    }

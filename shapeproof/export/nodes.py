@@ -5,12 +5,10 @@ Nothing is traced or decided here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-
-from shapeproof.export import tracing
 
 _COPY_OR_VIEW = {
     "reshape",
@@ -32,6 +30,14 @@ _COPY_OR_VIEW = {
 """Operators that return their operand, a view of it or a copy, as the sizes and types will have it."""
 
 
+_RESIZING = {"resize_", "resize_as_", "set_", "resize_as_sparse_"}
+
+
+def schema_of(target: Any) -> Any:
+    """The schema of an operator; None for what is none."""
+    return getattr(target, "_schema", None)
+
+
 def mutates(program: torch.export.ExportedProgram) -> bool:
     """Whether the program changes any tensor in place."""
     return any(changed_operands(node) for node in program.graph.nodes)
@@ -39,12 +45,26 @@ def mutates(program: torch.export.ExportedProgram) -> bool:
 
 def changed_operands(node: torch.fx.Node) -> list[torch.fx.Node]:
     """The operands that a node writes into."""
-    schema = getattr(node.target, "_schema", None)
-    if schema is None or not schema.is_mutable:
+    found: list[torch.fx.Node] = []
+    torch.fx.map_arg(written(node.target, node.args, node.kwargs), found.append)
+    return found
+
+
+def by_name(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of an operator by name, defaults included."""
+    arguments = schema_of(target).arguments
+    defaults = {a.name: a.default_value for a in arguments if a.has_default_value()}
+    return defaults | dict(zip((a.name for a in arguments), args, strict=False)) | dict(kwargs)
+
+
+def written(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The arguments that an operator writes into."""
+    if not is_mutable(target):
         return []
-    named = dict(zip((argument.name for argument in schema.arguments), node.args, strict=False)) | dict(node.kwargs)
-    written = (named.get(a.name) for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write)
-    return [operand for value in written for operand in tracing.leaves(value) if isinstance(operand, torch.fx.Node)]
+    named = by_name(target, args, kwargs)
+    return [
+        named.get(a.name) for a in schema_of(target).arguments if a.alias_info is not None and a.alias_info.is_write
+    ]
 
 
 def is_view_operator(target: Any, *, pure: bool) -> bool:
@@ -52,18 +72,37 @@ def is_view_operator(target: Any, *, pure: bool) -> bool:
 
     Where nothing is written into the result (`pure`) it makes no difference whether `reshape` and its like have copied.
     """
-    schema = getattr(target, "_schema", None)
+    schema = schema_of(target)
     if schema is None or schema.is_mutable or (not pure and str(target).split(".")[1] in _COPY_OR_VIEW):
         return False
     aliased = [a for a in schema.arguments if a.alias_info is not None]
     return bool(aliased) and all(r.alias_info is not None for r in schema.returns)
 
 
+def is_repeatable(target: Any) -> bool:
+    """Whether an operator, run again on aliases of its operands, leaves nothing behind.
+
+    It may change the contents and the view of an operand in place. It may not change the size of a storage, as
+    `resize_` and operators with an `out` may.
+    """
+    schema = schema_of(target)
+    if schema is None:
+        return False
+    name = target.overloadpacket.__name__
+    return not schema.is_mutable or (name.endswith("_") and name not in _RESIZING)
+
+
+def is_mutable(target: Any) -> bool:
+    """Whether an operator changes an operand."""
+    schema = schema_of(target)
+    return schema is not None and bool(schema.is_mutable)
+
+
 def describe_node(node: torch.fx.Node, target: Callable[..., Any], values: Sequence[Any]) -> None:
     """Give an added node the metadata that torch's verifier and serializer expect."""
-    is_assertion = target is tracing.ASSERTION
+    gives_nothing = not getattr(schema_of(target), "returns", True)
     is_size = target is torch.ops.aten.sym_size.int
-    node.meta["val"] = None if is_assertion else values[0].shape[values[1]] if is_size else target(*values)
+    node.meta["val"] = None if gives_nothing else values[0].shape[values[1]] if is_size else target(*values)
     node.meta["stack_trace"] = ""
     node.meta["nn_module_stack"] = _root_stack(node.graph)
 

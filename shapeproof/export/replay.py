@@ -8,15 +8,16 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 import torch
 
-from shapeproof.export import tracing
+from shapeproof.export import nodes, tracing
 from shapeproof.export.inputs import Inputs
+from shapeproof.export.shape_env import leaves
 
 
 class Relation(Enum):
@@ -35,15 +36,41 @@ class Replay:
 
     relation: Relation
     text: str = ""
+    form: str = ""
 
     @property
     def agrees(self) -> bool:
         """Whether the program did what eager did."""
         return self.relation in {Relation.SAME, Relation.BOTH_RAISE}
 
+    @property
+    def sentence(self) -> str:
+        """What happened, in words."""
+        return f"{self.form}{self.relation.value}: {self.text}"
 
-Fresh = Callable[[], Callable[..., Any]]
-"""Makes a program that nobody has called yet."""
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form in which a program is run.
+
+    Attributes:
+        fresh: makes the program as nobody has called it yet.
+        name: where the form is not the program itself, what it is.
+    """
+
+    fresh: Callable[[], Callable[..., Any]]
+    name: str = ""
+
+
+def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
+    """The program as it is run: what consumers make of one that changes tensors in place may alias otherwise."""
+    if program is None:
+        message = "there is no program to run"
+        raise ValueError(message)
+    found = [Form(fresh_modules(program))]
+    if nodes.mutates(program):
+        found.append(Form(fresh_modules(tracing.decomposed(program)), "after run_decompositions, "))
+    return found
 
 
 def eager_failure(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int]) -> str | None:
@@ -53,24 +80,31 @@ def eager_failure(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int]
     return failure
 
 
-def compare(mod: torch.nn.Module, program: Fresh, inputs: Inputs, point: Mapping[str, int]) -> Replay:
-    """Run both at a point. Where both raise because of the data that was made up, small integers are tried too."""
+def compare(
+    mod: torch.nn.Module, programs: Sequence[Form], inputs: Inputs, point: Mapping[str, int], *, calls: int = 1
+) -> Replay:
+    """Run eager and each form of the program at a point, and say what went otherwise first.
+
+    Where both raise because of the data that was made up, small integers are tried too. What a first call leaves behind
+    in the model shows in the second of two.
+    """
     args, kwargs = inputs.at(point, filled=True)
-    found = compare_on(mod, program, args, kwargs)
-    if found.relation is Relation.BOTH_RAISE:
-        found = compare_on(mod, program, *tracing.map_integers(args, kwargs, torch.zeros_like))
+    found = Replay(Relation.SAME)
+    for form in programs:
+        found = compare_on(mod, form, args, kwargs, calls)
+        if found.relation is Relation.BOTH_RAISE:
+            found = compare_on(mod, form, *tracing.map_integers(args, kwargs, torch.zeros_like), calls)
+        if not found.agrees:
+            break
     return found
 
 
-def compare_on(mod: torch.nn.Module, program: Fresh, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay:
-    """Run both on given inputs, twice: what a first call leaves behind in the model shows in the second.
-
-    Mutations of the inputs are compared as results.
-    """
-    eager, exported = copy.deepcopy(mod), program()
+def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int) -> Replay:
+    """Run both on given inputs. Mutations of the inputs are compared as results."""
+    eager, exported = copy.deepcopy(mod), form.fresh()
     found = Replay(Relation.SAME)
-    for _ in range(2):
-        found = _compare_call(eager, exported, args, kwargs)
+    for _ in range(calls):
+        found = replace(_compare_call(eager, exported, args, kwargs), form=form.name)
         if found.relation is not Relation.SAME:
             break
     return found
@@ -110,11 +144,8 @@ def _first_line(text: str) -> str:
     return text.strip().splitlines()[0] if text.strip() else ""
 
 
-def fresh_modules(program: torch.export.ExportedProgram | None) -> Callable[[], Callable[..., Any]]:
+def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], Callable[..., Any]]:
     """Makes callables of a program; each starts from the program's own state."""
-    if program is None:
-        message = "there is no program to run"
-        raise ValueError(message)
     module = module_of(program)
 
     def fresh() -> Callable[..., Any]:
@@ -132,7 +163,7 @@ def module_of(program: torch.export.ExportedProgram) -> torch.nn.Module:
 
 def unequal(want: Any, got: Any) -> str | None:
     """Why two results are not the same, or None."""
-    wanted, had = tracing.leaves(want), tracing.leaves(got)
+    wanted, had = leaves(want), leaves(got)
     if len(wanted) != len(had):
         return f"eager returns {len(wanted)} values, the program {len(had)}"
     for a, b in zip(wanted, had, strict=True):

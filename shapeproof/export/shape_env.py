@@ -16,14 +16,14 @@ import functools
 import itertools
 import operator
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 import torch
+import torch.utils._pytree as pytree
 from torch._guards import Source
 from torch.fx.experimental.symbolic_shapes import RuntimeAssert, ShapeEnv, uninteresting_files
 from torch.utils._sympy.functions import FloorDiv, Max, Min
@@ -34,28 +34,27 @@ from torch.utils._traceback import CapturedTraceback
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import intervals
-from shapeproof.constraints.decisions import Kind, SourceLocation
+from shapeproof.constraints.decisions import Kind
 from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.terms import Term, constant, symbol, unknown
+from shapeproof.export import nodes
 from shapeproof.export.calls import Call, Shape
 from shapeproof.export.contents import INTEGRAL, SPEAKING, contents
+from shapeproof.export.places import OURS, noting, place
 from shapeproof.export.promises import PROMISING, VIEWING, counted, meanings, promises
 from shapeproof.export.storages import Contents, storages
 from shapeproof.export.translate import Translator, Untranslatable, Writer
 from shapeproof.export.trial import Place, Trial
 
-_TORCH = str(Path(torch.__file__).parent)
-_OURS = str(Path(__file__).parent.parent)
-_ENTRIES = {"trace", "run_again"}
-"""Our functions that run a model or a program: what lies further out is not the user's model."""
+if TYPE_CHECKING:
+    from shapeproof.export.operators import Operators
+
 _DIVISIONS = {operator.floordiv, operator.mod, operator.truediv}
 LARGE = 24
 """The number of nodes from which torch is given the canonical form of an expression."""
 _INT64 = Interval(-(2**63), 2**63 - 1)
-_ASKING = ("symbolic_shapes.py", "sym_node.py", "proxy_tensor.py", "torch/__init__.py")
-"""Files that carry a question and never raise it themselves."""
 
 
 class NoConstraints:
@@ -96,6 +95,9 @@ class ProofShapeEnv(ShapeEnv):
         sizes: for each input of the program, by torch's source name, the term of each of its sizes (a tensor) or
         of itself (an int).
     """
+
+    operators: Operators
+    """Set by whoever makes the mode that runs them."""
 
     def __init__(self, trial: Trial, sizes: Mapping[str, tuple[Term, ...]]) -> None:
         super().__init__(
@@ -180,22 +182,31 @@ class ProofShapeEnv(ShapeEnv):
         if isinstance(value, torch.Tensor):
             return self._shape(value, placed=placed) if value.layout == torch.strided else value
         if isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
-            return self._read(value)
+            return self.read(value)
         return tuple(map(self._operand, value)) if isinstance(value, tuple | list) else value
 
     def _shape(self, tensor: torch.Tensor, *, placed: bool) -> Shape:
-        found = Shape(tuple(map(self._read, tensor.shape)), str(tensor.dtype), self._contents.of(tensor))
+        found = Shape(tuple(map(self.read, tensor.shape)), str(tensor.dtype), self._contents.of(tensor))
         if not placed:
             return found
-        return replace(
-            found, strides=tuple(map(self._read, tensor.stride())), offset=self._read(tensor.storage_offset())
-        )
+        return replace(found, strides=tuple(map(self.read, tensor.stride())), offset=self.read(tensor.storage_offset()))
 
-    def _read(self, size: int | torch.SymInt) -> Term:
+    def read(self, size: int | torch.SymInt) -> Term:
+        """The term of a size, a stride or an offset."""
         try:
             return self.translator.term(size.node.expr) if isinstance(size, torch.SymInt) else constant(size)
         except Untranslatable:
             return unknown(str(size))
+
+    @property
+    def innermost(self) -> str | None:
+        """The name of the operator that is being run, if any."""
+        return self._running[-1].name if self._running else None
+
+    @property
+    def brought(self) -> tuple[int, int]:
+        """How many symbols were made for data, and how many facts the trial has learned beyond its decisions."""
+        return self.unbacked_symint_counter + self.unbacked_symfloat_counter, self.trial.learned
 
     @contextlib.contextmanager
     def running(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[None]:
@@ -210,7 +221,7 @@ class ProofShapeEnv(ShapeEnv):
         """Take what an operator promises as facts, and note where the integers lie that it gives."""
         if not isinstance(func, torch._ops.OpOverload):
             return
-        self._contents.forget(_written(func, args, kwargs))
+        self._contents.forget(nodes.written(func, args, kwargs))
         listed = results if isinstance(results, tuple | list) else (results,)
         speaks = str(func) in SPEAKING and any(isinstance(r, torch.Tensor) and str(r.dtype) in INTEGRAL for r in listed)
         if not speaks and str(func) not in PROMISING:
@@ -225,13 +236,30 @@ class ProofShapeEnv(ShapeEnv):
 
     def _call(self, func: Any, args: Any, kwargs: Mapping[str, Any], results: Sequence[Any]) -> Call:
         read = functools.partial(self._operand, placed=str(func) in VIEWING)
-        arguments = {name: read(value) for name, value in _by_name(func, args, kwargs).items()}
+        arguments = {name: read(value) for name, value in nodes.by_name(func, args, kwargs).items()}
         return Call(str(func), arguments, tuple(map(read, results)))
 
     def _bounds(self, term: Term) -> Interval:
         """Bounds of a term; every size and every number taken from data is an int64."""
         known = self.trial.facts.ranges
         return intervals.bounds(term, {name: _INT64 & known.get(name, _INT64) for name in term.symbols})
+
+    @contextlib.contextmanager
+    def asking(self, trial: Trial) -> Iterator[None]:
+        """Put all questions to another trial for a while. Nothing of it stays."""
+        mine, values, ranges = self.trial, dict(self.backed_var_to_val), dict(self.var_to_range)
+        deferred = {name: list(checks) for name, checks in self.deferred_runtime_asserts.items()}
+        self.trial = trial
+        self.backed_var_to_val.update({s: sympy.Integer(evaluate(self._terms[s], trial.point)) for s in values})
+        try:
+            with self.ignore_fresh_unbacked_symbols():
+                yield
+        finally:
+            self.trial = mine
+            self.backed_var_to_val.update(values)
+            self.var_to_range = ranges
+            self.deferred_runtime_asserts = deferred
+            self.num_deferred_runtime_asserts = sum(map(len, deferred.values()))
 
     @contextlib.contextmanager
     def expecting(self, known: list[sympy.Expr]) -> Iterator[None]:
@@ -295,9 +323,11 @@ class ProofShapeEnv(ShapeEnv):
         if not _is_condition(expr):
             return sympy.Integer(self.trial.value(self.translator.term(expr), self._place))
         formula = self.translator.formula(expr)
+        if fallback is not None and self.innermost is None and noting():
+            return sympy.true if fallback else sympy.false
         if fallback is None and self._about_data(expr) and self._is_assert():
             return sympy.true if self._check(formula, expr, "assert") else sympy.false
-        if fallback is not None and self._running and self._running[-1].name in VIEWING and self._about_data(expr):
+        if fallback is not None and self.innermost in VIEWING and self._about_data(expr):
             # Whatever the answer, such an operator gives what its symbols mean: nothing is assumed.
             known = self.trial.settled(formula)
             return sympy.true if (fallback if known is None else known) else sympy.false
@@ -308,7 +338,7 @@ class ProofShapeEnv(ShapeEnv):
         """The frame that torch inspects to recognise an assert statement: torch knows its own files, and not ours."""
         frame = super()._get_user_frame()
         while frame is not None and (
-            frame.f_code.co_filename.startswith(_OURS) or frame.f_code.co_filename in uninteresting_files()
+            frame.f_code.co_filename.startswith(OURS) or frame.f_code.co_filename in uninteresting_files()
         ):
             frame = frame.f_back
         return frame
@@ -410,23 +440,17 @@ class ProofShapeEnv(ShapeEnv):
     # ------------------------------------------------------------------ places
 
     def _place(self) -> Place:
-        user, framework = _frames(sys._getframe(1))
-        return Place(user, self._running[-1].name if self._running else None, framework)
+        return place(self.innermost)
 
 
-def _by_name(func: Any, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of an operator by name, defaults included."""
-    arguments = func._schema.arguments
-    defaults = {a.name: a.default_value for a in arguments if a.has_default_value()}
-    return defaults | dict(zip((a.name for a in arguments), args, strict=False)) | dict(kwargs)
+def leaves(tree: Any) -> list[Any]:
+    """The leaves of a nested structure, in order."""
+    return pytree.tree_leaves(tree)
 
 
-def _written(func: Any, args: Any, kwargs: Mapping[str, Any]) -> list[Any]:
-    """The arguments that an operator writes into."""
-    if not func._schema.is_mutable:
-        return []
-    named = _by_name(func, args, kwargs)
-    return [named.get(a.name) for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+def map_tensors(tree: Any, change: Callable[[torch.Tensor], Any]) -> Any:
+    """The nested structure with every tensor changed."""
+    return pytree.tree_map_only(torch.Tensor, change, tree)
 
 
 def _is_condition(expr: sympy.Basic) -> bool:
@@ -446,27 +470,3 @@ def _value_range(bounds: Interval) -> ValueRanges[Any]:
     return ValueRanges(
         -int_oo if bounds.lower is None else bounds.lower, int_oo if bounds.upper is None else bounds.upper
     )
-
-
-def _frames(frame: FrameType | None) -> tuple[SourceLocation | None, SourceLocation | None]:
-    """The innermost line of the user's code below the call into this project, and the innermost line of torch's."""
-    framework = None
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if file.startswith(_OURS):
-            if frame.f_code.co_name in _ENTRIES:
-                break
-        elif file.startswith(_TORCH):
-            if framework is None and not file.endswith(_ASKING):
-                framework = _location(frame)
-        elif not file.startswith("<"):
-            return _location(frame), framework
-        frame = frame.f_back
-    return None, framework
-
-
-def _location(frame: FrameType) -> SourceLocation:
-    import linecache
-
-    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-    return SourceLocation(frame.f_code.co_filename, frame.f_lineno, line)

@@ -23,7 +23,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Symbol
-from shapeproof.export import graphs, nodes, replay, tracing
+from shapeproof.export import graphs, local, replay, tracing
 from shapeproof.export.findings import Exploration, Finding, Outcome, Traced, attributed, taken_at
 from shapeproof.export.inference import condensed, given_up, lifted
 from shapeproof.export.inputs import Inputs
@@ -72,7 +72,7 @@ class Explorer:
         self._traces = 0
         self._looks = 0
         self._oblivious: frozenset[Formula] = frozenset()
-        self._runs: list[tuple[str, replay.Fresh]] = []
+        self._runs: list[replay.Form] = []
 
     def run(self, domain: Facts) -> Exploration:
         """Explore the whole domain.
@@ -94,30 +94,18 @@ class Explorer:
         return best
 
     def _explore(self, domain: Facts) -> Exploration:
-        found = Exploration(self._choose_main(domain))
-        self._runs = self._forms(found.main)
-        here = self._inputs.example or self._sizes_of(found.main.trial.point)
-        if self._disagreement(here) is None:
-            self._settle(found.main, found)
+        main = self._choose_main(domain)
+        found = Exploration(main, self._inputs.example or self._sizes_of(main.trial.point))
+        self._runs = replay.forms(main.program)
+        found.disagreement = self._disagreement(found.begun, calls=2)
+        if found.disagreement is None:
+            self._settle(main, found)
         return found
 
-    def _forms(self, main: Traced) -> list[tuple[str, replay.Fresh]]:
-        """The program as it is run: what consumers make of one that changes tensors in place may alias otherwise."""
-        if main.program is None:
-            message = "there is no program to run"
-            raise ValueError(message)
-        forms = [("", replay.fresh_modules(main.program))]
-        if nodes.mutates(main.program):
-            forms.append(("after run_decompositions, ", replay.fresh_modules(tracing.decomposed(main.program))))
-        return forms
-
-    def _disagreement(self, point: dict[str, int]) -> tuple[replay.Relation, str] | None:
+    def _disagreement(self, point: dict[str, int], *, calls: int = 1) -> replay.Replay | None:
         """How the program, in any form, does not do what eager does at a point."""
-        for name, run in self._runs:
-            result = replay.compare(self._mod, run, self._inputs, point)
-            if not result.agrees:
-                return result.relation, f"{name}{result.relation.value}: {result.text}"
-        return None
+        result = replay.compare(self._mod, self._runs, self._inputs, point, calls=calls)
+        return None if result.agrees else result
 
     # ------------------------------------------------------------------ the main program
 
@@ -273,9 +261,8 @@ class Explorer:
         wrong = self._disagreement(point)
         if wrong is None:
             return None
-        relation, text = wrong
-        outcome = Outcome.RAISES if relation is replay.Relation.EAGER_RAISES else Outcome.DIFFERS
-        return Finding(outcome, step.decision, point, text)
+        outcome = Outcome.RAISES if wrong.relation is replay.Relation.EAGER_RAISES else Outcome.DIFFERS
+        return Finding(outcome, step.decision, point, wrong.sentence)
 
     def _judge(self, step: Step, cell: Facts, there: Traced, main: Traced) -> Finding | None:
         """Whether the main program serves the cell, as far as it was traced; None if it does."""
@@ -329,6 +316,13 @@ class Explorer:
         if point is None:
             message = "the declared domain has no point that could be found"
             raise RuntimeError(message)
+        traced = self._attempt(known, point, oblivious)
+        if traced.trial.doubtful:
+            with local.retracing_everything():
+                traced = self._attempt(known, point, oblivious)
+        return traced
+
+    def _attempt(self, known: Facts, point: dict[str, int], oblivious: frozenset[Formula]) -> Traced:
         self._traces += 1
         self._progress(f"tracing at {self.describe(point)}")
         trial = Trial(known, point, data=self._is_data, budget=self._budget, oblivious=oblivious)

@@ -27,7 +27,7 @@ def render(report: Report, width: int = WIDTH) -> str:
 
 def summary(report: Report) -> str:
     """The last line: the verdict, and what stands behind it."""
-    counts = ", ".join(f"{count} {name}" for name, count in report.statistics.items() if count)
+    counts = ", ".join(_counted(count, name) for name, count in report.statistics.items() if count)
     lines = [f"{report.status}: {counts}" if counts else report.status]
     if report.domain and report.status in {"proved", "undecided"}:
         lines += [_wrap(f"  for every input with {', '.join(report.domain)}", WIDTH, "    ")]
@@ -35,6 +35,11 @@ def summary(report: Report) -> str:
             "  asserted in the graph; torch.onnx and ExecuTorch erase assertions: ship report.save() with the file"
         ]
     return "\n".join(lines)
+
+
+def _counted(count: int, name: str) -> str:
+    """`1 trace`, `2 traces`, `3 settled in place`."""
+    return f"{count} {name.removesuffix('s') if count == 1 else name}"
 
 
 def diagnostic_text(diagnostic: Diagnostic, width: int = WIDTH) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,8 +24,9 @@ import torch.utils._pytree as pytree
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import TracingContext
 from torch._guards import tracing as torch_tracing
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, disable_fake_tensor_cache
 from torch.export.dynamic_shapes import _combine_args, _DerivedDim, _Dim, _DimHint, _DimHintType, _tree_map_with_path
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
@@ -32,6 +34,8 @@ from torch.utils._sympy.numbers import int_oo
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import symbol
+from shapeproof.export.operators import Operators, call
+from shapeproof.export.places import noting
 from shapeproof.export.promises import VIEWING
 from shapeproof.export.shape_env import ProofShapeEnv
 from shapeproof.export.translate import Translator
@@ -192,23 +196,33 @@ def hint_bounds(hint: Any) -> tuple[int | None, int | None]:
 # ---------------------------------------------------------------------- tracing
 
 
-def recording_mode(trial: Trial, sizes_of_inputs: Mapping[str, tuple[Any, ...]]) -> FakeTensorMode:
+def recording_mode(trial: Trial, sizes: Mapping[str, tuple[Any, ...]]) -> tuple[FakeTensorMode, ProofShapeEnv]:
     """A FakeTensorMode whose ShapeEnv asks the trial, and knows which operator is being run.
 
     The mode is torch's own class: higher-order operators look their rules up by it.
     """
-    env = ProofShapeEnv(trial, sizes_of_inputs)
+    env = ProofShapeEnv(trial, sizes)
     mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True, export=True)
-    run = mode.dispatch
+    operators = env.operators = Operators(env, functools.partial(_apart, mode))
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        with env.running(func, args, kwargs or {}):
-            result = run(func, types, args, kwargs or {})
+        def run(func: Any, args: Any, kwargs: Any) -> Any:
+            return FakeTensorMode.dispatch(mode, func, types, args, kwargs)
+
+        outermost = env.innermost is None
+        result = operators.run(func, args, kwargs or {}, run, run, settling=lambda: outermost)
         env.called(func, args, kwargs or {}, result)
         return result
 
     mode.dispatch = dispatch  # type: ignore[method-assign]
-    return mode
+    return mode, env
+
+
+@contextlib.contextmanager
+def _apart(mode: FakeTensorMode) -> Iterator[None]:
+    """Nothing is recorded in a graph, and no result is taken from the mode's cache or kept in it."""
+    with disable_proxy_modes_tracing(), disable_fake_tensor_cache(mode):
+        yield
 
 
 def trace(
@@ -223,8 +237,8 @@ def trace(
     Whatever the model or torch raises is let through: the caller knows what it means there.
     """
     args, kwargs = inputs.at(trial.point, filled=False)
-    mode = recording_mode(trial, inputs.sizes)
-    with quiet(), torch_tracing(TracingContext(mode)), _SymbolicSizes():
+    mode, env = recording_mode(trial, inputs.sizes)
+    with quiet(), torch_tracing(TracingContext(mode)), _Watch(env):
         return torch.export.export(
             fresh_copy(mod),
             args,
@@ -234,19 +248,54 @@ def trace(
         )
 
 
-class _SymbolicSizes(TorchFunctionMode):
-    """Gives operators that take a plain int the reference implementation of torch, where a size is symbolic."""
+class _Watch(TorchFunctionMode):
+    """Sees every call into torch: operators that the graph records, questions about layouts, and symbolic sizes.
+
+    Operators that take a plain int are given torch's reference implementation where a size is symbolic. The method
+    `contiguous` looks at the layout before it calls its operator; the operator itself is called, so that it is recorded
+    whatever the layout is.
+    """
 
     _references: Mapping[Any, Callable[..., Any]] = {
         torch.linspace: torch._refs.linspace,
         torch.logspace: torch._refs.logspace,
+        torch.Tensor.contiguous: torch.ops.aten.contiguous.default,
     }
+    _layouts = frozenset({torch.Tensor.stride, torch.Tensor.is_contiguous, torch.Tensor.dim_order})
+
+    def __init__(self, env: ProofShapeEnv) -> None:
+        super().__init__()
+        self._env = env
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func in self._references and any(isinstance(a, torch.SymInt) for a in (*args, *kwargs.values())):
+        if torch.compiler.is_dynamo_compiling():  # torch.cond has its branches read by dynamo, this mode included
+            return func(*args, **kwargs)
+        self._watch_recording(get_proxy_mode())
+        if func in self._layouts and self._env.innermost is None and not noting():
+            self._env.trial.layouts_read = True
+        if func in self._references and any(map(_is_symbolic, (*args, *kwargs.values()))):
             func = self._references[func]
         return func(*args, **kwargs)
+
+    def _watch_recording(self, recorder: Any) -> None:
+        """Have the operators that torch records run under our eyes."""
+        if recorder is None or "__torch_dispatch__" in vars(recorder):
+            return
+        record = recorder.__torch_dispatch__
+
+        def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            def run(func: Any, args: Any, kwargs: Any) -> Any:
+                return record(func, types, args, kwargs)
+
+            return self._env.operators.record(func, args, kwargs or {}, run)
+
+        recorder.__torch_dispatch__ = dispatch
+
+
+def _is_symbolic(value: Any) -> bool:
+    sizes = value.shape if isinstance(value, torch.Tensor) else (value,)
+    return any(isinstance(size, torch.SymInt) for size in sizes)
 
 
 def _hints(mod: torch.nn.Module, inputs: Inputs) -> Any:
@@ -324,7 +373,8 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
             elif node.op == "call_function" and node.target is not ASSERTION:
                 args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
                 with env.expecting(_recounted(node.meta.get("val"), called)) if env else contextlib.nullcontext():
-                    values[node] = node.target(*args, **kwargs)
+                    run = env.operators.record if env else call
+                    values[node] = run(node.target, args, kwargs)
             if node.meta.get("unbacked_bindings"):
                 called |= _called(node.meta.get("val"), values[node])
             noted[node] = _as_it_is(values.get(node))
@@ -415,11 +465,6 @@ def map_integers(
         return change(leaf) if integral else leaf
 
     return pytree.tree_map(visit, (args, kwargs))  # type: ignore[no-any-return]
-
-
-def leaves(tree: Any) -> list[Any]:
-    """The leaves of a nested structure, in order."""
-    return pytree.tree_leaves(tree)
 
 
 @contextlib.contextmanager

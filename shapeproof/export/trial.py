@@ -18,8 +18,8 @@ This module knows nothing of torch or sympy, and never decides what a decision m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.errors import Unevaluable
@@ -48,6 +48,8 @@ class Step:
     decision: Decision
     given: Facts
     fallback: bool | None = None
+    teaches: bool = True
+    """Whether the region knows the answer; not so where the answer is torch's, whatever the point says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,24 @@ class Trial:
         self.steps: list[Step] = []
         self.asked: dict[Formula, Decision] = {}
         self.checks: list[DataCheck] = []
+        self.learned = 0
+        """How many facts operators and checks on data have brought."""
+        self.answered: set[Formula] = set()
+        """Questions that what is known answers."""
+        self.harmless: list[Step] = []
+        """Decisions that were seen to make no difference where they were made, and forgotten."""
+        self.lenient = False
+        """Whether a stride was passed over on the way."""
+        self.layouts_read = False
+        """Whether Python code has asked for a layout."""
         self._data = data
         self._budget = budget
         self._oblivious = oblivious
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether what was found harmless may not be: a stride was passed over, and Python code reads layouts."""
+        return self.lenient and self.layouts_read
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -103,12 +120,14 @@ class Trial:
         """Answer a question that decides which program is traced."""
         answer = self.settled(formula)
         if answer is None and fallback is not None and formula in self._oblivious:
-            self.steps.append(Step(_decision(formula, kind, place(), outcome=fallback), self.region.fork(), fallback))
+            decision = _decision(formula, kind, place(), outcome=fallback)
+            self.steps.append(Step(decision, self.region.fork(), fallback, teaches=False))
             return fallback
         if answer is None:
             answer = self._side(formula, fallback=fallback)
             self._record(formula, kind, place, outcome=answer, fallback=fallback)
         else:
+            self.answered.add(formula)
             self._note(formula, kind, place, outcome=answer)
         return answer
 
@@ -130,6 +149,7 @@ class Trial:
             implied = truth(formula, self.facts, self._budget).always is True
             return implied or self._check_data(formula, place)
         if answer is not None:
+            self.answered.add(formula)
             self._note(formula, Kind.ASSERTED, place, outcome=answer)
             return answer
         outcome = holds(formula, self.point)
@@ -138,9 +158,29 @@ class Trial:
 
     def learn(self, formula: Formula) -> None:
         """Take what an operator promises (`0 <= nonzero(x).shape[0] <= x.numel()`) as a fact."""
+        self.learned += 1
         self.facts.learn(formula)
         self.region.learn(formula)
         self._repair_point(formula)
+
+    def elsewhere(self, cell: Facts, point: Mapping[str, int]) -> Trial:
+        """A trial of its own in a part of the domain."""
+        return Trial(cell, {**self.point, **point}, data=self._data, budget=self._budget)
+
+    def forget(self, first: int, harmless: Sequence[Step]) -> None:
+        """Take back those steps, from `first` on, that make no difference, and all that was concluded from them.
+
+        No fact may have been learned since `first`.
+        """
+        steps, self.steps = self.steps[first:], self.steps[:first]
+        self.region = steps[0].given.fork()
+        for step in steps:
+            if step in harmless:
+                self.harmless.append(step)
+                continue
+            self.steps.append(replace(step, given=self.region.fork()))
+            if step.teaches:
+                self.region.learn(step.decision.taken)
 
     def _record(
         self,
@@ -182,6 +222,7 @@ class Trial:
         if not self._repair_point(formula):
             return False
         self.checks.append(DataCheck(formula, place()))
+        self.learned += 1
         self.facts.learn(formula)
         self.region.learn(formula)
         return True

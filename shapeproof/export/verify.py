@@ -24,7 +24,7 @@ from shapeproof.export import tracing
 from shapeproof.export.contract import assert_domain
 from shapeproof.export.corners import disagreements
 from shapeproof.export.explain import diagnose, domain_texts, narrowing_note
-from shapeproof.export.findings import Exploration, Outcome
+from shapeproof.export.findings import Exploration, Outcome, statistics
 from shapeproof.export.inputs import Inputs, declare
 from shapeproof.export.program import VerifiedProgram
 from shapeproof.export.report import ConstraintViolation, Report
@@ -172,7 +172,7 @@ def _conclude(inputs: Inputs, found: Exploration, diagnostics: list[Diagnostic],
         decisions=found.main.trial.decisions,
         domain=domain_texts(enforced, inputs),
         notes=tuple(notes),
-        statistics={"decisions": len(found.main.trial.steps), "regions": 1 + len(found.served), "traces": found.traces},
+        statistics=statistics(found),
         inputs=inputs.shapes,
         program=program,
     )

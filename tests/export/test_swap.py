@@ -21,7 +21,6 @@ BETTER: dict[str, str] = {}
 """Examples whose outcome differs, and why ours is the better one."""
 
 GAPS = {
-    "assume_constant_result": "refused: u0, read from a tensor, may be -1000, where a slice has another size",
     "dynamic_shape_round": "torch refuses round(n / 2); ours is undecided, and its checks refuse the example",
 }
 """Examples whose outcome differs, and ours is not better yet."""

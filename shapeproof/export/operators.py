@@ -1,0 +1,99 @@
+"""Runs the operators of a trace, and settles the decisions of each as soon as it is done.
+
+An operator is met twice: as the graph records it, and as fake tensors meet it with all that it is composed of. Its
+decisions are settled as a whole where it is recorded; one that is recorded in parts leaves them to its parts, and what
+is never recorded is settled where fake tensors meet it.
+
+How a decision is settled is in local.py; this file only makes an operator repeatable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+from shapeproof.export import local, nodes
+from shapeproof.export.shape_env import ProofShapeEnv, leaves, map_tensors
+from shapeproof.export.trial import Trial
+
+Run = Callable[[Any, Any, Any], Any]
+"""Runs an operator, given its positional and its named arguments."""
+
+
+def call(func: Any, args: Any, kwargs: Any) -> Any:
+    """Run an operator."""
+    return func(*args, **kwargs)
+
+
+class Operators:
+    """The operators of one trace.
+
+    Args:
+        env: whose trial is asked.
+        apart: while an operator is run again, nothing is recorded and no earlier answer is looked up.
+    """
+
+    def __init__(self, env: ProofShapeEnv, apart: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._env = env
+        self._apart = apart
+        self._recorded = 0
+
+    def record(self, func: Any, args: Any, kwargs: Any, run: Run = call) -> Any:
+        """Run an operator as the graph records it."""
+        self._recorded += 1
+        count = self._recorded
+        return self.run(func, args, kwargs, run, call, settling=lambda: count == self._recorded)
+
+    def run(  # noqa: PLR0913 - a call, and how it is made
+        self, func: Any, args: Any, kwargs: Any, run: Run, again: Run, *, settling: Callable[[], bool]
+    ) -> Any:
+        """Run an operator; afterwards settle its decisions with the help of other runs, if it is `settling` them."""
+        operation = _Operation(self._env, self._apart, func, (args, kwargs), again)
+        with self._env.running(func, args, kwargs):
+            result = run(func, args, kwargs)
+            if settling() and result is not NotImplemented:
+                operation.settle(result)
+        return result
+
+
+class _Operation:
+    """An operator about to be run, what it may change kept as it was, so that it can be run again."""
+
+    def __init__(self, env: ProofShapeEnv, apart: Any, func: Any, arguments: Any, run: Run) -> None:
+        self._env, self._apart, self._func, self._arguments, self._run = env, apart, func, arguments, run
+        self._steps = len(env.trial.steps)
+        self._brought = env.brought
+        self._operands = _tensors(arguments)
+        self._changes = nodes.is_mutable(func)
+        self._repeatable = nodes.is_repeatable(func)
+        if self._repeatable and self._changes:
+            self._repeatable = all(getattr(each, "constant", None) is None for each in self._operands)
+            self._arguments = self._aliased()
+
+    def _aliased(self) -> Any:
+        """The arguments with an alias of each tensor, whose view the operator may change as it likes."""
+        detach = torch.ops.aten.detach.default
+        return map_tensors(self._arguments, lambda tensor: self._run(detach, (tensor,), {}))
+
+    def settle(self, result: Any) -> None:
+        """Have what makes no difference to the result forgotten."""
+        trial = self._env.trial
+        if self._repeatable and len(trial.steps) > self._steps and self._env.brought == self._brought:
+            made = local.Call(self._operands, leaves(result), self._again, self._env.read)
+            local.settle(trial, self._steps, made)
+
+    def _again(self, trial: Trial) -> tuple[list[torch.Tensor], list[Any]]:
+        with self._env.asking(trial), self._apart():
+            args, kwargs = self._aliased() if self._changes else self._arguments
+            result = self._run(self._func, args, kwargs)
+            if self._env.brought != (self._brought[0], 0):
+                message = "the operator takes sizes from data, or checks data, there"
+                raise LookupError(message)
+        return _tensors((args, kwargs)), leaves(result)
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in leaves(values) if isinstance(leaf, torch.Tensor)]
