@@ -15,7 +15,9 @@ import typer
 
 import shapeproof
 from shapeproof.ci.commands.check import check
+from shapeproof.ci.commands.diff import diff
 from shapeproof.ci.commands.explain import explain
+from shapeproof.ci.commands.lock import lock
 from shapeproof.ci.commands.recheck import recheck
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, no_args_is_help=True)
@@ -43,6 +45,5 @@ def shapeproof_command(*, _version: _Version = False) -> None:
     """Verified torch.export: is a model right at every declared size?"""
 
 
-app.command()(check)
-app.command()(explain)
-app.command()(recheck)
+for command in (check, lock, diff, explain, recheck):
+    app.command()(command)

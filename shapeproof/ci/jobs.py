@@ -24,6 +24,7 @@ class Job(BaseModel):
     inputs: dict[str, Input] | None = None
     dims: dict[str, Dim] = {}
     relations: tuple[str, ...] = ()
+    narrow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,5 +102,6 @@ def checks_of(file: SpecFile) -> Iterator[Check]:
             inputs=model.inputs,
             dims=file.spec.dims if model.inputs else {},
             relations=tuple(model.relations),
+            narrow=model.narrow,
         )
         yield Check(name, file.path, file.line("models", name), model.expect, model.accept_undecided, job)

@@ -70,6 +70,8 @@ class Model(_Table):
     """By the name of the parameter of `forward`."""
     relations: list[str] = []
     """What else holds of the sizes, such as "batch*seq <= 65536"."""
+    narrow: bool = False
+    """Whether what the model does not support is left out of the declared sizes, and refused at run time."""
     expect: Status = "proved"
     """The verdict that passes."""
     accept_undecided: bool = False

@@ -34,6 +34,7 @@ class Subject:
     kwargs: Any
     dynamic_shapes: Any
     constraints: Sequence[str] = ()
+    narrow: bool = False
 
 
 def load_subject(target: str) -> Subject:
@@ -84,6 +85,7 @@ def check_subject(subject: Subject, progress: Callable[[str], None]) -> Report:
             subject.kwargs,
             dynamic_shapes=subject.dynamic_shapes,
             constraints=subject.constraints,
+            narrow=subject.narrow,
             progress=progress,
         )
 

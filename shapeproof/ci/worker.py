@@ -8,6 +8,7 @@ goes to stderr. When stdin is closed, whoever asked is gone, and the process end
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -65,9 +66,7 @@ def _subject(job: Job) -> Subject:
     """The model, with inputs as the job declares them or as the target returns them."""
     if job.inputs is None:
         found = load_subject(job.target)
-        return Subject(
-            found.model, found.args, found.kwargs, found.dynamic_shapes, (*found.constraints, *job.relations)
-        )
+        return dataclasses.replace(found, constraints=(*found.constraints, *job.relations), narrow=job.narrow)
     model = call_target(job.target)
     with refused("the exporter cannot be loaded"):
         import torch
@@ -80,7 +79,7 @@ def _subject(job: Job) -> Subject:
     }
     used = {parse_size(size).name for given in job.inputs.values() for size in given.dims if isinstance(size, str)}
     demanded = [text for name, dim in job.dims.items() if name in used for _, text in demands(name, dim)]
-    return Subject(model, (), inputs, None, (*demanded, *job.relations))
+    return Subject(model, (), inputs, None, (*demanded, *job.relations), job.narrow)
 
 
 def _torch_dim(name: str, job: Job) -> Any:

@@ -40,6 +40,7 @@ y = { dtype = "int64", dims = [] }
 [models."by example"]
 target = "package.module:build"
 expect = "refuted"
+narrow = true
 accept_undecided = true
 """
 
@@ -66,6 +67,7 @@ def test_every_key_is_read():
     assert spec.models["net"].inputs["x"].dims == ["batch", "2*seq + 1", 4]
     assert spec.models["net"].expect == "proved"
     assert spec.models["by example"].accept_undecided
+    assert spec.models["by example"].narrow
 
 
 def test_a_pyproject_holds_the_spec_in_its_own_table(tmp_path, monkeypatch):
@@ -125,7 +127,7 @@ SHAPES = {  # of a document: wrong by the schema, too
     "'int32', 'int64', 'float16', 'bfloat16', 'float32', 'float64', 'complex64' or 'complex128', but it is 'int46'; "
     "did you mean `int64`?",
     changed('1", 4]', '1", 4.5]'): "14: `models.net.inputs.x.dims.2` must be an integer or a string, but it is 4.5",
-    changed("undecided = true", "undecided = 1"): "20: `models.by example.accept_undecided` must be true or false, "
+    changed("undecided = true", "undecided = 1"): "21: `models.by example.accept_undecided` must be true or false, "
     "but it is 1",
     changed('["batch*seq <= 16"]', '"b <= 16"'): "11: `models.net.relations` must be an array, but it is 'b <= 16'",
 }  # fmt: skip

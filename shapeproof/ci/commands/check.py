@@ -26,19 +26,20 @@ Processes = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="How 
 Where = Annotated[
     str | None, typer.Option("--executor", metavar="dask://HOST:PORT", help="Check on a Dask cluster, not here.")
 ]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--changed-since",
+        metavar="REV",
+        help="Where code, spec and versions are as they were in REV, and have been checked: take that verdict.",
+    ),
+]
 
 
 def check(
     specs: Specs = None,
     form: Annotated[Format, typer.Option("--format", help="The form of what goes to stdout.")] = Format.TEXT,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--changed-since",
-            metavar="REV",
-            help="Where code, spec and versions are as they were in REV, and have been checked: take that verdict.",
-        ),
-    ] = None,
+    since: Since = None,
     jobs: Processes = None,
     executor: Where = None,
 ) -> None:

@@ -1,0 +1,30 @@
+"""`shapeproof lock [SPEC...]` writes down what is proved of each model; `shapeproof diff` compares with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from shapeproof.ci.commands.check import Processes, Since, Specs, Where, checked, exit_status
+from shapeproof.ci.lock import write_lock
+from shapeproof.ci.render import Format, render
+from shapeproof.ci.terminal import fail, show
+from shapeproof.constraints.errors import UsageError
+
+
+def lock(specs: Specs = None, since: Since = None, jobs: Processes = None, executor: Where = None) -> None:
+    """Check all models, and write what each accepts to shapeproof.lock, beside the spec.
+
+    Nothing is written unless every verdict is one that its spec accepts. Exit status: that of check.
+    """
+    try:
+        outcomes = checked(specs, jobs, executor, since)
+        show(render(outcomes, Format.TEXT))
+        if (status := exit_status(outcomes)) == 0:
+            for root in dict.fromkeys(outcome.check.job.root for outcome in outcomes):
+                path = write_lock(Path(root), [outcome for outcome in outcomes if outcome.check.job.root == root])
+                typer.echo(f"wrote {path}", err=True)
+    except UsageError as error:
+        fail(str(error))
+    raise typer.Exit(status)

@@ -1,0 +1,114 @@
+"""What a model no longer accepts, compared with its lock: the smallest such input, what it fails, and that line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from shapeproof.ci.contracts import Lost, lost
+from shapeproof.ci.dims import demands
+from shapeproof.ci.jobs import Job, Outcome
+from shapeproof.ci.lock import Locked, locked
+from shapeproof.ci.spec import load_spec
+from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.evaluate import holds
+from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.verdicts import Undecided
+
+_ASKED_FOR = re.compile(r"asked for at (.+):(\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """What was accepted and is no longer, and where that was written."""
+
+    message: str
+    file: Path
+    line: int
+    kind: Literal["narrowed", "undecided", "no verdict"] = "narrowed"
+    """Whether it is so, or only not known that everything is still accepted."""
+
+
+def narrowing(before: Locked, outcome: Outcome) -> Narrowing | None:
+    """What the model of an outcome no longer accepts; None if it is proved that there is nothing."""
+    check, after = outcome.check, locked(outcome)
+    if after is None:
+        return _no_program(outcome)
+    for part, old, new in _other_inputs(before, after):
+        return Narrowing(f"it takes other {part}: {new}, not {old}", check.file, check.line)
+    found = lost(before.contract, after.contract)
+    if found is None:
+        return None
+    if isinstance(found, Undecided):
+        text = f"it could not be decided whether everything is still accepted: {found.reason}"
+        return Narrowing(text, check.file, check.line, "undecided")
+    sizes = ", ".join(f"{name} = {value}" for name, value in found.sizes.items()) or "any input"
+    file, line = _place(found, outcome)
+    return Narrowing(f"{sizes} is no longer accepted: {found.demand} is required", file, line)
+
+
+def _no_program(outcome: Outcome) -> Narrowing:
+    """There is no program any more, which accepts nothing."""
+    check, result = outcome.check, outcome.result
+    for diagnostic in result.diagnostics:
+        if diagnostic.file and diagnostic.line and diagnostic.witness:
+            sizes = ", ".join(f"{name} = {value}" for name, value in diagnostic.witness.items())
+            text = f"it is {result.status} now, at {sizes}: {diagnostic.message}"
+            return Narrowing(text, Path(diagnostic.file), diagnostic.line)
+    if result.status is None:
+        return Narrowing(f"it has no verdict now: {result.text}", check.file, check.line, "no verdict")
+    return Narrowing(f"it is {result.status} now", check.file, check.line)
+
+
+def _other_inputs(before: Locked, after: Locked) -> Iterator[tuple[str, object, object]]:
+    """What makes every call another one: the names, ranks or dtypes of inputs."""
+    if list(before.inputs) != list(after.inputs):
+        yield "inputs", list(before.inputs), list(after.inputs)
+    if (old := _ranks(before)) != (new := _ranks(after)):
+        yield "numbers of dimensions", old, new
+    if before.dtypes != after.dtypes:
+        yield "dtypes", before.dtypes, after.dtypes
+
+
+def _ranks(each: Locked) -> dict[str, int]:
+    return {name: len(sizes) for name, sizes in each.inputs.items()}
+
+
+def _place(found: Lost, outcome: Outcome) -> tuple[Path, int]:
+    """The line of the spec that the input does not meet; else the user's line that asked for what was inferred."""
+    check = outcome.check
+    for keys, text in _declared(check.name, check.job):
+        if not _met(text, found.point):
+            return check.file, load_spec(check.file).line(*keys)
+    for note in outcome.result.notes:
+        asked = _ASKED_FOR.search(note)
+        if asked and found.demand in note:
+            return Path(check.job.root, asked[1]), int(asked[2])
+    return check.file, check.line
+
+
+def _met(text: str, point: Mapping[str, int]) -> bool:
+    try:
+        return holds(parse_formula(text), point)
+    except Unevaluable:  # of other symbols
+        return True
+    except ArithmeticError:
+        return False
+
+
+def _declared(name: str, job: Job) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What the spec declares of a model, piece by piece, with its keys."""
+    for dim, bounds in job.dims.items():
+        if bounds.min is not None:
+            yield ("dims", dim, "min"), f"{dim} >= {bounds.min}"
+        if bounds.max is not None:
+            yield ("dims", dim, "max"), f"{dim} <= {bounds.max}"
+        yield from ((("dims", dim, key), text) for key, text in demands(dim, bounds))
+    for index, text in enumerate(job.relations):
+        yield ("models", name, "relations", index), text
+    for key, given in (job.inputs or {}).items():
+        for index, size in enumerate(given.dims):
+            yield ("models", name, "inputs", key, "dims", index), f"{key}.shape[{index}] == {size}"

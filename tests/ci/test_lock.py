@@ -1,0 +1,191 @@
+"""The lock file, and what `shapeproof diff` says where a model accepts less than is locked."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+from shapeproof.ci.jobs import Contract, Outcome, Result, checks_of
+from shapeproof.ci.lock import NAME, locked, read_lock, write_lock
+from shapeproof.ci.narrowing import narrowing
+from shapeproof.ci.spec import load_spec
+from shapeproof.constraints.diagnostics import Diagnostic
+from shapeproof.constraints.errors import UsageError
+
+SPEC = """\
+[dims.n]
+min = 1
+max = 64
+multiple_of = 2
+
+[models.net]
+target = "nets:Net"
+relations = ["n != 6"]
+
+[models.net.inputs]
+x = { dtype = "float32", dims = [
+    "n", 4] }
+"""
+DOMAIN = ("x.shape[0] >= 1", "x.shape[0] <= 64", "x.shape[0] % 2 == 0", "x.shape[0] != 6")
+PROVED = Result("proved", "proved", contract=Contract({"x": ["n", "4"]}, DOMAIN))
+
+
+@pytest.fixture
+def outcome(tmp_path):
+    """An outcome of the model, after an edit of the spec."""
+
+    def make(result=PROVED, **edits):
+        text = SPEC
+        for old, new in edits.get("edits", {}).items():
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / "shapeproof.toml"
+        path.write_text(text, encoding="utf-8")
+        check = list(checks_of(load_spec(path)))[-1]
+        return Outcome(check, result)
+
+    return make
+
+
+def proved(*domain, sizes=("n", "4"), notes=()):
+    return Result("proved", "proved", contract=Contract({"x": list(sizes)}, domain), notes=notes)
+
+
+def test_a_lock_is_read_as_it_was_written(tmp_path, outcome):
+    write_lock(tmp_path, [outcome()])
+    assert read_lock(tmp_path) == {"net": locked(outcome())}
+    assert narrowing(read_lock(tmp_path)["net"], outcome()) is None
+
+
+def test_a_lock_that_is_none_is_one_sentence(tmp_path):
+    with pytest.raises(UsageError, match=r"shapeproof.lock cannot be read; `shapeproof lock` writes it$"):
+        read_lock(tmp_path)
+    (tmp_path / NAME).write_text('{"format": 2, "models": {}}', encoding="utf-8")
+    with pytest.raises(UsageError, match=r"shapeproof.lock is no lock file of this version \(at format\)$"):
+        read_lock(tmp_path)
+
+
+NARROWER = {
+    "max": (
+        {"max = 64": "max = 32"},
+        proved("x.shape[0] >= 1", "x.shape[0] <= 32", *DOMAIN[2:]),
+        "x.shape[0] = 34 is no longer accepted: x.shape[0] <= 32 is required",
+        3,
+    ),
+    "min": (
+        {"min = 1": "min = 3"},
+        proved("x.shape[0] >= 3", *DOMAIN[1:]),
+        "x.shape[0] = 2 is no longer accepted: x.shape[0] >= 3 is required",
+        2,
+    ),
+    "multiple": (
+        {"multiple_of = 2": "multiple_of = 4"},
+        proved(*DOMAIN[:2], "x.shape[0] % 4 == 0"),
+        "x.shape[0] = 2 is no longer accepted: x.shape[0] % 4 == 0 is required",
+        4,
+    ),
+    "relation": (
+        {"n != 6": "n != 8"},
+        proved(*DOMAIN[:3], "x.shape[0] != 8"),
+        "x.shape[0] = 8 is no longer accepted: x.shape[0] != 8 is required",
+        8,
+    ),
+    "a size": (
+        {'"n", 4': '"n", 5'},
+        proved(*DOMAIN, sizes=("n", "5")),
+        "x.shape[0] = 2 is no longer accepted: x.shape[1] == 5 is required",
+        11,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NARROWER)
+def test_the_line_of_the_spec_that_narrowed_it(outcome, case):
+    edits, result, message, line = NARROWER[case]
+    before = locked(outcome())
+    found = narrowing(before, outcome(result, edits=edits))
+    assert (found.message, found.file.name, found.line) == (message, "shapeproof.toml", line)
+
+
+def test_the_line_of_the_model_that_narrowed_it(outcome):
+    """Inferred: the spec is as it was."""
+    note = "inferred and enforced at run time: x.shape[0] % 4 == 0, asked for at nets.py:7"
+    before = locked(outcome())
+    found = narrowing(before, outcome(proved(*DOMAIN, "x.shape[0] % 4 == 0", notes=(note,))))
+    assert (found.file.name, found.line) == ("nets.py", 7)
+
+
+def test_what_is_wider_is_no_narrowing(outcome):
+    before = locked(outcome())
+    assert narrowing(before, outcome(proved("x.shape[0] >= 0"), edits={"min = 1": "min = 0"})) is None
+
+
+def test_other_inputs_are_a_narrowing(outcome):
+    before = locked(outcome())
+    other = dataclasses.replace(PROVED, contract=Contract({"x": ["n", "4"], "y": ["n"]}, DOMAIN))
+    assert narrowing(before, outcome(other)).message == "it takes other inputs: ['x', 'y'], not ['x']"
+    ranked = dataclasses.replace(PROVED, contract=Contract({"x": ["n"]}, DOMAIN))
+    assert narrowing(before, outcome(ranked)).message == "it takes other numbers of dimensions: {'x': 1}, not {'x': 2}"
+    half = outcome(edits={"float32": "float16"})
+    assert narrowing(before, half).message == "it takes other dtypes: {'x': 'float16'}, not {'x': 'float32'}"
+
+
+def test_a_refutation_is_a_narrowing_and_no_verdict_is_not_known(outcome):
+    before = locked(outcome())
+    diagnostic = Diagnostic("divides", "must be even", file="nets.py", line=7, witness={"x.shape[0]": 1})
+    found = narrowing(before, outcome(Result("refuted", "", (diagnostic,))))
+    assert (found.message, str(found.file), found.line, found.kind) == (
+        "it is refuted now, at x.shape[0] = 1: must be even",
+        "nets.py",
+        7,
+        "narrowed",
+    )
+    assert narrowing(before, outcome(Result("vacuous", ""))).kind == "narrowed"
+    assert narrowing(before, outcome(Result(None, "crashed"))).kind == "no verdict"
+
+
+def test_what_cannot_be_decided_is_no_pass(outcome):
+    """Where the new demand is not defined, nothing is known of what it accepts."""
+    odd = proved(*DOMAIN, "64//(x.shape[0] - 6) != 1")
+    assert narrowing(locked(outcome()), outcome(odd)) is not None
+
+
+NETS = """
+import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x.view(-1, 2, 4)
+"""
+PROGRAM = "from shapeproof.ci.cli import main; main()"
+
+
+def test_from_lock_to_diff(tmp_path, outcome):
+    def run(command):
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, command], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert "Traceback" not in done.stderr
+        return done
+
+    (tmp_path / "nets.py").write_text(NETS, encoding="utf-8")
+    outcome()
+    assert run("diff").returncode == 2  # no lock yet
+    assert run("lock").returncode == 0
+    assert read_lock(tmp_path)["net"].domain == DOMAIN
+    write_lock(tmp_path, [outcome(), outcome(edits={"models.net": "models.old"})])
+    outcome(edits={"max = 64": "max = 16", "[models.net]": '[models.new]\ntarget = "nets:absent"\n\n[models.net]'})
+    done = run("diff")
+    assert (done.returncode, done.stdout.splitlines()) == (
+        1,
+        [
+            "narrowed: net: x.shape[0] = 18 is no longer accepted: x.shape[0] <= 16 is required",
+            "  --> shapeproof.toml:3   max = 16",
+            "narrowed: old: it is locked, but in no spec any more",
+            "  --> shapeproof.lock:1   {",
+            "note: new is not locked; `shapeproof lock` adds it",
+            "0 accept all that they did, 2 do not",
+        ],
+    )
