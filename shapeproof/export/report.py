@@ -18,6 +18,7 @@ from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula
 from shapeproof.export import tracing
+from shapeproof.export.bounds import Bound
 from shapeproof.export.text import render
 from shapeproof.solver.certificate import Subject, write_certificate
 
@@ -43,6 +44,10 @@ class Report:
     inputs: Mapping[str, list[str]] = field(default_factory=dict)
     spent: Mapping[str, int] = field(default_factory=dict)
     """What the solver was asked and spent: questions, Z3 queries, Z3's resource counter, points tried."""
+    bounds: tuple[Bound, ...] = ()
+    """The tensors of the program whose sizes come out of data, and how large they get."""
+    peak_bytes_bound: int | None = None
+    """At most this many bytes are held at once by the tensors of the program; None where some size has no bound."""
     program: Any = field(default=None, repr=False, compare=False)
     answers: Subject | None = field(default=None, repr=False, compare=False)
     """Every answer of the solver in this run; None in a report that was loaded."""
@@ -61,6 +66,8 @@ class Report:
             "notes": list(self.notes),
             "statistics": dict(self.statistics),
             "spent": dict(self.spent),
+            "bounds": [dataclasses.asdict(bound) for bound in self.bounds],
+            "peak_bytes_bound": self.peak_bytes_bound,
             "versions": versions,
             "diagnostics": [dataclasses.asdict(diagnostic) for diagnostic in self.diagnostics],
             "decisions": [_saved_decision(decision) for decision in self.decisions],
@@ -108,6 +115,8 @@ def load_report(path: str | Path) -> Report:
             saved["statistics"],
             saved["inputs"],
             saved["spent"],
+            tuple(map(_loaded_bound, saved["bounds"])),
+            saved["peak_bytes_bound"],
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, UsageError):
@@ -132,6 +141,10 @@ def _loaded_decision(saved: dict[str, Any]) -> Decision:
     return Decision(
         parse_formula(saved["formula"]), Kind(saved["kind"]), saved["outcome"], where, saved["operator"], framework
     )
+
+
+def _loaded_bound(saved: dict[str, Any]) -> Bound:
+    return Bound(**(saved | {key: tuple(saved[key]) for key in ("sizes", "limits")}))
 
 
 def _loaded_diagnostic(saved: dict[str, Any]) -> Diagnostic:

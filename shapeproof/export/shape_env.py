@@ -461,7 +461,7 @@ def _bounds(term: Term, lower: Any, upper: Any) -> list[Formula]:
     found = []
     if lower != -int_oo:
         found.append(f.ge(term, int(lower)))
-    if upper != int_oo:
+    if upper < sys.maxsize - 1:  # torch's way to say that there is none
         found.append(f.le(term, int(upper)))
     return found
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from shapeproof.export.report import Report
 
 WIDTH = 100
+BOUNDS = 8
+"""How many tensors are shown whose sizes come out of data."""
 
 
 def render(report: Report, width: int = WIDTH) -> str:
@@ -34,7 +36,20 @@ def summary(report: Report) -> str:
         lines += [
             "  asserted in the graph; torch.onnx and ExecuTorch erase assertions: ship report.save() with the file"
         ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_bounds_text(report)])
+
+
+def _bounds_text(report: Report) -> list[str]:
+    """The tensors with a size from data, one for each form."""
+    forms = {(bound.dtype, bound.sizes, bound.missing): bound for bound in reversed(report.bounds)}
+    shown = list(reversed(forms.values()))
+    lines = [
+        _fitting(f"  {'from data' if not index else '':<11}{bound}", WIDTH)
+        for index, bound in enumerate(shown[:BOUNDS])
+    ]
+    if len(shown) > BOUNDS:
+        lines.append(f"  {'':<11}and {len(shown) - BOUNDS} more forms in report.bounds")
+    return lines
 
 
 def _counted(count: int, name: str) -> str:

@@ -21,6 +21,7 @@ from shapeproof.constraints.diagnostics import Diagnostic, Note
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export import tracing
+from shapeproof.export.bounds import Bounding
 from shapeproof.export.contract import assert_domain
 from shapeproof.export.corners import disagreements
 from shapeproof.export.explain import diagnose, domain_texts, narrowing_note
@@ -166,6 +167,7 @@ def _conclude(inputs: Inputs, found: Exploration, diagnostics: list[Diagnostic],
         program = VerifiedProgram.of(found.main.program)
         if inputs.verify is not None:
             inputs.verify(program)
+    bounding = Bounding(program, found, inputs, budget) if program is not None else None
     return Report(
         status="refuted" if refuted else "undecided" if undecided else "proved",
         diagnostics=tuple(diagnostics),
@@ -174,6 +176,8 @@ def _conclude(inputs: Inputs, found: Exploration, diagnostics: list[Diagnostic],
         notes=tuple(notes),
         statistics=statistics(found),
         inputs=inputs.shapes,
+        bounds=bounding.tensors() if bounding else (),
+        peak_bytes_bound=bounding.peak_bytes() if bounding else None,
         program=program,
     )
 
