@@ -112,10 +112,22 @@ def load_specs(paths: list[Path]) -> list[SpecFile]:
     """
     if paths:
         return [load_spec(path) for path in paths]
-    for path in map(Path, DEFAULTS):
+    found = find_spec(Path())
+    if found is None:
+        raise UsageError("there is no shapeproof.toml here, and no pyproject.toml with [tool.shapeproof]")
+    return [load_spec(found)]
+
+
+def find_spec(folder: Path) -> Path | None:
+    """The spec of a folder: shapeproof.toml, else a pyproject.toml that has one.
+
+    Raises:
+        UsageError: a pyproject.toml that cannot be read.
+    """
+    for path in (folder / name for name in DEFAULTS):
         if path.is_file() and (path.name != "pyproject.toml" or "shapeproof" in _tools(_parsed(path, _read(path)))):
-            return [load_spec(path)]
-    raise UsageError("there is no shapeproof.toml here, and no pyproject.toml with [tool.shapeproof]")
+            return path
+    return None
 
 
 def load_spec(path: Path) -> SpecFile:

@@ -1,0 +1,57 @@
+"""The pytest plugin: `pytest --shapeproof` makes a test of each model of a spec; `verify_export` is for other tests.
+
+pytest loads this file whenever it runs, so that it loads nothing else before it is asked to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from shapeproof.export import VerifiedProgram
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    parser.getgroup("shapeproof").addoption(
+        "--shapeproof", action="store_true", help="each model of a shapeproof.toml, or of [tool.shapeproof], is a test"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where pytest is told by `testpaths` where to look, the spec beside the configuration is looked at, too."""
+    if config.getoption("--shapeproof") and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        from shapeproof.ci.spec import find_spec
+
+        found = find_spec(config.rootpath)
+        config.args += [str(found)] if found else []
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Take a spec for a file of tests."""
+    if not parent.config.getoption("--shapeproof") or file_path.suffix != ".toml":
+        return None
+    from shapeproof.ci.pytest_items import SpecTests
+    from shapeproof.ci.spec import find_spec
+
+    return SpecTests.from_parent(parent, path=file_path) if find_spec(file_path.parent) == file_path else None
+
+
+@pytest.fixture
+def verify_export() -> Callable[..., VerifiedProgram]:
+    """`shapeproof.export.export`, which fails the test with the report unless everything is proved."""
+
+    def verify(*args: Any, **kwargs: Any) -> VerifiedProgram:
+        from shapeproof.export import check
+
+        report = check(*args, **kwargs)
+        if report.status != "proved":
+            pytest.fail(str(report), pytrace=False)
+        program: VerifiedProgram = report.program
+        return program
+
+    return verify

@@ -1,0 +1,122 @@
+"""The pytest plugin, in pytest runs of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+pytest_plugins = "pytester"
+
+NETS = """
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x * 100 if x.shape[0] == 1 else x + 1
+"""
+SPEC = """\
+[dims.one]
+min = 1
+max = 8
+
+[dims.two]
+min = 2
+
+[models.good]
+target = "nets:Net"
+inputs.x = { dtype = "float32", dims = ["two"] }
+
+[models.bad]
+target = "nets:Net"
+inputs.x = { dtype = "float32", dims = ["one"] }
+
+[models."bad as expected"]
+target = "nets:Net"
+expect = "refuted"
+inputs.x = { dtype = "float32", dims = ["one"] }
+"""
+PLAIN = "def test_plain(): pass"
+# By name, whether this version is installed or not: installed, pytest would know the plugin as `shapeproof`.
+PLUGIN = ("-p", "no:shapeproof", "-p", "shapeproof.ci.pytest_plugin", "-p", "no:cacheprovider")
+
+
+def run(pytester, *arguments):
+    return pytester.runpytest_subprocess(*PLUGIN, *arguments)
+
+
+def test_each_model_is_a_test(pytester):
+    pytester.makefile(".toml", shapeproof=SPEC, other="[models]")
+    pytester.makepyprojecttoml("[tool.shapeproof]")
+    pytester.makepyfile(nets=NETS, test_plain=PLAIN)
+    done = run(pytester, "--shapeproof", "-v")
+    done.assert_outcomes(passed=3, failed=1)
+    done.stdout.fnmatch_lines(
+        [
+            "shapeproof.toml::good PASSED*",
+            "shapeproof.toml::bad FAILED*",
+            "shapeproof.toml::bad as expected PASSED*",
+            "expected is proved",
+            "error?other-program?: the model does something else where `x.shape?0? == 1`",
+            "*nets.py:5*",
+        ]
+    )
+    done.stdout.no_fnmatch_line("*pytest_items*")
+
+
+def test_without_the_option_a_spec_is_no_test(pytester):
+    pytester.makefile(".toml", shapeproof=SPEC)
+    pytester.makepyfile(test_plain=PLAIN)
+    run(pytester).assert_outcomes(passed=1)
+
+
+def test_the_spec_at_the_root_is_seen_beside_testpaths(pytester):
+    pytester.makepyprojecttoml(
+        '[tool.pytest.ini_options]\ntestpaths = ["tests"]\n[tool.shapeproof.models.net]\ntarget = "nets:absent"\n'
+    )
+    pytester.makepyfile(**{"nets": "", "tests/test_plain": PLAIN})
+    done = run(pytester, "--shapeproof")
+    done.assert_outcomes(passed=1, failed=1)
+    done.stdout.fnmatch_lines(["`nets` has no `absent`"])
+
+
+def test_a_malformed_spec_is_an_error_of_collection(pytester):
+    pytester.makefile(".toml", shapeproof=SPEC.replace("expect =", "expct ="))
+    done = run(pytester, "--shapeproof")
+    done.assert_outcomes(errors=1)
+    done.stdout.fnmatch_lines(["*shapeproof.toml:18: `models.bad as expected.expct` is not a key*mean `expect`?"])
+    done.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_the_fixture_fails_with_the_report(pytester):
+    pytester.makepyfile(
+        nets=NETS,
+        test_nets="""
+        import torch
+        from nets import Net
+
+        def test_good(verify_export):
+            program = verify_export(Net(), (torch.ones(3),), dynamic_shapes={"x": {0: torch.export.Dim("b", min=2)}})
+            assert program.report.status == "proved"
+
+        def test_bad(verify_export):
+            verify_export(Net(), (torch.ones(3),), dynamic_shapes={"x": {0: torch.export.Dim("b", min=1)}})
+        """,
+    )
+    done = run(pytester)
+    done.assert_outcomes(passed=1, failed=1)
+    done.stdout.fnmatch_lines(["error?other-program?: *", "refuted: *"])
+
+
+def test_the_plugin_is_an_entry_point():
+    document = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    (name,) = document["project"]["entry-points"]["pytest11"].values()
+    assert hasattr(import_module(name), "pytest_addoption")
+
+
+def test_the_plugin_loads_nothing_heavy():
+    program = "import sys, shapeproof.ci.pytest_plugin as _; print({'torch', 'pydantic', 'rich'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
