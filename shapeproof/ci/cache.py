@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from pydantic import ValidationError
 
 from shapeproof.ci.files import write_whole
 from shapeproof.ci.jobs import ANSWER, Answer, Job, Result
-from shapeproof.ci.sources import digest, versions
+from shapeproof.ci.sources import digest
 
 FOLDER = ".shapeproof"
 """Where a cache is, beside the spec."""
@@ -34,13 +35,16 @@ def remember(job: Job, answer: Answer) -> None:
         write_whole(path, ANSWER.dump_json(answer, indent=1).decode())
 
 
-def recall(job: Job, changed: AbstractSet[str]) -> Result | None:
-    """The verdict of an earlier run that still holds, and depends on none of the `changed` files (real paths)."""
+def recall(job: Job, changed: AbstractSet[str], here: Mapping[str, str]) -> Result | None:
+    """The verdict of an earlier run that still holds, and depends on none of the `changed` files (real paths).
+
+    `here` are the versions now.
+    """
     try:
         answer = ANSWER.validate_json(_path(job).read_bytes())
     except (OSError, ValidationError):
         return None
-    if answer.sources is None or answer.versions != versions():
+    if answer.sources is None or answer.versions != here:
         return None
     if any(_touched(os.path.realpath(path), changed) for path in answer.sources):
         return None

@@ -29,10 +29,15 @@ class Job(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What a program accepts: the sizes of each input over symbols, and what holds, as text in the user's names."""
+    """What a program accepts: the sizes of each input over symbols, and what holds, as text in the user's names.
+
+    `bounds` are the sizes that come out of data, as text, and the last says how many bytes are held at most.
+    """
 
     inputs: dict[str, list[str]] = field(default_factory=dict)
     domain: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
+    peak_bytes_bound: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,7 @@ class Locked(BaseModel):
     status: Status
     dtypes: dict[str, str]
     """Of the inputs that the spec declares."""
-    inputs: dict[str, list[str]]
-    domain: tuple[str, ...]
-
-    @property
-    def contract(self) -> Contract:
-        """What is accepted."""
-        return Contract(self.inputs, self.domain)
+    contract: Contract
 
 
 class _Lock(BaseModel):
@@ -49,8 +43,7 @@ def locked(outcome: Outcome) -> Locked | None:
     return Locked(
         status=result.status,
         dtypes={name: given.dtype for name, given in inputs.items()},
-        inputs=result.contract.inputs,
-        domain=result.contract.domain,
+        contract=result.contract,
     )
 
 

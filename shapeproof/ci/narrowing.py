@@ -65,16 +65,17 @@ def _no_program(outcome: Outcome) -> Narrowing:
 
 def _other_inputs(before: Locked, after: Locked) -> Iterator[tuple[str, object, object]]:
     """What makes every call another one: the names, ranks or dtypes of inputs."""
-    if list(before.inputs) != list(after.inputs):
-        yield "inputs", list(before.inputs), list(after.inputs)
-    if (old := _ranks(before)) != (new := _ranks(after)):
+    old, new = _ranks(before), _ranks(after)
+    if old.keys() != new.keys():
+        yield "inputs", sorted(old), sorted(new)
+    elif old != new:
         yield "numbers of dimensions", old, new
     if before.dtypes != after.dtypes:
         yield "dtypes", before.dtypes, after.dtypes
 
 
 def _ranks(each: Locked) -> dict[str, int]:
-    return {name: len(sizes) for name, sizes in each.inputs.items()}
+    return {name: len(sizes) for name, sizes in each.contract.inputs.items()}
 
 
 def _place(found: Lost, outcome: Outcome) -> tuple[Path, int]:

@@ -37,8 +37,13 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     from shapeproof.ci.pytest_items import SpecTests
     from shapeproof.ci.spec import find_spec
+    from shapeproof.constraints.errors import UsageError
 
-    return SpecTests.from_parent(parent, path=file_path) if find_spec(file_path.parent) == file_path else None
+    try:
+        found = find_spec(file_path.parent)
+    except UsageError:  # a pyproject.toml that is none is not for us to report
+        return None
+    return SpecTests.from_parent(parent, path=file_path) if found == file_path else None
 
 
 @pytest.fixture

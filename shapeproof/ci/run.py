@@ -12,6 +12,7 @@ from shapeproof.ci.changes import changed_since
 from shapeproof.ci.display import Display
 from shapeproof.ci.executors import Executor
 from shapeproof.ci.jobs import Check, Outcome, Result
+from shapeproof.ci.sources import versions
 
 
 def run_checks(
@@ -23,15 +24,16 @@ def run_checks(
         UsageError: there is no such revision.
     """
     recalled = _recalled(checks, changed_since_revision) if changed_since_revision is not None else {}
-    waiting = [check for index, check in enumerate(checks) if index not in recalled]
     found = {index: Outcome(checks[index], result, unchanged=True) for index, result in recalled.items()}
-    places = [index for index in range(len(checks)) if index not in recalled]
-    answers = executor.run([check.job for check in waiting], lambda index, text: display.tell(waiting[index], text))
+    waiting = [index for index in range(len(checks)) if index not in found]
+    jobs = [checks[index].job for index in waiting]
+    answers = executor.run(jobs, lambda place, text: display.tell(checks[waiting[place]], text))
     with contextlib.closing(answers):  # so that an interrupt here ends the processes, too
-        for index, answer in answers:
-            remember(waiting[index].job, answer)
-            display.done(waiting[index], answer.result)
-            found[places[index]] = Outcome(waiting[index], answer.result)
+        for place, answer in answers:
+            check = checks[waiting[place]]
+            remember(check.job, answer)
+            display.done(check, answer.result)
+            found[waiting[place]] = Outcome(check, answer.result)
     return [found[index] for index in range(len(checks))]
 
 
@@ -39,5 +41,6 @@ def _recalled(checks: Sequence[Check], revision: str) -> dict[int, Result]:
     changed: dict[str, AbstractSet[str]] = {
         root: changed_since(revision, Path(root)) for root in {check.job.root for check in checks}
     }
-    found = {index: recall(check.job, changed[check.job.root]) for index, check in enumerate(checks)}
+    here = versions()
+    found = {index: recall(check.job, changed[check.job.root], here) for index, check in enumerate(checks)}
     return {index: result for index, result in found.items() if result is not None}

@@ -27,6 +27,9 @@ ABSENT = "absent"
 _OUTSIDE = frozenset({"socket.connect", "subprocess.Popen", "os.system", "os.posix_spawn", "os.fork", "os.exec"})
 """After one of these, the process may know anything."""
 
+_NOT_READ = os.O_WRONLY | os.O_TRUNC | os.O_EXCL
+"""Opened with one of these, a file tells nothing."""
+
 _IMPORTERS = frozenset({"_frozen_importlib_external", "importlib._bootstrap_external", "pkgutil"})
 """Whose listings are about what can be imported, which is recorded by itself."""
 
@@ -48,27 +51,27 @@ class Recorder:
 
     def sources(self) -> dict[str, str] | None:
         """Path to digest of everything that was read; None if that cannot be said for sure."""
-        files = {os.path.abspath(path) for path in self._read} | set(_module_files())
+        files = self._read | set(_module_files())
         paths = {path for path in map(_source, files) if not _installed(path)}
         if self._doubtful or any(self._is_new(path) for path in paths):
             return None
         found = {path: digest(path) for path in sorted(paths) if not os.path.isdir(path)}
-        listed = {os.path.join(os.path.abspath(path), "") for path in self._listed}
+        listed = {os.path.join(path, "") for path in self._listed}
         importable = {os.path.join(os.path.abspath(path), "") for path in _import_folders()}
         folders = {path for path in listed if not _installed(path)}
         folders |= {f"{path}*" for path in importable if not _installed(path)}
         return found | {path: digest(path) for path in sorted(folders)}
 
     def _hear(self, event: str, args: tuple[Any, ...]) -> None:
-        if event == "open":
-            path, _, flags = args
-            if isinstance(path, str | bytes) and not flags & (os.O_WRONLY | os.O_TRUNC | os.O_EXCL):
-                self._read.add(os.fsdecode(path))
-        elif event in {"os.listdir", "os.scandir"}:
-            if sys._getframe(1).f_globals.get("__name__") not in _IMPORTERS:  # noqa: SLF001 - inspect is too slow
-                self._listed.add(os.fsdecode(args[0] or "."))
-        elif event in _OUTSIDE:
-            self._doubtful = True
+        """The hook: what it raised would be raised in the user's code."""
+        match event, args:
+            case "open", (str() | bytes() as path, _, int() as flags) if not flags & _NOT_READ:
+                self._read.add(_absolute(path))
+            case "os.listdir" | "os.scandir", (str() | bytes() | None as path,):
+                if sys._getframe(1).f_globals.get("__name__") not in _IMPORTERS:  # noqa: SLF001 - inspect is too slow
+                    self._listed.add(_absolute(path or "."))
+            case _:
+                self._doubtful = self._doubtful or event in _OUTSIDE
 
     def _is_new(self, path: str) -> bool:
         """Whether the file may be another one than what was read."""
@@ -120,6 +123,14 @@ _INSTALLED = tuple(
 
 def _installed(path: str) -> bool:
     return path.startswith(_INSTALLED)
+
+
+def _absolute(path: str | bytes) -> str:
+    """As of now: the working directory may be another one later. Links are not followed."""
+    try:
+        return os.path.abspath(os.fsdecode(path))
+    except OSError:  # there is no working directory
+        return os.fsdecode(path)
 
 
 def _module_files() -> Iterator[str]:

@@ -56,7 +56,12 @@ def _verdict(job: Job, progress: Any, begin: float) -> Result:
         status=cast("Status", report.status),
         text=str(report),
         diagnostics=report.diagnostics,
-        contract=Contract({name: list(sizes) for name, sizes in report.inputs.items()}, report.domain),
+        contract=Contract(
+            inputs={name: list(sizes) for name, sizes in report.inputs.items()},
+            domain=report.domain,
+            bounds=tuple(map(str, report.bounds)),
+            peak_bytes_bound=report.peak_bytes_bound,
+        ),
         notes=report.notes,
         seconds=time.monotonic() - begin,
     )

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from shapeproof.ci import cache
 from shapeproof.ci.cache import FOLDER, recall, remember
 from shapeproof.ci.changes import changed_since
 from shapeproof.ci.jobs import ANSWER, Answer, Contract, Job, Result
@@ -35,41 +34,41 @@ def answer(job, **changes):
 
 def test_what_was_remembered_is_recalled_whole(job):
     remember(job, answer(job))
-    assert recall(job, frozenset()) == RESULT
+    assert recall(job, frozenset(), versions()) == RESULT
 
 
 def test_another_job_is_another_question(job):
     remember(job, answer(job))
-    assert recall(job.model_copy(update={"relations": ("n < 8",)}), frozenset()) is None
+    assert recall(job.model_copy(update={"relations": ("n < 8",)}), frozenset(), versions()) is None
 
 
 def test_a_source_that_changed_is_noticed(job, tmp_path):
     remember(job, answer(job))
     (tmp_path / "net.py").write_text("2\n", encoding="utf-8")
-    assert recall(job, frozenset()) is None
+    assert recall(job, frozenset(), versions()) is None
     (tmp_path / "net.py").write_text("1\n", encoding="utf-8")
-    assert recall(job, frozenset()) == RESULT
+    assert recall(job, frozenset(), versions()) == RESULT
     (tmp_path / "torch.py").write_text("", encoding="utf-8")
-    assert recall(job, frozenset()) is None
+    assert recall(job, frozenset(), versions()) is None
 
 
 def test_a_source_that_is_not_as_in_the_revision_is_noticed(job, tmp_path):
     remember(job, answer(job))
-    assert recall(job, {f"{tmp_path}/other.py"}) == RESULT
-    assert recall(job, {f"{tmp_path}/net.py"}) is None
-    assert recall(job, {str(tmp_path)}) is None  # a submodule is listed as a whole
+    assert recall(job, {f"{tmp_path}/other.py"}, versions()) == RESULT
+    assert recall(job, {f"{tmp_path}/net.py"}, versions()) is None
+    assert recall(job, {str(tmp_path)}, versions()) is None  # a submodule is listed as a whole
 
 
-def test_other_versions_are_noticed(job, monkeypatch):
+def test_other_versions_are_noticed(job):
     remember(job, answer(job))
-    monkeypatch.setattr(cache, "versions", lambda: versions() | {"packages": "others"})
-    assert recall(job, frozenset()) is None
+    for name in versions():
+        assert recall(job, frozenset(), versions() | {name: "another"}) is None
 
 
 @pytest.mark.parametrize("changes", [{"sources": None}, {"result": Result(None, "crashed")}])
 def test_what_is_not_sure_is_not_remembered(job, changes):
     remember(job, answer(job, **changes))
-    assert recall(job, frozenset()) is None
+    assert recall(job, frozenset(), versions()) is None
 
 
 @pytest.mark.parametrize(
@@ -79,13 +78,13 @@ def test_an_entry_that_cannot_be_read_is_none(job, tmp_path, damage):
     remember(job, answer(job))
     (entry,) = (tmp_path / FOLDER).glob("*.json")
     entry.write_bytes(damage(entry.read_bytes()))
-    assert recall(job, frozenset()) is None
+    assert recall(job, frozenset(), versions()) is None
 
 
 def test_a_folder_that_cannot_be_written_to_has_no_cache(tmp_path):
     job = Job(root=str(tmp_path / "absent"), target="net:Net")
     remember(job, Answer(RESULT, {}, versions()))
-    assert recall(job, frozenset()) is None
+    assert recall(job, frozenset(), versions()) is None
 
 
 WRITER = """
@@ -107,7 +106,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_entry(job):
             for _ in range(moment):
                 process.stdout.readline()
             process.kill()
-        assert recall(job, frozenset()) == long.result
+        assert recall(job, frozenset(), versions()) == long.result
 
 
 # ---------------------------------------------------------------------- git

@@ -174,7 +174,7 @@ def test_from_lock_to_diff(tmp_path, outcome):
     outcome()
     assert run("diff").returncode == 2  # no lock yet
     assert run("lock").returncode == 0
-    assert read_lock(tmp_path)["net"].domain == DOMAIN
+    assert read_lock(tmp_path)["net"].contract.domain == DOMAIN
     write_lock(tmp_path, [outcome(), outcome(edits={"models.net": "models.old"})])
     outcome(edits={"max = 64": "max = 16", "[models.net]": '[models.new]\ntarget = "nets:absent"\n\n[models.net]'})
     done = run("diff")

@@ -50,6 +50,7 @@ def run(pytester, *arguments):
 def test_each_model_is_a_test(pytester):
     pytester.makefile(".toml", shapeproof=SPEC, other="[models]")
     pytester.makepyprojecttoml("[tool.shapeproof]")
+    pytester.mkdir("broken").joinpath("pyproject.toml").write_text("[", encoding="utf-8")
     pytester.makepyfile(nets=NETS, test_plain=PLAIN)
     done = run(pytester, "--shapeproof", "-v")
     done.assert_outcomes(passed=3, failed=1)

@@ -11,7 +11,7 @@ import sarif_pydantic
 
 from shapeproof.ci.jobs import Check, Contract, Job, Outcome, Result
 from shapeproof.ci.render import Format, render
-from shapeproof.constraints.diagnostics import Diagnostic, Note
+from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
 
 MODEL = """\
 import torch
@@ -27,6 +27,7 @@ TITLE = "`x.shape[0]` must be a multiple of 4"
 def outcomes(tmp_path, monkeypatch):
     """A project in the working directory, with a model for each kind of outcome."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
     (tmp_path / "nets").mkdir()
     (tmp_path / "nets" / "a b.py").write_text(MODEL, encoding="utf-8")
     inside = Diagnostic(
@@ -36,6 +37,7 @@ def outcomes(tmp_path, monkeypatch):
         line=5,
         notes=(Note("fails at", "x.shape[0] = 1   replayed; eager raises: 50% of\nit"),),
         witness={"x.shape[0]": 1},
+        help=(Help("declare 4*k", "proved"),),
     )
     outside = Diagnostic("undecided", "could not be decided", "warning", "/usr/lib/torch/_prims.py", 12)
     job = Job(root=str(tmp_path), target="nets:Net")
@@ -104,7 +106,7 @@ def test_json_has_what_is_known_of_every_model(outcomes):
     assert document["models"][1]["diagnostics"][0]["witness"] == {"x.shape[0]": 1}
 
 
-def test_annotations_land_on_the_line(outcomes, tmp_path):
+def test_annotations_land_on_the_line(outcomes, tmp_path, monkeypatch):
     """As GitHub reads a workflow command: `::name key=value,...::message`, with %-escapes."""
     commands = [line for line in render(outcomes, Format.GITHUB).splitlines() if line.startswith("::")]
     assert len(commands) == 4
@@ -114,4 +116,7 @@ def test_annotations_land_on_the_line(outcomes, tmp_path):
     )
     assert commands[0].split("::")[2].startswith(TITLE)
     assert "50%25 of%0Ait" in commands[0]
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path.parent))  # the spec is not at the root of the repository
+    (first, *_) = render(outcomes, Format.GITHUB).splitlines()
+    assert f"file={tmp_path.name}/nets/a b.py,line=5" in first
     assert fields["title"] == "shapeproof%3A bad%2C worse%3A divides"

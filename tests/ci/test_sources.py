@@ -69,6 +69,18 @@ except OSError: pass
     assert "module.py" in found
 
 
+def test_a_path_is_meant_from_where_the_process_then_was(folder):
+    found = sources(folder, "open('data.txt').close(); os.chdir('package'); open('part.py').close(); os.listdir()")
+    assert {"data.txt", "package/part.py", "package/"} <= found.keys()
+    assert not {"package/data.txt", "part.py"} & found.keys()
+
+
+def test_the_recorder_is_not_in_the_way(folder):
+    """Whoever else raises an event of the same name, and a working directory that is gone."""
+    sources(folder, "sys.audit('open'); sys.audit('open', 1, 2); sys.audit('os.listdir')")
+    sources(folder, "os.mkdir('d'); os.chdir('d'); os.rmdir('../d')\ntry: open('x')\nexcept OSError: os.chdir('..')")
+
+
 def test_a_listing_is_a_source(folder):
     listed = sources(folder, "os.listdir('package')")["package/"]
     assert listed == digest(f"{folder}/package/")

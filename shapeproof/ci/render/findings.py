@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,9 @@ def remarks(outcome: Outcome) -> Iterator[Remark]:
         file, line = check.file, check.line
         if diagnostic.file and diagnostic.line and _in_project(diagnostic.file, check.job.root):
             file, line = Path(diagnostic.file), diagnostic.line
-        text = "\n".join([diagnostic.message, *(f"{note.label}: {note.text}" for note in diagnostic.notes)])
+        notes = [f"{note.label}: {note.text}" for note in diagnostic.notes]
+        notes += [f"help: {help_.text} ({help_.proof})" for help_ in diagnostic.help]
+        text = "\n".join([diagnostic.message, *notes])
         yield Remark(diagnostic.id, diagnostic.severity, check.name, text, file, line)
     if result.status is None:
         yield Remark(NO_VERDICT, "error", check.name, result.text, check.file, check.line)
@@ -43,10 +46,15 @@ def remarks(outcome: Outcome) -> Iterator[Remark]:
         yield Remark(UNEXPECTED, "error", check.name, text, check.file, check.line)
 
 
-def shown(path: Path) -> str:
-    """The path as seen from the working directory, where it is below that."""
-    absolute = path.resolve()
-    return absolute.relative_to(Path.cwd()).as_posix() if absolute.is_relative_to(Path.cwd()) else absolute.as_posix()
+def shown(path: Path, folder: Path | None = None) -> str:
+    """The path as seen from a folder (by default the working directory), where it is below that."""
+    absolute, base = path.resolve(), (folder or Path()).resolve()
+    return absolute.relative_to(base).as_posix() if absolute.is_relative_to(base) else absolute.as_posix()
+
+
+def in_repository(path: Path) -> str:
+    """The path as who annotates wants it: from the root of the repository, which on GitHub is the workspace."""
+    return shown(path, Path(os.environ.get("GITHUB_WORKSPACE", "")))
 
 
 def _in_project(file: str, root: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from shapeproof.ci.jobs import Outcome
 from shapeproof.ci.render import text
-from shapeproof.ci.render.findings import Remark, remarks, shown
+from shapeproof.ci.render.findings import Remark, in_repository, remarks
 
 
 def render(outcomes: Sequence[Outcome]) -> str:
@@ -19,7 +19,7 @@ def render(outcomes: Sequence[Outcome]) -> str:
 def _command(remark: Remark) -> str:
     level = "notice" if remark.severity == "note" else remark.severity
     fields = {
-        "file": shown(remark.file),
+        "file": in_repository(remark.file),
         "line": str(remark.line),
         "title": f"shapeproof: {remark.model}: {remark.id}",
     }

@@ -9,7 +9,7 @@ from typing import Any
 
 import shapeproof
 from shapeproof.ci.jobs import Outcome
-from shapeproof.ci.render.findings import Remark, remarks, shown
+from shapeproof.ci.render.findings import Remark, in_repository, remarks
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -34,6 +34,6 @@ def _result(remark: Remark) -> dict[str, Any]:
 
 
 def _uri(path: Path) -> str:
-    """Relative to the working directory, which is the root of the repository where this is read."""
-    text = shown(path)
+    """Relative to the root of the repository."""
+    text = in_repository(path)
     return Path(text).as_uri() if text.startswith("/") else Path("/", text).as_uri().removeprefix("file:///")
