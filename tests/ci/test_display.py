@@ -1,0 +1,54 @@
+"""What `shapeproof check` shows while it works: on a terminal, and where there is none."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = "from shapeproof.ci.cli import main; main()"
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two models that have no verdict, one with a name that could be markup."""
+    spec = '[models.one]\ntarget = "nets:absent"\n[models."[red]two[/red]"]\ntarget = "nets:absent"\n'
+    (tmp_path / "nets.py").write_text("", encoding="utf-8")
+    (tmp_path / "shapeproof.toml").write_text(spec, encoding="utf-8")
+    return tmp_path
+
+
+def test_without_a_terminal_a_line_for_each_model(folder):
+    run = [sys.executable, "-c", PROGRAM, "check"]
+    done = subprocess.run(run, cwd=folder, capture_output=True, text=True, check=False)
+    lines = sorted(re.sub(r"\d+\.\d", "0.0", line) for line in done.stderr.splitlines())
+    assert lines == ["[red]two[/red]: no verdict (0.0 s)", "one: no verdict (0.0 s)"]
+
+
+def test_on_a_terminal_what_is_live_goes_and_what_is_done_stays(folder):
+    master, slave = pty.openpty()
+    run = [sys.executable, "-c", PROGRAM, "check"]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
+    with subprocess.Popen(run, cwd=folder, stdout=subprocess.DEVNULL, stderr=slave, env=environment) as process:
+        os.close(slave)
+        written = b""
+        while chunk := read(master):
+            written += chunk
+    os.close(master)
+    assert process.returncode == 2
+    shown = written.decode()
+    assert "one: no verdict" in CONTROL.sub("", shown)
+    assert "[red]two[/red]: no verdict" in CONTROL.sub("", shown)
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")  # the cursor is back
+
+
+def read(terminal):
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # the other end is closed
+        return b""
