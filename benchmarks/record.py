@@ -66,10 +66,10 @@ class RecordingTrial(Trial):
             outcome.append(super().choose(formula, kind, place, fallback=fallback))
         return outcome[0]
 
-    def check(self, formula: Formula, place: Callable[[], Place]) -> bool:
+    def check(self, formula: Formula, place: Callable[[], Place], message: Callable[[], str] = str) -> bool:
         """As any trial; noted as asserted."""
         with self._as_one(formula, Kind.ASSERTED.value) as outcome:
-            outcome.append(super().check(formula, place))
+            outcome.append(super().check(formula, place, message))
         return outcome[0]
 
     def learn(self, formula: Formula) -> None:

@@ -23,6 +23,9 @@ from shapeproof.constraints.terms import Term
 from shapeproof.constraints.text import format_formula
 from shapeproof.export import nodes, tracing
 from shapeproof.export.inputs import Inputs
+from shapeproof.export.trial import Trial
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.prove import decide
 
 SENTENCE = "input outside the declared domain: {}"
 
@@ -54,6 +57,32 @@ def assert_domain(program: torch.export.ExportedProgram, inputs: Inputs, formula
             left.append(formula)
     writer.finish()
     return left
+
+
+def word_checks(program: torch.export.ExportedProgram, trial: Trial, budget: Budget) -> None:
+    """Give each assertion on data the sentence of the check that it stands for.
+
+    Torch makes several assertions of some checks, bounds of one symbol first: such a one speaks for the check that
+    implies it.
+    """
+    translator = tracing.translator_of(program)
+    sentences = {check.formula: check.message for check in trial.checks if check.message}
+    for node in program.graph.nodes:
+        condition = node.args[0].meta.get("val") if node.target is tracing.ASSERTION else None
+        if isinstance(condition, torch.SymBool):
+            formula = translator.formula(tracing.expression(condition))
+            message = sentences.get(formula) or _implying(formula, trial, sentences, budget)
+            if message:
+                node.args = (node.args[0], message)
+
+
+def _implying(formula: Formula, trial: Trial, sentences: Mapping[Formula, str], budget: Budget) -> str | None:
+    for check, message in sentences.items():
+        facts = trial.known.fork()
+        facts.learn(check)
+        if check.symbols & formula.symbols and decide(formula, facts, budget).status == "proved":
+            return message
+    return None
 
 
 class _Writer:

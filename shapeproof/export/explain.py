@@ -15,14 +15,17 @@ from shapeproof.constraints.diagnostics import Diagnostic, Note
 from shapeproof.constraints.domain import Domain
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.text import format_formula
+from shapeproof.export.advice import advice, data_notes
 from shapeproof.export.findings import Finding, Narrowing, Outcome
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.text import short
+from shapeproof.export.trial import Trial
+from shapeproof.solver.budget import Budget
 
 
-def diagnose(finding: Finding, inputs: Inputs) -> Diagnostic:
-    """The diagnostic of a finding."""
-    names = inputs.user_names
+def diagnose(finding: Finding, inputs: Inputs, trial: Trial, budget: Budget) -> Diagnostic:
+    """The diagnostic of a finding; the trial is that of the program it is about."""
+    names = inputs.user_names | dict(trial.names.get(finding.decision.formula, {}))
     required = format_formula(finding.requirement, rename=names)
     where = _place(finding.decision)
     return Diagnostic(
@@ -31,9 +34,9 @@ def diagnose(finding: Finding, inputs: Inputs) -> Diagnostic:
         severity="warning" if finding.outcome is Outcome.UNDECIDED else "error",
         file=where.file if where else None,
         line=where.line if where else None,
-        notes=tuple(_notes(finding, inputs, required)),
+        notes=(*_notes(finding, inputs, names, required), *data_notes(finding, trial, names, budget)),
         witness=_in_user_terms(finding.witness, names),
-        help=(),
+        help=advice(finding, trial, budget),
     )
 
 
@@ -104,12 +107,13 @@ def _title(finding: Finding, names: dict[str, str], required: str) -> str:
             return f"`{required}` must hold"
 
 
-def _notes(finding: Finding, inputs: Inputs, required: str) -> list[Note]:
-    names = inputs.user_names
+def _notes(finding: Finding, inputs: Inputs, names: dict[str, str], required: str) -> list[Note]:
     notes = [Note("declared", text) for text in _declared(finding.requirement, inputs.domain)]
     source = _asked_by(finding.decision)
     notes.append(Note("required", f"{required}{source}"))
-    if finding.witness is not None:
+    if finding.outcome is Outcome.DATA:
+        notes.append(Note("because", finding.text))
+    elif finding.witness is not None:
         sizes = ", ".join(f"{name} = {value}" for name, value in (_in_user_terms(finding.witness, names) or {}).items())
         label = "fails at" if finding.outcome in {Outcome.RAISES, Outcome.DIFFERS} else "where"
         notes.append(Note(label, f"{sizes}   {_happened(finding)}"))

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import inspect
 import linecache
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import torch
 
 from shapeproof.constraints.decisions import SourceLocation
+from shapeproof.constraints.terms import Term
+from shapeproof.export.naming import names_in
 from shapeproof.export.trial import Place
 
 OURS = str(Path(__file__).parent.parent)
@@ -25,14 +29,38 @@ _ASKING = ("symbolic_shapes.py", "sym_node.py", "proxy_tensor.py", "torch/__init
 """Files that carry a question and never raise it themselves."""
 
 
-def place(operator: str | None) -> Place:
-    """Where a question is asked that reaches the caller now, while an operator is being run."""
+def place(operator: str | None, read: Callable[[Any], Term] | None = None) -> Place:
+    """Where a question is asked that reaches the caller now, while an operator is being run.
+
+    With a way to read sizes it says what the user's code calls them there.
+    """
     user, framework = _frames(inspect.currentframe())
-    return Place(user, operator, framework)
+    names = names_in(user, read) if user is not None and read is not None else {}
+    return Place(_location(user) if user else None, operator, framework, names)
 
 
-def _frames(frame: FrameType | None) -> tuple[SourceLocation | None, SourceLocation | None]:
-    """The innermost line of the user's code below the call into this project, and the innermost line of torch's."""
+def sentence() -> str | None:
+    """The user's sentence in the torch._check that reaches the caller now."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_name == "_check_with" and frame.f_code.co_filename.startswith(_TORCH):
+            message = frame.f_locals.get("message")
+            return str(message()) if callable(message) else None
+        frame = frame.f_back
+    return None
+
+
+def raised_by_user(error: BaseException | None) -> bool:
+    """Whether an error comes from a `raise` or an `assert` of the user's own code."""
+    frame = error.__traceback__ if error is not None else None
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    file = frame.tb_frame.f_code.co_filename if frame is not None else OURS
+    return not file.startswith((OURS, _TORCH, "<"))
+
+
+def _frames(frame: FrameType | None) -> tuple[FrameType | None, SourceLocation | None]:
+    """The user's innermost frame below the call into this project, and the innermost line of torch's."""
     framework = None
     while frame is not None:
         file = frame.f_code.co_filename
@@ -43,7 +71,7 @@ def _frames(frame: FrameType | None) -> tuple[SourceLocation | None, SourceLocat
             if framework is None and not file.endswith(_ASKING):
                 framework = _location(frame)
         elif not file.startswith("<"):
-            return _location(frame), framework
+            return frame, framework
         frame = frame.f_back
     return None, framework
 

@@ -42,9 +42,11 @@ from shapeproof.constraints.terms import Term, constant, symbol, unknown
 from shapeproof.export import nodes
 from shapeproof.export.calls import Call, Shape
 from shapeproof.export.contents import INTEGRAL, SPEAKING, contents
-from shapeproof.export.places import OURS, noting, place
+from shapeproof.export.naming import message_of
+from shapeproof.export.places import OURS, noting, place, sentence
 from shapeproof.export.promises import PROMISING, VIEWING, counted, meanings, promises
 from shapeproof.export.storages import Contents, storages
+from shapeproof.export.text import short
 from shapeproof.export.translate import Translator, Untranslatable, Writer
 from shapeproof.export.trial import Place, Trial
 
@@ -285,6 +287,8 @@ class ProofShapeEnv(ShapeEnv):
 
     def _take_from_data(self, fresh: sympy.Symbol, running: _Running | None) -> None:
         value = self._term(fresh)
+        for name in value.symbols:
+            self.trial.origins[name] = place(self.innermost)
         if self._expected:
             self.trial.learn(f.eq(value, self.translator.term(self._expected.pop(0))))
         if running is not None and running.name in PROMISING:
@@ -295,9 +299,18 @@ class ProofShapeEnv(ShapeEnv):
         """A symbol for a bool that is taken from data: 0 or 1."""
         fresh = super().create_unbacked_symbool()
         for drawn in fresh.node.expr.free_symbols:
+            self._take_from_data(drawn, None)
             for bound in _bounds(self._term(drawn), 0, 1):
                 self.trial.learn(bound)
         return fresh
+
+    def set_real_tensor_prop_unbacked_vals(self, k: sympy.Symbol, v: Any) -> None:
+        """What the example's data give for a symbol; told only where the operators run on data, too."""
+        super().set_real_tensor_prop_unbacked_vals(k, v)
+        term = self._term(k)
+        for name in term.symbols:
+            if term is symbol(name):
+                self.trial.observe(name, int(v))
 
     # ------------------------------------------------------------------ questions
 
@@ -325,8 +338,10 @@ class ProofShapeEnv(ShapeEnv):
         formula = self.translator.formula(expr)
         if fallback is not None and self.innermost is None and noting():
             return sympy.true if fallback else sympy.false
-        if fallback is None and self._about_data(expr) and self._is_assert():
-            return sympy.true if self._check(formula, expr, "assert") else sympy.false
+        if fallback is None and self._about_data(expr) and (self._is_assert() or formula in self.trial.raising):
+            return sympy.true if self._check(formula, expr) else sympy.false
+        if fallback is None and f.negate(formula) in self.trial.raising and self._about_data(expr):
+            return sympy.false if self._check(f.negate(formula), sympy.Not(expr)) else sympy.true
         if fallback is not None and self.innermost in VIEWING and self._about_data(expr):
             # Whatever the answer, such an operator gives what its symbols mean: nothing is assumed.
             known = self.trial.settled(formula)
@@ -352,20 +367,28 @@ class ProofShapeEnv(ShapeEnv):
     def guard_or_defer_runtime_assert(  # type: ignore[override]
         self,
         orig_expr: sympy.Basic,
-        msg: str,
+        msg: str,  # noqa: ARG002 - a file and a line
         fx_node: object = None,  # noqa: ARG002
     ) -> bool:
         """Answer a check that eager makes too; a check on data becomes an assertion of the program."""
         if orig_expr in (sympy.true, sympy.false):
             return bool(orig_expr)
-        return self._check(self.translator.formula(orig_expr), orig_expr, msg)
+        return self._check(self.translator.formula(orig_expr), orig_expr)
 
-    def _check(self, formula: Formula, expr: sympy.Basic, message: str) -> bool:
+    def _check(self, formula: Formula, expr: sympy.Basic, message: str | None = None) -> bool:
         before = len(self.trial.checks)
-        passed = self.trial.check(formula, self._place)
+        passed = self.trial.check(formula, self._place, lambda: message or self._sentence(formula))
         if len(self.trial.checks) > before:
-            self._defer(expr, message)
+            self._defer(expr, self.trial.checks[-1].message)
         return passed
+
+    def _sentence(self, formula: Formula) -> str:
+        """What a check says where it fails: the user's own sentence, or else the line."""
+        if formula in self.trial.raising:
+            return self.trial.raising[formula]
+        user = self._place().user
+        written = sentence() or (user and message_of(user.text))
+        return written or (f"does not hold at {short(user.file)}:{user.line}: {user.text}" if user else str(formula))
 
     def _defer(self, expr: sympy.Basic, message: str) -> None:
         """Have torch's own pass put the check into the graph, after the last symbol it needs."""
@@ -440,7 +463,7 @@ class ProofShapeEnv(ShapeEnv):
     # ------------------------------------------------------------------ places
 
     def _place(self) -> Place:
-        return place(self.innermost)
+        return place(self.innermost, self.read if self.trial.origins else None)
 
 
 def leaves(tree: Any) -> list[Any]:

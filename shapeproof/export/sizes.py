@@ -14,6 +14,7 @@ This module does not say what a finding means for the user; that is export.py an
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -27,6 +28,7 @@ from shapeproof.export import graphs, local, replay, tracing
 from shapeproof.export.findings import Exploration, Finding, Outcome, Traced, attributed, taken_at
 from shapeproof.export.inference import condensed, given_up, lifted
 from shapeproof.export.inputs import Inputs
+from shapeproof.export.places import raised_by_user
 from shapeproof.export.trial import Step, Trial, flipped
 from shapeproof.solver.blame import reasons
 from shapeproof.solver.budget import Budget
@@ -59,7 +61,7 @@ class Explorer:
         self,
         mod: torch.nn.Module,
         inputs: Inputs,
-        trace: Callable[[Trial], torch.export.ExportedProgram],
+        trace: Callable[..., torch.export.ExportedProgram],
         budget: Budget,
         progress: Callable[[str], None],
     ) -> None:
@@ -72,6 +74,8 @@ class Explorer:
         self._traces = 0
         self._looks = 0
         self._oblivious: frozenset[Formula] = frozenset()
+        self._observed: dict[str, int] = {}
+        self._raising: dict[Formula, str] = {}
         self._runs: list[replay.Form] = []
 
     def run(self, domain: Facts) -> Exploration:
@@ -81,11 +85,13 @@ class Explorer:
             Exception: what the model raised, if it cannot be traced at any point that was tried.
         """
         best = self._explore(domain)
+        checked: set[Formula] = set()
         for _ in range(OBLIVIOUS_ROUNDS):
             wrong = best.wrong_guesses() - self._oblivious
-            if not wrong:
+            if not wrong and self._raising.keys() <= checked:
                 break
             self._oblivious |= wrong
+            checked = set(self._raising)
             again = self._explore(domain)
             if _left_out(again) < _left_out(best):
                 best = again
@@ -95,6 +101,8 @@ class Explorer:
 
     def _explore(self, domain: Facts) -> Exploration:
         main = self._choose_main(domain)
+        if not self._observed and self._branches_on_data(main) and self._observe(domain):
+            main = self._choose_main(domain)
         found = Exploration(main, self._inputs.example or self._sizes_of(main.trial.point))
         self._runs = replay.forms(main.program)
         found.disagreement = self._disagreement(found.begun, calls=2)
@@ -123,6 +131,21 @@ class Explorer:
         if first.program is not None and self._same(first, second):
             return first
         return self._generalize(domain, second)
+
+    def _branches_on_data(self, main: Traced) -> bool:
+        asked = (step.decision for step in main.trial.steps if self._about_data(step.decision.formula))
+        return any(decision.kind is Kind.BRANCH and decision.operator is None for decision in asked)
+
+    def _observe(self, domain: Facts) -> bool:
+        """Which numbers the example's data give, so that the program takes its side; as far as torch can tell."""
+        if self._inputs.example is None:
+            return False
+        self._traces += 1
+        trial = Trial(domain, self._inputs.example, data=self._is_data, budget=self._budget, raising=self._raising)
+        with contextlib.suppress(Exception):
+            self._trace(trial, on_data=True)
+        self._observed = trial.observed
+        return bool(self._observed)
 
     def _generalize(self, domain: Facts, example: Traced) -> Traced:
         """A generic point that takes the example's decisions, except those that pin a size to the example's."""
@@ -289,6 +312,8 @@ class Explorer:
                 tracing.trace(replay.module_of(program), self._inputs, again)
             except Exception:  # noqa: BLE001 - the program raises there as the model does
                 return None
+            if not there.trial.steps and raised_by_user(there.error):
+                self._raising[step.decision.taken] = text
             return Finding(Outcome.DATA, step.decision, dict(there.trial.point), text)
         for point in (self._smallest(cell), self._smallest(there.trial.region), self._sizes_of(there.trial.point)):
             failure = replay.eager_failure(self._mod, self._inputs, point) if point is not None else None
@@ -325,7 +350,15 @@ class Explorer:
     def _attempt(self, known: Facts, point: dict[str, int], oblivious: frozenset[Formula]) -> Traced:
         self._traces += 1
         self._progress(f"tracing at {self.describe(point)}")
-        trial = Trial(known, point, data=self._is_data, budget=self._budget, oblivious=oblivious)
+        trial = Trial(
+            known,
+            point,
+            data=self._is_data,
+            budget=self._budget,
+            oblivious=oblivious,
+            observed=self._observed,
+            raising=self._raising,
+        )
         try:
             return Traced(trial, self._trace(trial))
         except Exception as error:  # noqa: BLE001 - what stopped the trace is judged by whoever asked for it

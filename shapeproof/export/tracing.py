@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 import torch
 import torch._dynamo.exc
+import torch._functorch.config
 import torch._refs
 import torch.utils._pytree as pytree
 from torch._dispatch.python import enable_python_dispatcher
@@ -196,13 +197,17 @@ def hint_bounds(hint: Any) -> tuple[int | None, int | None]:
 # ---------------------------------------------------------------------- tracing
 
 
-def recording_mode(trial: Trial, sizes: Mapping[str, tuple[Any, ...]]) -> tuple[FakeTensorMode, ProofShapeEnv]:
+def recording_mode(
+    trial: Trial, sizes: Mapping[str, tuple[Any, ...]], *, on_data: bool = False
+) -> tuple[FakeTensorMode, ProofShapeEnv]:
     """A FakeTensorMode whose ShapeEnv asks the trial, and knows which operator is being run.
 
-    The mode is torch's own class: higher-order operators look their rules up by it.
+    The mode is torch's own class: higher-order operators look their rules up by it. `on_data`: it runs each operator on
+    the data of its inputs, too, and tells the ShapeEnv what they give.
     """
     env = ProofShapeEnv(trial, sizes)
-    mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True, export=True)
+    with torch._functorch.config.patch(fake_tensor_propagate_real_tensors=on_data):
+        mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True, export=True)
     operators = env.operators = Operators(env, functools.partial(_apart, mode))
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -231,13 +236,15 @@ def trace(
     trial: Trial,
     *,
     preserve_module_call_signature: tuple[str, ...] = (),
+    on_data: bool = False,
 ) -> torch.export.ExportedProgram:
     """Trace the model at the trial's point, on a fresh copy; what torch asks about sizes goes to the trial.
 
+    `on_data`: with the example's own inputs, whose data the trial is told of as far as torch can follow them.
     Whatever the model or torch raises is let through: the caller knows what it means there.
     """
-    args, kwargs = inputs.at(trial.point, filled=False)
-    mode, env = recording_mode(trial, inputs.sizes)
+    args, kwargs = (inputs.args, inputs.kwargs) if on_data else inputs.at(trial.point, filled=False)
+    mode, env = recording_mode(trial, inputs.sizes, on_data=on_data)
     with quiet(), torch_tracing(TracingContext(mode)), _Watch(env):
         return torch.export.export(
             fresh_copy(mod),

@@ -19,12 +19,12 @@ This module knows nothing of torch or sympy, and never decides what a decision m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.evaluate import evaluate, holds
-from shapeproof.constraints.formulas import TRUE, Formula, eq, negate
+from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, negate
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
@@ -34,11 +34,15 @@ from shapeproof.solver.witness import find
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a question was asked: the user's line, the operator being run, torch's own line."""
+    """Where a question was asked: the user's line, the operator being run, torch's own line.
+
+    `names` says what the user's code calls the symbols at that line, where that was looked for.
+    """
 
     user: SourceLocation | None = None
     operator: str | None = None
     framework: SourceLocation | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +58,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class DataCheck:
-    """A check on data that the program itself makes at run time, as eager does."""
+    """A check on data that the program itself makes at run time, as eager does, and what it says where it fails."""
 
     formula: Formula
     place: Place
+    message: str = ""
 
 
 class Trial:
@@ -70,9 +75,11 @@ class Trial:
         budget: what one question may cost.
         oblivious: questions to which torch's fallback is the answer, whatever the point says; they teach the
         region nothing.
+        observed: numbers that the example's data give, taken where they are possible.
+        raising: what the model raises where a branch on data goes the other way; such a branch is a check.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what may be taught beforehand is given by name
         self,
         known: Facts,
         point: Mapping[str, int],
@@ -80,6 +87,8 @@ class Trial:
         data: Callable[[str], bool],
         budget: Budget,
         oblivious: frozenset[Formula] = frozenset(),
+        observed: Mapping[str, int] | None = None,
+        raising: Mapping[Formula, str] | None = None,
     ) -> None:
         self.known = known
         self.facts = known.fork()
@@ -98,6 +107,12 @@ class Trial:
         """Whether a stride was passed over on the way."""
         self.layouts_read = False
         """Whether Python code has asked for a layout."""
+        self.observed = dict(observed or {})
+        self.raising = raising or {}
+        self.names: dict[Formula, Mapping[str, str]] = {}
+        """What the user's code calls the symbols of a question, where it was asked."""
+        self.origins: dict[str, Place] = {}
+        """Where a number was taken from data."""
         self._data = data
         self._budget = budget
         self._oblivious = oblivious
@@ -138,7 +153,12 @@ class Trial:
         self.choose(eq(term, value), Kind.BRANCH, place)
         return value
 
-    def check(self, formula: Formula, place: Callable[[], Place]) -> bool:
+    def observe(self, name: str, value: int) -> None:
+        """A number that the example's data give."""
+        self.observed[name] = value
+        self._move_data(self.region.fork(), frozenset({name}))
+
+    def check(self, formula: Formula, place: Callable[[], Place], message: Callable[[], str] = str) -> bool:
         """Answer a check that eager makes too. False means that eager raises here.
 
         A check on data stays in the program, so from here on it is a fact. A check on the sizes of inputs is a
@@ -147,7 +167,7 @@ class Trial:
         answer = self.settled(formula)
         if answer is not False and any(map(self._data, formula.symbols)):
             implied = truth(formula, self.facts, self._budget).always is True
-            return implied or self._check_data(formula, place)
+            return implied or self._check_data(formula, place, message)
         if answer is not None:
             self.answered.add(formula)
             self._note(formula, Kind.ASSERTED, place, outcome=answer)
@@ -191,7 +211,9 @@ class Trial:
         outcome: bool,
         fallback: bool | None = None,
     ) -> None:
-        decision = _decision(formula, kind, place(), outcome=outcome)
+        here = place()
+        self.names.setdefault(formula, here.names)
+        decision = _decision(formula, kind, here, outcome=outcome)
         self.asked.setdefault(formula, decision)
         self.steps.append(Step(decision, self.region.fork(), fallback))
         self.region.learn(decision.taken)
@@ -218,10 +240,10 @@ class Trial:
         }
         return len(seen) > 1
 
-    def _check_data(self, formula: Formula, place: Callable[[], Place]) -> bool:
+    def _check_data(self, formula: Formula, place: Callable[[], Place], message: Callable[[], str]) -> bool:
         if not self._repair_point(formula):
             return False
-        self.checks.append(DataCheck(formula, place()))
+        self.checks.append(DataCheck(formula, place(), message()))
         self.learned += 1
         self.facts.learn(formula)
         self.region.learn(formula)
@@ -249,12 +271,19 @@ class Trial:
         for name, value in self.point.items():
             if not self._data(name):
                 wanted.learn(eq(symbol(name), value))
-        found = find(TRUE, wanted, self._budget)
+        found = find(self._as_observed(symbols), wanted, self._budget)
+        if not isinstance(found, dict):
+            found = find(TRUE, wanted, self._budget)
         if not isinstance(found, dict):
             return False
         moved = {name for name in found if self._data(name) and (name in symbols or name in self.point)}
         self.point.update({name: found[name] for name in moved})
         return True
+
+    def _as_observed(self, symbols: frozenset[str]) -> Formula:
+        """The numbers of the example, as far as the symbols or the point are about them."""
+        names = sorted(self.observed.keys() & (symbols | self.point.keys()))
+        return conjunction(*(eq(symbol(name), self.observed[name]) for name in names))
 
 
 def _defined(formula: Formula, point: Mapping[str, int]) -> bool:

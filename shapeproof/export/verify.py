@@ -21,8 +21,9 @@ from shapeproof.constraints.diagnostics import Diagnostic, Note
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export import tracing
+from shapeproof.export.advice import distinct
 from shapeproof.export.bounds import Bounding
-from shapeproof.export.contract import assert_domain
+from shapeproof.export.contract import assert_domain, word_checks
 from shapeproof.export.corners import disagreements
 from shapeproof.export.explain import diagnose, domain_texts, narrowing_note
 from shapeproof.export.findings import Exploration, Outcome, statistics
@@ -30,7 +31,6 @@ from shapeproof.export.inputs import Inputs, declare
 from shapeproof.export.program import VerifiedProgram
 from shapeproof.export.report import ConstraintViolation, Report
 from shapeproof.export.sizes import Explorer
-from shapeproof.export.trial import Trial
 from shapeproof.solver.budget import Budget, one_ledger
 from shapeproof.solver.certificate import Subject
 from shapeproof.solver.clash import clash
@@ -134,7 +134,7 @@ def check(  # noqa: PLR0913 - as above
 def _verified(
     mod: torch.nn.Module,
     inputs: Inputs,
-    trace: Callable[[Trial], torch.export.ExportedProgram],
+    trace: Callable[..., torch.export.ExportedProgram],
     budget: Budget,
     progress: Callable[[str], None],
 ) -> Report:
@@ -145,7 +145,8 @@ def _verified(
     inputs.check_example()
     found = Explorer(mod, inputs, trace, budget, progress).run(domain)
     progress("replaying at the corners")
-    diagnostics = [diagnose(finding, inputs) for finding in found.findings]
+    trial = found.main.trial
+    diagnostics = [diagnose(finding, inputs, trial, budget) for finding in distinct(found.findings, trial, budget)]
     if not diagnostics:
         diagnostics += disagreements(mod, inputs, found, budget)
     return _conclude(inputs, found, diagnostics, budget)
@@ -162,6 +163,7 @@ def _conclude(inputs: Inputs, found: Exploration, diagnostics: list[Diagnostic],
     notes = list(dict.fromkeys(narrowing_note(narrowing, inputs) for narrowing in found.narrowings))
     program = None
     if not refuted and found.main.program is not None:
+        word_checks(found.main.program, found.main.trial, budget)
         unchecked = assert_domain(found.main.program, inputs, enforced)
         notes += [f"not checked at run time: {text}" for text in domain_texts(unchecked, inputs)]
         program = VerifiedProgram.of(found.main.program)

@@ -1,0 +1,106 @@
+"""The check that settles a question about data: the weakest one, in the user's words, proved to settle it.
+
+A suggestion is shown only where the solver has proved that what is known and the check imply the answer that the
+program needs, where some input passes the check, and where each number in it has a name at the line. Nothing is traced
+and nothing is laid out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints import terms as t
+from shapeproof.constraints.diagnostics import Help, Note
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.text import format_formula
+from shapeproof.export.findings import Finding, Outcome
+from shapeproof.export.naming import statement_of
+from shapeproof.export.text import short
+from shapeproof.export.trial import Trial
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.prove import decide
+from shapeproof.solver.simplify import simplified
+from shapeproof.solver.witness import find, smallest
+
+_WRITABLE = f.Compare | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
+
+
+def distinct(findings: Sequence[Finding], trial: Trial, budget: Budget) -> list[Finding]:
+    """The findings without those about data that are settled once the checks for earlier ones are made."""
+    known, kept = trial.facts.fork(), []
+    for finding in findings:
+        if finding.outcome is Outcome.DATA:
+            if decide(finding.requirement, known, budget).status == "proved":
+                continue
+            known.learn(finding.requirement)
+        kept.append(finding)
+    return kept
+
+
+def advice(finding: Finding, trial: Trial, budget: Budget) -> tuple[Help, ...]:
+    """The check that settles a finding about data; nothing where there is none that can be written and proved."""
+    where = finding.decision.where
+    names = trial.names.get(finding.decision.formula, {})
+    if finding.outcome is not Outcome.DATA or where is None:
+        return ()
+    needed = simplified([finding.requirement], trial.facts, budget)
+    parts = [part for each in needed for part in (each.args if isinstance(each, f.And) else (each,))]
+    if not all(_is_writable(part, names) for part in parts) or not _settles(parts, finding.requirement, trial, budget):
+        return ()
+    text = "; ".join(f"torch._check({check_text(part, names)})" for part in parts)
+    line = statement_of(where.file, where.line)
+    return (Help(text, f"before {short(where.file)}:{line}; proved to settle the question"),)
+
+
+def _settles(parts: Sequence[Formula], required: Formula, trial: Trial, budget: Budget) -> bool:
+    facts = trial.facts.fork()
+    for part in parts:
+        facts.learn(part)
+    return isinstance(find(f.TRUE, facts, budget), dict) and decide(required, facts, budget).status == "proved"
+
+
+def _is_writable(formula: Formula, names: Mapping[str, str]) -> bool:
+    return formula.symbols <= names.keys() and all(isinstance(node, _WRITABLE) for node in postorder(formula))
+
+
+def check_text(formula: Formula, names: Mapping[str, str]) -> str:
+    """A condition as an argument of torch._check: symbolic sizes know `|`, and torch.sym_min for `min`.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> check_text(parse_formula("u0 <= min(n, 3) or u0 >= 9"), {"u0": "rows", "n": "x.shape[0]"})
+    '(rows <= torch.sym_min(x.shape[0], 3)) | (rows >= 9)'
+    """
+    if isinstance(formula, f.Or):
+        return " | ".join(f"({check_text(part, names)})" for part in formula.args)
+    return re.sub(r"\b(min|max)\(", r"torch.sym_\1(", format_formula(formula, rename=names))
+
+
+def data_notes(finding: Finding, trial: Trial, names: Mapping[str, str], budget: Budget) -> list[Note]:
+    """About a question on data: the smallest numbers for each answer, and where nameless ones come from."""
+    if finding.outcome is not Outcome.DATA:
+        return []
+    return [*_both_ways(finding.requirement, trial, names, budget), *_sources(finding.requirement, trial, names)]
+
+
+def _both_ways(required: Formula, trial: Trial, names: Mapping[str, str], budget: Budget) -> list[Note]:
+    shown = sorted(required.symbols | {name for name in trial.point if name not in trial.origins})
+    notes = []
+    for label, formula in (("true at", required), ("false at", required.negation)):
+        point = smallest(formula, trial.facts, shown, budget)
+        if isinstance(point, dict):
+            values = ", ".join(f"{names.get(name, name)} = {point[name]}" for name in shown if name in point)
+            notes.append(Note(label, values))
+    return notes
+
+
+def _sources(required: Formula, trial: Trial, names: Mapping[str, str]) -> list[Note]:
+    unnamed = sorted(name for name in required.symbols if name in trial.origins and name not in names)
+    places = [(name, trial.origins[name].user) for name in unnamed]
+    return [
+        Note(name, f"is taken from data at {short(user.file)}:{user.line}   {user.text}", user)
+        for name, user in places
+        if user is not None
+    ]
