@@ -21,6 +21,7 @@ from shapeproof.export.inputs import Inputs
 from shapeproof.export.text import short
 from shapeproof.export.trial import Trial
 from shapeproof.solver.budget import Budget
+from shapeproof.solver.clash import clash
 
 
 def diagnose(finding: Finding, inputs: Inputs, trial: Trial, budget: Budget) -> Diagnostic:
@@ -37,6 +38,28 @@ def diagnose(finding: Finding, inputs: Inputs, trial: Trial, budget: Budget) -> 
         notes=(*_notes(finding, inputs, names, required), *data_notes(finding, trial, names, budget)),
         witness=_in_user_terms(finding.witness, names),
         help=advice(finding, trial, budget),
+    )
+
+
+def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
+    """The diagnostic of a check that no data pass."""
+    check = trial.impossible
+    if check is None:
+        message = "there is no such check"
+        raise ValueError(message)
+    names = inputs.user_names | dict(check.place.names)
+    facts = trial.region.fork()
+    facts.learn(check.formula)
+    known = [format_formula(formula, rename=names) for formula in clash(facts) if formula is not check.formula]
+    required = format_formula(check.formula, rename=names)
+    where = check.place.user or check.place.framework
+    return Diagnostic(
+        id="contradiction",
+        message=f"no data pass this check: `{required}`",
+        severity="error",
+        file=where.file if where else None,
+        line=where.line if where else None,
+        notes=(Note("required", required), *(Note("known", text) for text in known)),
     )
 
 

@@ -56,6 +56,14 @@ class Narrowing:
     decision: Decision
 
 
+class Impossible(Exception):  # noqa: N818 - what it says is what is the matter
+    """No data pass a check of the model, at the example's sizes; the trial says which."""
+
+    def __init__(self, trial: Trial) -> None:
+        super().__init__("a check on data contradicts what is known")
+        self.trial = trial
+
+
 @dataclass(slots=True)
 class Traced:
     """One trace: what it knew and was asked, and the program, or what stopped it."""

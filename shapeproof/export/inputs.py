@@ -198,6 +198,9 @@ class _Reader:
 
     def _term(self, leaf: Leaf, index: int, size: int | None, entry: DimEntry) -> Term:
         name = leaf.size_name(index)
+        marked = tracing.unbacked_bounds(leaf.example, index)
+        if marked is not None and (entry is None or (tracing.is_hint(entry) and not tracing.is_static_hint(entry))):
+            return self._marked(name, size, marked)
         if entry is None or tracing.is_static_hint(entry):
             if size is None:
                 message = f"`{name}` has neither an example nor a dim"
@@ -256,6 +259,14 @@ class _Reader:
             self.inferred.add(name)
             if tracing.must_stay_dynamic(hint):
                 self.fixed.add(name)
+        if size is not None:
+            self.example[name] = size
+        return symbol(name)
+
+    def _marked(self, name: str, size: int | None, bounds: tuple[int | None, int | None]) -> Term:
+        """A dimension marked as unbacked: the claim that the model works for every size, none of them special."""
+        lower, upper = bounds
+        self._declare(Variable(name, name, "size"), max(lower or 0, 0), upper, "mark_unbacked")
         if size is not None:
             self.example[name] = size
         return symbol(name)

@@ -25,7 +25,7 @@ from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Symbol
 from shapeproof.export import graphs, local, replay, tracing
-from shapeproof.export.findings import Exploration, Finding, Outcome, Traced, attributed, taken_at
+from shapeproof.export.findings import Exploration, Finding, Impossible, Outcome, Traced, attributed, taken_at
 from shapeproof.export.inference import condensed, given_up, lifted
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.places import raised_by_user
@@ -123,10 +123,12 @@ class Explorer:
         first = self._trace_in(domain, self._generic(domain), self._oblivious)
         if example is None:
             return first if first.program is not None else self._elsewhere(domain, first)
-        if first.program is not None and _takes(first.trial, example):
+        if first.program is not None and _takes(first.trial, {**self._observed, **example}):
             return first
         second = self._trace_in(domain, example, self._oblivious)
         if second.program is None:
+            if second.trial.impossible is not None and first.program is None:
+                raise Impossible(second.trial)
             raise second.error or RuntimeError("the model cannot be traced")
         if first.program is not None and self._same(first, second):
             return first
@@ -160,7 +162,7 @@ class Explorer:
             return example
         third = self._trace_in(domain, point, self._oblivious)
         if third.program is not None and (
-            _takes(third.trial, self._inputs.example or {}) or self._same(third, example)
+            _takes(third.trial, {**self._observed, **(self._inputs.example or {})}) or self._same(third, example)
         ):
             return third
         return example

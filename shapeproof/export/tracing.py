@@ -194,6 +194,13 @@ def hint_bounds(hint: Any) -> tuple[int | None, int | None]:
     return hint.min, hint.max
 
 
+def unbacked_bounds(tensor: Any, index: int) -> tuple[int | None, int | None] | None:
+    """The bounds of a dimension marked with torch._dynamo.decorators.mark_unbacked; None if it is not marked."""
+    if index not in getattr(tensor, "_dynamo_unbacked_indices", ()):
+        return None
+    return getattr(tensor, "_dynamo_unbacked_bounds", {}).get(index, (None, None))  # type: ignore[no-any-return]
+
+
 # ---------------------------------------------------------------------- tracing
 
 

@@ -97,6 +97,8 @@ class Trial:
         self.steps: list[Step] = []
         self.asked: dict[Formula, Decision] = {}
         self.checks: list[DataCheck] = []
+        self.impossible: DataCheck | None = None
+        """A check that no data pass, for all that is known."""
         self.learned = 0
         """How many facts operators and checks on data have brought."""
         self.answered: set[Formula] = set()
@@ -168,6 +170,8 @@ class Trial:
         if answer is not False and any(map(self._data, formula.symbols)):
             implied = truth(formula, self.facts, self._budget).always is True
             return implied or self._check_data(formula, place, message)
+        if answer is False and any(map(self._data, formula.symbols)):
+            self.impossible = self.impossible or DataCheck(formula, place(), message())
         if answer is not None:
             self.answered.add(formula)
             self._note(formula, Kind.ASSERTED, place, outcome=answer)

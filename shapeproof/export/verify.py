@@ -25,8 +25,8 @@ from shapeproof.export.advice import distinct
 from shapeproof.export.bounds import Bounding
 from shapeproof.export.contract import assert_domain, word_checks
 from shapeproof.export.corners import disagreements
-from shapeproof.export.explain import diagnose, domain_texts, narrowing_note
-from shapeproof.export.findings import Exploration, Outcome, statistics
+from shapeproof.export.explain import contradiction, diagnose, domain_texts, narrowing_note
+from shapeproof.export.findings import Exploration, Impossible, Outcome, statistics
 from shapeproof.export.inputs import Inputs, declare
 from shapeproof.export.program import VerifiedProgram
 from shapeproof.export.report import ConstraintViolation, Report
@@ -143,7 +143,10 @@ def _verified(
     if domain.contradictory:
         return _vacuous(inputs, clash(domain))
     inputs.check_example()
-    found = Explorer(mod, inputs, trace, budget, progress).run(domain)
+    try:
+        found = Explorer(mod, inputs, trace, budget, progress).run(domain)
+    except Impossible as impossible:
+        return Report("refuted", (contradiction(impossible.trial, inputs),), inputs=inputs.shapes)
     progress("replaying at the corners")
     trial = found.main.trial
     diagnostics = [diagnose(finding, inputs, trial, budget) for finding in distinct(found.findings, trial, budget)]
