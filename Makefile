@@ -11,17 +11,18 @@ INSTALL := $(RUN) -m pip install --quiet --no-input --disable-pip-version-check 
 EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint cases bench fuzz clean
+.PHONY: help demo test test-slow lint cases bench bench-solver fuzz clean
 
 help:
-	@echo "make demo       verify the models under examples/ and print the reports"
-	@echo "make test       the test suite, without the slow tests"
-	@echo "make test-slow  the slow tests"
-	@echo "make lint       ruff and mypy"
-	@echo "make cases      score torch.export and shapeproof on the cases (CASES=$(CASES))"
-	@echo "make bench      time verified export against torch.export"
-	@echo "make fuzz       the property tests, long and with SEED=$(SEED)"
-	@echo "make clean      remove the virtual environment and the caches"
+	@echo "make demo          verify the models under examples/ and print the reports"
+	@echo "make test          the test suite, without the slow tests"
+	@echo "make test-slow     the slow tests"
+	@echo "make lint          ruff and mypy"
+	@echo "make cases         score torch.export and shapeproof on the cases (CASES=$(CASES))"
+	@echo "make bench         time verified export against torch.export"
+	@echo "make bench-solver  the solver and its peers on the recorded questions"
+	@echo "make fuzz          the property tests, long and with SEED=$(SEED)"
+	@echo "make clean         remove the virtual environment and the caches"
 
 $(VENV)/.made:
 	$(PYTHON) -m venv --clear $(VENV)
@@ -66,6 +67,10 @@ cases: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(RUN) -m benchmarks.export_ratio
+
+# The peers that come from PyPI are installed under build/peers when first needed; one that cannot be is left out.
+bench-solver: $(VENV)/.test
+	$(RUN) -m benchmarks.solver
 
 # Every test that uses Hypothesis, with many fresh examples. A find prints how to repeat it, and belongs into tests/regressions/.
 fuzz: $(VENV)/.test

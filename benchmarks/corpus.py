@@ -101,11 +101,20 @@ def parse(text: str, name: str) -> Recording:
         message = f"{name} does not say `# Example: n=6. Declared: 1 <= n <= 9.`"
         raise UsageError(message)
     example = {key.strip(): int(value) for key, value in (pair.split("=") for pair in head["example"].split(","))}
-    declared = tuple(parse_formula(part) for part in _BETWEEN.split(head["declared"]))
+    declared = formulas(head["declared"])
     about = [line[2:] for line in text.splitlines() if line.startswith("# ") and line != head[0]]
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line and not line.startswith("#")]
     questions = tuple(_question(line, f"{name}:{number}") for number, line in lines)
     return Recording(name, declared, example, questions, tuple(about))
+
+
+def formulas(text: str) -> tuple[Formula, ...]:
+    """The formulas between the commas of a list.
+
+    >>> formulas("1 <= n <= 9, max(n, 2) <= 8")
+    (n >= 1 and n <= 9, max(n, 2) <= 8)
+    """
+    return tuple(map(parse_formula, _BETWEEN.split(text)))
 
 
 def load(path: Path) -> Recording:

@@ -32,10 +32,13 @@ from shapeproof.solver import Budget, Facts
 RECORDED: Mapping[str, Callable[[], Built]] = {
     name: (MODELS | MORE)[name]
     for name in (
-        "llama", "gpt2", "bert", "t5", "vit", "swin", "swin4", "segformer", "whisper_encoder", "detr", "unet",
-        "resnet", "conformer_subsampling", "floor_chain",
+        "llama", "gpt2", "bert", "t5", "vit", "swin", "swin_padded", "swin4", "segformer", "whisper_encoder",
+        "detr", "unet", "resnet", "conformer_subsampling", "floor_chain",
     )
 }  # fmt: skip
+
+LONGEST = 2_000
+"""Longer questions are left out: a file is to be read, and a few take most of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +122,16 @@ def record(name: str, build: Callable[[], Built]) -> Recording:
     domain = inputs.domain
     trial = RecordingTrial(Facts(domain.formulas), inputs.example or {}, lambda symbol: symbol not in domain.symbols)
     tracing.trace(model, inputs, trial)
-    questions = distinct(trial.asked_in_order)
+    every = distinct(trial.asked_in_order)
+    questions = [question for question in every if len(question.written) <= LONGEST]
     folded = sum(each.question.formula.constant is not None for each in trial.asked_in_order)
-    repeated = len(trial.asked_in_order) - folded - len(questions)
+    repeated = len(trial.asked_in_order) - folded - len(every)
     versions = (f"{package} {version(package).partition('+')[0]}" for package in ("torch", "transformers"))
     about = (
         f"{name}: {len(questions)} questions asked while tracing {type(model).__name__} ({build.__module__}.{name})",
         "with shapeproof.export at the example's sizes, in program order; Python syntax, one a line.",
-        f"Left out: {folded} that were true or false as they stood, and {repeated} repetitions (answered before, or",
-        "asked before with nothing learned since).",
+        f"Left out: {folded} that were true or false as they stood; {repeated} repetitions (answered before, or",
+        f"asked before with nothing learned since); {len(every) - len(questions)} longer than {LONGEST} characters.",
         f"Recorded with {', '.join(versions)}.",
     )
     return Recording(name, domain.formulas, trial.point, tuple(questions), about)

