@@ -35,7 +35,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.text import FormulaSyntaxError, parse_formula
 
 CORPORA = Path(__file__).parent / "corpora"
-GUARDS = Path(__file__).parent.parent / "tests" / "solver" / "swin_guards.txt"
+GUARDS = Path(__file__).parents[1] / "tests" / "constraints" / "swin_guards.txt"
 """437 decisions of a two-stage Swin, recorded from torch's own ShapeEnv, as torch writes them."""
 
 KINDS = ("static", "branch", "assumed", "asserted", "promised")

@@ -5,7 +5,8 @@
 Recorded at the solver's door, in a trace by shapeproof.export: every question about a size that the domain leaves
 open comes by there with its kind, those about 0 and 1 too, which torch's own trace takes for granted and never asks.
 The price: the questions are in canonical form already, which is easier for whoever is compared; as torch writes them
-they are in swin_guards.txt. One trace is recorded, at the example's sizes; the same code gives the same text.
+they are in swin_guards.txt. One trace is recorded, at the example's sizes; the same code gives the same text. When the
+export asks other questions than before, record again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from benchmarks.models import MODELS, Built
 from benchmarks.recorded_models import MORE
 from shapeproof.constraints.decisions import Kind
 from shapeproof.constraints.formulas import Formula
-from shapeproof.export import tracing
+from shapeproof.export import local, tracing
 from shapeproof.export.inputs import declare
 from shapeproof.export.trial import Place, Trial
 from shapeproof.solver import Budget, Facts
@@ -121,7 +122,8 @@ def record(name: str, build: Callable[[], Built]) -> Recording:
     inputs = declare(model, args, kwargs, dynamic_shapes)
     domain = inputs.domain
     trial = RecordingTrial(Facts(domain.formulas), inputs.example or {}, lambda symbol: symbol not in domain.symbols)
-    tracing.trace(model, inputs, trial)
+    with local.retracing_everything():  # each outcome stays a fact, also where it makes no difference to the program
+        tracing.trace(model, inputs, trial)
     every = distinct(trial.asked_in_order)
     questions = [question for question in every if len(question.written) <= LONGEST]
     folded = sum(each.question.formula.constant is not None for each in trial.asked_in_order)

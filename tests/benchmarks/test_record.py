@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from benchmarks import corpus
 from benchmarks.corpus import Question, load, parse
@@ -39,12 +40,34 @@ def test_a_recording_is_read_as_it_was_written(path):
     assert path.stat().st_size < 300_000
 
 
-# The models of transformers ask the same only with the release that they were recorded with.
-@pytest.mark.parametrize("name", ["conformer_subsampling", "unet"])
-def test_recording_again_gives_the_same_questions(name):
-    again, committed = record(name, RECORDED[name]), load(corpus.CORPORA / f"{name}.txt")
-    assert (again.declared, again.example) == (committed.declared, committed.example)
-    assert again.questions == committed.questions
+def test_recording_again_gives_the_same_text():
+    texts = {record("unet", RECORDED["unet"]).text for _ in range(2)}
+    assert len(texts) == 1
+
+
+class Asking(torch.nn.Module):
+    """All questions are its own: the only size is an int, which no operator sees."""
+
+    def forward(self, x, n):
+        torch._check(n // 2 >= 3)
+        if n % 4 == 0:
+            x = x + 1
+        for _ in range(2):
+            if n // 4 != 2:
+                x = x * 2
+        return x if n >= 6 else -x
+
+
+def test_what_is_recorded_is_what_the_model_asks():
+    n = torch.export.Dim.DYNAMIC(min=1, max=64)
+    recording = record("asking", lambda: (Asking(), (torch.zeros(3), 12), {}, {"x": None, "n": n}))
+    assert (list(map(str, recording.declared)), recording.example) == (["n >= 1", "n <= 64"], {"n": 12})
+    assert [question.text for question in recording.questions] == [
+        "n >= 6  # asserted True",
+        "n % 4 == 0  # branch True",
+        "n//4 != 2  # branch True",
+    ]
+    assert "Left out: 0 that were true or false as they stood; 2 repetitions" in recording.text
 
 
 def test_what_is_answered_is_not_asked_again():
