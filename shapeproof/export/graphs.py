@@ -29,6 +29,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Real, Term, constant
 from shapeproof.export import nodes, tracing
 from shapeproof.export.translate import Translator, Untranslatable
+from shapeproof.export.trial import Trial
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 
@@ -117,14 +118,14 @@ class _Side:
 
 
 def difference(
-    program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, region: Facts
+    program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial
 ) -> Difference | None:
     """The first difference between a program and the one that was traced on a region, or None if there is none.
 
     Args:
         program: traced anywhere.
         there: traced on the region.
-        region: the region, as the facts of the trial that `there` was traced with; it may grow.
+        trial: the trial that `there` was traced with; its region may grow.
     """
     found = _signature(program, there)
     if found is not None:
@@ -135,6 +136,7 @@ def difference(
         return Difference(f"the program does not run there: {type(error).__name__}: {str(error).splitlines()[0]}")
     own = {node: node.meta.get("val") for node in there.graph.nodes}
     translator = tracing.translator_of(there)
+    region = trial.region
     found = _outdated(program, values, translator, region)
     if found is not None:
         return found

@@ -182,7 +182,7 @@ class Explorer:
         """Whether a program serves the region of another trace."""
         if program.program is None or there.program is None:
             return False
-        return graphs.difference(program.program, there.program, there.trial.region) is None
+        return graphs.difference(program.program, there.program, there.trial) is None
 
     # ------------------------------------------------------------------ cells
 
@@ -296,7 +296,7 @@ class Explorer:
             raise ValueError(message)
         if there.program is None:
             return self._judge_failure(step, cell, there, main.program)
-        difference = graphs.difference(main.program, there.program, there.trial.region)
+        difference = graphs.difference(main.program, there.program, there.trial)
         if difference is None:
             return None
         if self._about_data(step.decision.formula):
