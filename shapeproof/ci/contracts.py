@@ -7,6 +7,7 @@ of both sides; the symbols of each side get names of their own, and are function
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,8 @@ def lost(old: Contract, new: Contract) -> Lost | Undecided | None:
     """
     from shapeproof.solver import Facts, smallest
 
-    before, after = _Side(old, "old"), _Side(new, "new")
+    named = frozenset(name for text in (*old.domain, *new.domain) for name in parse_formula(text).symbols)
+    before, after = _Side(old, "old", named), _Side(new, "new", named)
     facts = Facts([*before.demands.values(), *(eq(symbol(name), term) for name, term in after.symbols.items())])
     varying = [name for name, term in before.sizes.items() if not term.is_constant]
     found = smallest(negate(conjunction(*after.demands.values())), facts, varying)
@@ -63,12 +65,12 @@ def _holds(formula: Formula, point: Mapping[str, int]) -> bool:
 
 
 class _Side:
-    """A contract over sizes; its symbols have the prefix."""
+    """A contract over sizes; its symbols have the prefix. `named` is what the domains of both sides speak of."""
 
-    def __init__(self, contract: Contract, prefix: str) -> None:
+    def __init__(self, contract: Contract, prefix: str, named: AbstractSet[str]) -> None:
         self._prefix = prefix
         self.sizes = {
-            name: parse_term(text) for key, texts in contract.inputs.items() for name, text in _sizes(key, texts)
+            name: parse_term(text) for key, texts in contract.inputs.items() for name, text in _sizes(key, texts, named)
         }
         self.symbols: dict[str, Term] = {}
         """Each symbol as a function of a size."""
@@ -100,9 +102,12 @@ class _Side:
             self.symbols[own] = (symbol(name) - constant(derived.offset)) // constant(derived.factor)
 
 
-def _sizes(key: str, texts: list[str]) -> Iterator[tuple[str, str]]:
-    """The sizes of an input by what the user calls them; an int input is called by its name."""
-    if texts == [key]:
+def _sizes(key: str, texts: list[str], named: AbstractSet[str]) -> Iterator[tuple[str, str]]:
+    """The sizes of an input by what the user calls them. An int input is called by its own name.
+
+    A tensor `n` whose only size is the dim `n` looks the same, but is spoken of as `n.shape[0]`.
+    """
+    if texts == [key] and f"{key}.shape[0]" not in named:
         yield key, key
         return
     for index, text in enumerate(texts):

@@ -90,6 +90,13 @@ def test_the_smallest_input_and_what_it_fails(new, sizes, demand):
     assert (found.sizes, found.demand) == (dict(zip(("x.shape[0]", "k"), sizes, strict=True)), demand)
 
 
+def test_a_tensor_called_as_its_dim_is_no_int():
+    old, new = Contract({"n": ["n"]}, ("n.shape[0] >= 0",)), Contract({"n": ["n"]}, ("n.shape[0] >= 2",))
+    assert lost(old, new).sizes == {"n.shape[0]": 0}
+    assert lost(new, old) is None
+    assert lost(Contract({"n": ["n"]}, ()), Contract({"n": ["n"]}, ("n <= 5",))).sizes == {"n": 6}
+
+
 def test_more_is_no_loss():
     assert lost(OLD, Contract({"x": ["n", "m"], "k": ["k"]}, ())) is None
     assert lost(Contract({"x": ["4*n"]}, ("n >= 0",)), Contract({"x": ["2*m"]}, ("m >= 0",))) is None
