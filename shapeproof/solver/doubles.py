@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
 _Ends = tuple[float, float]
 _LARGEST = 2**1000
-_ROUNDINGS: dict[str, Callable[[float], int]] = {
+ROUNDINGS: dict[str, Callable[[float], int]] = {
     "trunc": math.trunc,
     "floor": math.floor,
     "ceil": math.ceil,
     "round": round,
 }
+"""The ways from a double to an integer."""
 
 
 def rounded_bounds(op: str, real: Real, bounds: Callable[[Term], Interval]) -> Interval:
@@ -39,9 +40,9 @@ def rounded_bounds(op: str, real: Real, bounds: Callable[[Term], Interval]) -> I
     Interval(lower=0, upper=28)
     """
     ends = _ends(real, bounds)
-    if ends is None or op not in _ROUNDINGS:
+    if ends is None or op not in ROUNDINGS:
         return Interval()
-    low, high = (_ROUNDINGS[op](end) if math.isfinite(end) else None for end in ends)
+    low, high = (ROUNDINGS[op](end) if math.isfinite(end) else None for end in ends)
     return Interval(low, high)
 
 

@@ -3,7 +3,7 @@
 To show `t >= 0`, take from it a known `g >= 0` (times a factor that is known not to be negative) that shares
 monomials with
 it, and go on with what is left until intervals suffice. So `hi - lo >= 0` follows from `mid - lo >= 0` and
-`hi - mid >= 0`. Besides the facts, each division, min and max brings what its definition says.
+`hi - mid >= 0`. Besides the facts, each division, min, max and rounded quotient brings what its definition says.
 What this module answers is a proof or nothing.
 """
 
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.division import FloorDiv
-from shapeproof.constraints.terms import Max, Min, Term, from_poly, of_atom
+from shapeproof.constraints.reals import RealCall
+from shapeproof.constraints.terms import Apply, Max, Min, Term, from_poly, of_atom
+from shapeproof.solver.doubles import ROUNDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,6 +88,13 @@ def _definition(atom: Node, known: Knowledge) -> Iterator[Term]:
             yield from (arg - of_atom(atom) for arg in args)
         case Max(args):
             yield from (of_atom(atom) - arg for arg in args)
+        case Apply(op, (RealCall("inttruediv", (Term() as numerator, Term() as divisor)),)) if (
+            op in ROUNDINGS and divisor.is_constant and divisor.constant_value >= 2
+        ):
+            # The double nearest to p/d, of p >= 0, is at most p/2 and an ulp; rounded up, that is still at most p.
+            if _known_sign(numerator, known) == 1:
+                yield of_atom(atom)
+                yield numerator - of_atom(atom)
 
 
 def _known_sign(multiplier: Term, known: Knowledge) -> int:

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from shapeproof.constraints.evaluate import evaluate
+from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.text import parse_formula as parse
 from shapeproof.constraints.text import parse_term
 from shapeproof.solver.facts import Facts
@@ -72,3 +72,24 @@ def test_an_unbounded_double_is_left_alone():
     known = Facts([parse("n >= 0")])
     assert known.known.bounds(parse_term("int(n * 0.29)")).upper is None
     assert known.simplify(parse_term("int(n * 0.5)")) is parse_term("int(n * 0.5)")
+
+
+ROUNDED = ("round", "floor", "ceil", "int")
+
+
+@pytest.mark.parametrize("rounding", ROUNDED)
+@pytest.mark.parametrize("divisor", [2, 3, 7, 2**40])
+def test_a_rounded_quotient_lies_between_nothing_and_the_whole(rounding, divisor):
+    """Of a size without an upper bound, too, where doubles are far apart."""
+    text = f"0 <= {rounding}(n / {divisor}) <= n"
+    assert decide(parse(text), Facts([parse("n >= 0")])).status == "proved"
+    near = [2**power + offset for power in (9, 10, 52, 53, 54, 62, 63) for offset in range(-1, 4)]
+    for n in [*range(300), *near]:
+        assert holds(parse(text), {"n": n})
+
+
+@pytest.mark.parametrize(
+    "text", ["round(n / 1) <= n", "round(n / 2) <= n - 1", "round(n / k) <= n", "ceil(n / 2) <= n // 2"]
+)
+def test_what_is_not_so_of_every_quotient_is_not_proved(text):
+    assert decide(parse(text), Facts([parse("n >= 0"), parse("k >= 1")])).status != "proved"
