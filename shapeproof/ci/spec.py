@@ -42,7 +42,7 @@ class Dim(_Table):
     """A size that varies: every integer that all of these allow."""
 
     min: Size | None = None
-    """The smallest. Where it is left out, 0; it may rise to 1 or 2 where the model does not support less."""
+    """The smallest; left out: 0, which may rise to 1 or 2 for the model's sake if `max` is left out, too."""
     max: Size | None = None
     """The greatest; left out: there is none."""
     multiple_of: Positive | None = None

@@ -20,7 +20,7 @@ from shapeproof.constraints.errors import UsageError
 
 Specs = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[SPEC]...", help="Spec files; without any, shapeproof.toml or pyproject.toml here."),
+    typer.Argument(metavar="SPEC", help="Spec files; without any, shapeproof.toml or pyproject.toml here."),
 ]
 Processes = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="How many models at a time.")]
 Where = Annotated[
