@@ -14,7 +14,7 @@ import sys
 STEP = re.compile(
     r"(?ms)^<!-- file: (?P<name>\S+) -->\n```\w*\n(?P<content>.*?)^```$|^```console\n(?P<session>.*?)^```$"
 )
-SECONDS = re.compile(r"\d+\.\d(?=( s\))?$)", re.MULTILINE)
+SECONDS = re.compile(r" +\d+\.\d$", re.MULTILINE)
 PROGRAM = "from shapeproof.ci.cli import main; main()"
 
 
@@ -38,4 +38,4 @@ def run(command, folder):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, check=False
     )
-    return SECONDS.sub("0.0", done.stdout or done.stderr)
+    return SECONDS.sub(lambda found: "0.0".rjust(len(found[0])), done.stdout or done.stderr)
