@@ -47,8 +47,8 @@ def has_meaning(formula: Formula) -> bool:
 
 
 def public(point: Mapping[str, int]) -> Point:
-    """The point without the names made up here."""
-    return {name: value for name, value in point.items() if not name.startswith(FRESH)}
+    """The point without the names made up here, by name."""
+    return {name: value for name, value in sorted(point.items()) if not name.startswith(FRESH)}
 
 
 def complete(known: Knowledge, chosen: Mapping[str, int]) -> Point | None:

@@ -34,7 +34,8 @@ class Core(Enum):
 
 
 _SEED = 0
-_BACKSTOP_MS = 20_000
+_BACKSTOP_MS = 60_000
+"""Far beyond what any budget takes on a slow machine."""
 
 
 class Session:

@@ -7,6 +7,7 @@ from pathlib import Path
 from shapeproof.constraints.text import parse_formula
 
 SWIN = Path(__file__).parents[1] / "constraints" / "swin_guards.txt"
+SLOW = Path(__file__).with_name("hard_questions.txt")
 SWIN_DOMAIN = ("1 <= b <= 64", "8 <= h <= 1024", "8 <= w <= 1024")
 
 PROVED = [
@@ -92,3 +93,11 @@ def swin():
     """The recorded decisions as formulas, in program order."""
     lines = SWIN.read_text(encoding="utf-8").splitlines()
     return [parse_formula(line) for line in lines if line.strip() and not line.startswith("#")]
+
+
+def hard():
+    """Questions that were slow once: the answer, the formula, and what is given."""
+    for block in SLOW.read_text(encoding="utf-8").split("\n\n")[1:]:
+        *given, last = block.splitlines()
+        answer, _, text = last.partition(": ")
+        yield answer, parse_formula(text), [parse_formula(fact) for fact in given]
