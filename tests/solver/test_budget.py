@@ -1,0 +1,75 @@
+"""Work is counted, and not timed: the same question costs the same everywhere, and hard ones stay cheap."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from shapeproof.constraints.text import parse_formula as parse
+from shapeproof.solver.budget import Budget, one_ledger
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide, truth
+from tests.solver import corpus
+
+_ANSWERS = """
+import hashlib
+from shapeproof.constraints.text import parse_formula as parse
+from shapeproof.solver.budget import one_ledger
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide, truth
+from tests.solver import corpus
+
+with one_ledger() as ledger:
+    known = Facts(map(parse, corpus.SWIN_DOMAIN))
+    for decision in corpus.swin():
+        if truth(decision, known).always is None:
+            known.learn(decision)
+    for text, given in corpus.PROVED:
+        decide(parse(text), Facts(map(parse, given)))
+print(ledger.spent)
+for entry in ledger.entries:
+    print(entry.formula, entry.verdict)
+"""
+
+
+def test_answers_witnesses_and_costs_do_not_depend_on_the_order_of_sets():
+    outputs = set()
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", _ANSWERS],
+            cwd=Path(__file__).parents[2],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        outputs.add(done.stdout)
+    assert len(outputs) == 1
+
+
+def test_an_answer_of_undecided_says_what_it_cost_and_stays_within_the_budget():
+    text, given = corpus.UNDECIDED[0]
+    for rlimit in (10_000, 100_000):
+        verdict = decide(parse(text), Facts(map(parse, given)), Budget(rlimit=rlimit, exhaustion_points=0))
+        assert verdict.status == "undecided"
+        assert 0 < verdict.spent < 2 * rlimit
+
+
+def test_what_facts_forks_and_new_facts_ask_is_written_into_one_ledger():
+    with one_ledger() as ledger:
+        first = Facts([parse("n >= 1")])
+        decide(parse("n >= 0"), first.fork())
+        decide(parse("m >= 0"), Facts([parse("m >= 1")]))
+    decide(parse("k >= 0"), Facts([parse("k >= 1")]))
+    assert [str(entry.formula) for entry in ledger.entries] == ["n >= 0", "m >= 0"]
+    assert ledger.spent["questions"] == 2
+
+
+def test_hard_questions_are_settled_without_trying_points_and_with_little_of_z3():
+    for answer, formula, given in corpus.hard():
+        with one_ledger() as ledger:
+            assert truth(formula, Facts(given)).status == answer
+        assert ledger.points == 0
+        assert ledger.rlimit < 100_000
