@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints.definedness import defined
-from shapeproof.constraints.formulas import FALSE, And, Formula
+from shapeproof.constraints.formulas import FALSE, Formula
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.terms import Term
 from shapeproof.constraints.verdicts import Evidence, Proved
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from shapeproof.constraints.evaluate import Environment
 
 _WANTED_POINTS = 6
+_MOST_POINTS = 32
 _UNNAMED = (7, 0, -3, 1, 12, 2, 64, 35)
 """Values for a symbol that no fact mentions, by sample."""
 
@@ -226,19 +227,26 @@ class Facts:
         self._state.contradictory = all(map(has_meaning, self.formulas))
 
     def _believable(self, point: Point, checked: int = 0) -> bool:
-        """Whether all facts that have a meaning hold there, evaluated as they were learned."""
-        rest = tuple(dict.fromkeys(formula for formula in self._state.history.since(checked) if has_meaning(formula)))
-        if not rest:
-            return True
-        return true_at(rest[0] if len(rest) == 1 else And(rest), point) is True
+        """Whether all facts that have a meaning hold there, evaluated as they were learned; the first ones were."""
+        return self._all_hold(self._state.history.since(checked), point)
+
+    def _all_hold(self, facts: Iterable[Formula], point: Point) -> bool:
+        return all(true_at(formula, point) for formula in dict.fromkeys(facts) if has_meaning(formula))
+
+    def _bearing(self, point: Point) -> Iterable[Formula]:
+        """The facts to evaluate there: where nothing that it speaks of differs from a sample, a fact holds."""
+        state = self._state
+        current = [sample for sample, checked in state.points if checked == len(state.history)]
+        moved = min((_differing(sample, point) for sample in current), key=len, default=None)
+        return [each for each in state.history.formulas if moved is None or not moved.isdisjoint(each.symbols)]
 
     def add_point(self, point: Mapping[str, int]) -> Point | None:
         """Keep a whole point if all facts hold there."""
         state = self._state
         whole = dict(point)
-        if not self._believable(whole):
+        if not self._all_hold(self._bearing(whole), whole):
             return None
-        if all(whole != each for each, _ in state.points):
+        if len(state.points) < _MOST_POINTS and all(whole != each for each, _ in state.points):
             state.points.append((whole, len(state.history)))
         return whole
 
@@ -261,6 +269,11 @@ class Facts:
             if state.contradictory:
                 self.ledger.entries.append(Entry(FALSE, state.history, Proved(Evidence("facts", "contradictory"))))
         return bool(state.contradictory)
+
+
+def _differing(left: Point, right: Point) -> set[str]:
+    """The names that the two do not give the same value."""
+    return {name for name in left.keys() | right.keys() if left.get(name) != right.get(name)}
 
 
 def _carried(

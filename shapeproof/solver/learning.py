@@ -23,6 +23,8 @@ from shapeproof.solver.reduction import Reducer
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from shapeproof.constraints.nodes import Node
+
 _MOST_ROUNDS = 8
 _MOST_STEPS = 4096
 
@@ -53,16 +55,18 @@ class _Learner:
         self._bounds: deque[Formula] = deque()  # just inferred, to be written down though they are implied
         self._moved: set[str] = set()
         self._unequal: set[Formula] = set()  # each disequality sends for what it bears on once
+        self._touched: dict[Formula, None] = {}
         self._reducer = reducer or Reducer(known)
 
     def learn(self, formulas: Iterable[Formula]) -> None:
         self._queue.extend(formulas)
         self._drain()
         for _ in range(_MOST_ROUNDS):
-            if not self._moved or self._known.contradiction:
+            if not (self._moved or self._touched) or self._known.contradiction:
                 break
             moved, self._moved = self._moved, set()
-            for formula in [each for each in self._known.active if not moved.isdisjoint(each.symbols)]:
+            touched, self._touched = self._touched, {}
+            for formula in [x for x in self._known.active if x in touched or not moved.isdisjoint(x.symbols)]:
                 self._revisit(formula)
             self._queue.extend(self._without_rules(moved))
             self._drain()
@@ -342,7 +346,19 @@ class _Learner:
             self._nonzero_factors(term)
             if formula not in self._unequal:
                 self._unequal.add(formula)
-                self._moved |= term.symbols
+                self._send_for(formula, term)
+
+    def _send_for(self, formula: Formula, term: Term) -> None:
+        """What a new disequality bears on: alternatives that it rules out, and products of which it is a factor."""
+        active, sides = self._known.active, {formula, formula.negation}
+        self._touched.update(
+            (each, None) for each in active if isinstance(each, Or) and not sides.isdisjoint(each.args)
+        )
+        monomials = shape_of(term)[0].monomials
+        if UNIT not in term.poly and len(monomials) == 1:
+            for atom, _ in monomials[0][0]:
+                self._touched.update((each, None) for each in active if each is not formula and _has_factor(each, atom))
+                self._queue.extend(self._without_rules(set(atom.symbols)))
 
     def _nonzero_factors(self, term: Term) -> None:
         if len(term.monomials) == 1 and len(term.monomials[0][0]) > 1:
@@ -353,6 +369,13 @@ class _Learner:
         boxes = [_box(arg) for arg in args]
         for name in sorted(set.intersection(*(set(box) for box in boxes))):
             self._bounds.extend(within(name, hull(box[name] for box in boxes)))
+
+
+def _has_factor(formula: Formula, atom: Node) -> bool:
+    """Whether every monomial of a comparison has the atom."""
+    return isinstance(formula, Compare) and all(
+        any(atom is each for each, _ in monomial) for monomial, _ in formula.term.monomials
+    )
 
 
 def _single_symbol(term: Term) -> str | None:

@@ -14,7 +14,7 @@ from shapeproof.constraints.formulas import Compare, Formula
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.polynomials import UNIT
 from shapeproof.constraints.terms import FloorDiv, Symbol, Term, from_poly
-from shapeproof.solver.points import Point, complete, satisfies, true_at
+from shapeproof.solver.points import Point, complete, true_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ _MOST_SYMBOLS = 8
 def search(reduced: Formula, original: Formula, facts: Facts) -> Point | None:
     """A point where all facts and the formula hold, believed only after evaluation of the original."""
     for candidate in _moves(reduced, facts):
-        if true_at(reduced, candidate) and satisfies(facts.known, candidate) and true_at(original, candidate):
+        if true_at(reduced, candidate) and true_at(original, candidate):
             point = facts.add_point(candidate)
             if point is not None:
                 return point
