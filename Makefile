@@ -11,7 +11,7 @@ INSTALL := $(RUN) -m pip install --quiet --no-input --disable-pip-version-check 
 EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint cases bench bench-solver fuzz clean
+.PHONY: help demo test test-slow lint cases bench bench-solver bench-scaling fuzz clean
 
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
@@ -21,6 +21,7 @@ help:
 	@echo "make cases         score torch.export and shapeproof on the cases (CASES=$(CASES))"
 	@echo "make bench         time verified export against torch.export"
 	@echo "make bench-solver  the solver and its peers on the recorded questions"
+	@echo "make bench-scaling how the solver's time grows with dims, decisions and nesting"
 	@echo "make fuzz          the property tests, long and with SEED=$(SEED)"
 	@echo "make clean         remove the virtual environment and the caches"
 
@@ -71,6 +72,11 @@ bench: $(VENV)/.test
 # The peers that come from PyPI are installed under build/peers when first needed; one that cannot be is left out.
 bench-solver: $(VENV)/.test
 	$(RUN) -m benchmarks.solver
+
+# The largest size of each family is what takes the time: `make bench-scaling LARGEST=1000` is quick.
+LARGEST ?= 10000
+bench-scaling: $(VENV)/.test
+	$(RUN) -m benchmarks.scaling --largest $(LARGEST)
 
 # Every test that uses Hypothesis, with many fresh examples. A find prints how to repeat it, and belongs into tests/regressions/.
 fuzz: $(VENV)/.test
