@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from shapeproof.ci.commands.check import checked as checked_here
 from shapeproof.ci.commands.check import exit_status
 from shapeproof.ci.jobs import Check, Job, Outcome, Result
+from shapeproof.constraints.errors import UsageError
 
 NETS = """
 import os, resource, signal, subprocess, sys
@@ -182,6 +184,16 @@ def test_a_wrong_call_gets_one_sentence(folder, arguments, sentence):
     done = check(*arguments, spec=models("crash").replace('"n", 2', "1, 2").replace('"2*n + 1"', "3"))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"shapeproof: {sentence.format(folder=folder)}\n"
+
+
+def test_a_cluster_needs_the_extra(folder, monkeypatch):
+    (folder / "shapeproof.toml").write_text(DIMS + models("crash"), encoding="utf-8")
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.delitem(sys.modules, "shapeproof.ci.cluster", raising=False)
+    with pytest.raises(
+        UsageError, match=r"^--executor needs the package `distributed`: pip install 'shapeproof\[dask\]'$"
+    ):
+        checked_here(None, None, "dask://localhost:8786", None)
 
 
 # ---------------------------------------------------------------------- the end of a run

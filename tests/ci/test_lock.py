@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from shapeproof.ci.files import write_whole
 from shapeproof.ci.jobs import Contract, Outcome, Result, checks_of
 from shapeproof.ci.lock import NAME, locked, read_lock, write_lock
 from shapeproof.ci.narrowing import narrowing
@@ -58,6 +59,15 @@ def test_a_lock_is_read_as_it_was_written(tmp_path, outcome):
     write_lock(tmp_path, [outcome()])
     assert read_lock(tmp_path) == {"net": locked(outcome())}
     assert narrowing(read_lock(tmp_path)["net"], outcome()) is None
+
+
+def test_a_file_that_cannot_be_written_whole_stays_as_it_was(tmp_path):
+    (tmp_path / NAME).write_text("before", encoding="utf-8")
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(tmp_path / NAME, "x" * 100_000 + "\udc80")
+    assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [(NAME, "before")]
+    with pytest.raises(UsageError, match=r"absent/shapeproof.lock cannot be written: No such file or directory$"):
+        write_lock(tmp_path / "absent", [])
 
 
 def test_a_lock_that_is_none_is_one_sentence(tmp_path):
@@ -162,22 +172,31 @@ class Net(torch.nn.Module):
 PROGRAM = "from shapeproof.ci.cli import main; main()"
 
 
-def test_from_lock_to_diff(tmp_path, outcome):
-    def run(command):
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, command], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert "Traceback" not in done.stderr
-        return done
+def run(folder, command):
+    program = [sys.executable, "-c", PROGRAM, command]
+    done = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    return done
 
+
+def test_nothing_is_locked_unless_all_passes(tmp_path, outcome):
+    (tmp_path / "nets.py").write_text("", encoding="utf-8")
+    outcome()
+    done = run(tmp_path, "lock")
+    assert done.returncode == 2
+    assert done.stderr.endswith("nothing is locked: not every verdict is one that the spec accepts\n")
+    assert not (tmp_path / NAME).exists()
+
+
+def test_from_lock_to_diff(tmp_path, outcome):
     (tmp_path / "nets.py").write_text(NETS, encoding="utf-8")
     outcome()
-    assert run("diff").returncode == 2  # no lock yet
-    assert run("lock").returncode == 0
+    assert run(tmp_path, "diff").returncode == 2  # no lock yet
+    assert run(tmp_path, "lock").returncode == 0
     assert read_lock(tmp_path)["net"].contract.domain == DOMAIN
     write_lock(tmp_path, [outcome(), outcome(edits={"models.net": "models.old"})])
     outcome(edits={"max = 64": "max = 16", "[models.net]": '[models.new]\ntarget = "nets:absent"\n\n[models.net]'})
-    done = run("diff")
+    done = run(tmp_path, "diff")
     assert (done.returncode, done.stdout.splitlines()) == (
         1,
         [

@@ -25,6 +25,8 @@ def lock(specs: Specs = None, since: Since = None, jobs: Processes = None, execu
             for root in dict.fromkeys(outcome.check.job.root for outcome in outcomes):
                 path = write_lock(Path(root), [outcome for outcome in outcomes if outcome.check.job.root == root])
                 typer.echo(f"wrote {path}", err=True)
+        else:
+            typer.echo("nothing is locked: not every verdict is one that the spec accepts", err=True)
     except UsageError as error:
         fail(str(error))
     raise typer.Exit(status)
