@@ -70,7 +70,8 @@ class Worker:
         return f"the process ended {how} before there was a verdict{self._last_words()}"
 
     def _last_words(self) -> str:
+        """The last line on stderr, without what a terminal would take for a command."""
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        return f": {last}" if last else ""
+        return f": {''.join(filter(str.isprintable, last))}" if last else ""

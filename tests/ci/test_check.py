@@ -22,7 +22,9 @@ from shapeproof.constraints.errors import UsageError
 NETS = """
 import os, resource, signal, subprocess, sys
 
-def crash(): os.abort()
+def crash():
+    print("first\\n\\x1b[31mlast words", file=sys.stderr, flush=True)
+    os.abort()
 def killed(): os.kill(os.getpid(), signal.SIGKILL)
 def leaves():
     hold = os.open("fifo", os.O_WRONLY)
@@ -139,9 +141,9 @@ def test_a_model_that_crashes_fails_alone():
         "chatty": None,
     }
     assert found["killed"]["text"] == "the process was killed (SIGKILL), as happens where memory runs out"
-    assert found["crash"]["text"].startswith("the process ended by SIGABRT before there was a verdict")
+    assert found["crash"]["text"] == "the process ended by SIGABRT before there was a verdict: [31mlast words"
     assert found["hungry"]["text"].startswith("`nets:hungry` cannot be called: MemoryError")
-    assert found["chatty"]["text"] == "`nets:chatty` cannot be called: OSError: no weights (nets.py:10)"
+    assert found["chatty"]["text"] == "`nets:chatty` cannot be called: OSError: no weights (nets.py:12)"
 
 
 @pytest.mark.usefixtures("folder")
