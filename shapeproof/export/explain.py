@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
-from shapeproof.constraints.diagnostics import Diagnostic, Note
+from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
 from shapeproof.constraints.domain import Domain
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.text import format_formula
@@ -24,7 +24,9 @@ from shapeproof.solver.budget import Budget
 from shapeproof.solver.clash import clash
 
 
-def diagnose(finding: Finding, inputs: Inputs, trial: Trial, budget: Budget) -> Diagnostic:
+def diagnose(
+    finding: Finding, inputs: Inputs, trial: Trial, budget: Budget, help_: tuple[Help, ...] = ()
+) -> Diagnostic:
     """The diagnostic of a finding; the trial is that of the program it is about."""
     names = inputs.user_names | dict(trial.names.get(finding.decision.formula, {}))
     required = format_formula(finding.requirement, rename=names)
@@ -37,7 +39,7 @@ def diagnose(finding: Finding, inputs: Inputs, trial: Trial, budget: Budget) -> 
         line=where.line if where else None,
         notes=(*_notes(finding, inputs, names, required), *data_notes(finding, trial, names, budget)),
         witness=_in_user_terms(finding.witness, names),
-        help=advice(finding, trial, budget),
+        help=(*help_, *advice(finding, trial, budget)),
     )
 
 

@@ -41,6 +41,8 @@ class Finding:
     """The question whose other answer leads here; `decision` is the one that explains it best."""
     served: Formula = f.TRUE
     """What holds of every declared input outside the region that this is about."""
+    unbounded: bool = False
+    """Whether nothing is known of where that region ends."""
 
     @property
     def requirement(self) -> Formula:

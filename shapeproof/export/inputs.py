@@ -9,7 +9,8 @@ empty ones to trace with, filled ones to replay with. It traces nothing.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,7 +77,11 @@ class Inputs:
     """Named dims without written bounds: the lower bound may rise to 1 or 2."""
     example: dict[str, int] | None
     """The point of the user's example; None where a tensor was given without one."""
+    constraints: tuple[str, ...] = ()
+    """The relations as they were given."""
     verify: Any = field(repr=False, default=None)
+    remade: Callable[[Callable[[str, Any], Any]], Any] = field(repr=False, default=lambda _: None)
+    """dynamic_shapes again, in the form given, with each input's entry changed by a function of source and entry."""
 
     @property
     def sizes(self) -> dict[str, tuple[Term, ...]]:
@@ -145,7 +150,9 @@ def declare(
         frozenset(reader.fixed),
         frozenset(reader.liftable),
         None if any(isinstance(leaf.example, TensorSpec) for leaf in leaves) else dict(reader.example),
+        tuple(constraints),
         verify,
+        functools.partial(tracing.map_shapes, mod, args, kwargs, shapes),
     )
 
 
@@ -177,14 +184,15 @@ class _Reader:
         """The leaf with the terms that its entry declares."""
         if isinstance(leaf.example, TensorSpec):
             sizes: Sequence[int | None] = [None] * len(leaf.example.dims)
-            listed = list(leaf.example.dims) if entry is None else _listed(leaf, entry, len(sizes))
+            listed = listed_dims(leaf, entry)
         elif isinstance(leaf.example, torch.Tensor):
             sizes = list(leaf.example.shape)
-            listed = _listed(leaf, entry, len(sizes))
+            listed = listed_dims(leaf, entry)
         elif isinstance(leaf.example, int) and not isinstance(leaf.example, bool):
             sizes, listed = [leaf.example], [entry]
             if tracing.is_dim(entry):
-                message = f"`{leaf.name}` is an int and cannot take the named {entry!r}: use Dim.AUTO or Dim.DYNAMIC"
+                named = tracing.declaration_text(entry)
+                message = f"`{leaf.name}` is an int and cannot take the named {named}: use Dim.AUTO or Dim.DYNAMIC"
                 raise UsageError(message)
         elif entry is None:
             return leaf
@@ -221,11 +229,12 @@ class _Reader:
         lower, upper = tracing.dim_bounds(root)
         known = self._dims.setdefault(root.__name__, root)
         if tracing.dim_bounds(known) != (lower, upper):
-            message = f"`{root.__name__}` is declared twice, as {known!r} and as {root!r}"
+            both = " and as ".join(map(tracing.declaration_text, (known, root)))
+            message = f"`{root.__name__}` is declared twice, as {both}"
             raise UsageError(message)
         if root.__name__ not in self.variables:
             user_name = name if term is symbol(root.__name__) else root.__name__
-            self._declare(Variable(root.__name__, user_name, "dim"), lower, upper, repr(root))
+            self._declare(Variable(root.__name__, user_name, "dim"), lower, upper, tracing.declaration_text(root))
             if lower < 0:
                 message = f"`{root.__name__}` has min={lower}, but a size is never negative"
                 raise UsageError(message)
@@ -234,7 +243,7 @@ class _Reader:
         elif term is symbol(root.__name__) and self.variables[root.__name__].user_name == root.__name__:
             self.variables[root.__name__] = Variable(root.__name__, name, "dim")
         if term is not symbol(root.__name__):
-            self.declarations.append(Declaration(f.ge(term, 0), Origin(f"{name} = {dim!r}")))
+            self.declarations.append(Declaration(f.ge(term, 0), Origin(f"{name} = {tracing.declaration_text(dim)}")))
         if size is not None:
             self._solve_example(name, size, root.__name__, derive, dim)
         return term
@@ -254,7 +263,9 @@ class _Reader:
     def _hinted(self, leaf: Leaf, name: str, size: int | None, hint: Any) -> Term:
         lower, upper = tracing.hint_bounds(hint)
         floor = 0 if leaf.is_tensor and lower is None else lower
-        self._declare(Variable(name, name, "size" if leaf.is_tensor else "int"), floor, upper, repr(hint))
+        self._declare(
+            Variable(name, name, "size" if leaf.is_tensor else "int"), floor, upper, tracing.declaration_text(hint)
+        )
         if lower is None and upper is None:
             self.inferred.add(name)
             if tracing.must_stay_dynamic(hint):
@@ -312,10 +323,11 @@ def _relation(text: str, known: Iterable[str]) -> Formula:
     return formula
 
 
-def _listed(leaf: Leaf, entry: Any, rank: int) -> list[DimEntry]:
-    """The entry of each dimension."""
+def listed_dims(leaf: Leaf, entry: Any) -> list[DimEntry]:
+    """The entry of each dimension of a tensor."""
+    rank = len(leaf.example.dims if isinstance(leaf.example, TensorSpec) else leaf.example.shape)
     if entry is None:
-        return [None] * rank
+        return list(leaf.example.dims) if isinstance(leaf.example, TensorSpec) else [None] * rank
     if isinstance(entry, Mapping):
         for index in entry:
             if not isinstance(index, int) or not -rank <= index < rank:

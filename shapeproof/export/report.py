@@ -19,6 +19,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula
 from shapeproof.export import tracing
 from shapeproof.export.bounds import Bound
+from shapeproof.export.redeclare import Declarations
 from shapeproof.export.text import render
 from shapeproof.solver.certificate import Subject, write_certificate
 
@@ -51,9 +52,25 @@ class Report:
     program: Any = field(default=None, repr=False, compare=False)
     answers: Subject | None = field(default=None, repr=False, compare=False)
     """Every answer of the solver in this run; None in a report that was loaded."""
+    remedy: Declarations | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return render(self)
+
+    def repair(self) -> Declarations | None:
+        """What to export with so that it is proved: the weakest declarations that were found, the example included.
+
+        None if none was found, and for a report that was loaded.
+
+        >>> import torch
+        >>> from shapeproof.export import check
+        >>> mod, args = torch.nn.Flatten(0), (torch.randn(6, 4),)
+        >>> report = check(mod, args, dynamic_shapes=({0: torch.export.Dim("n", max=8)},), constraints=("n != 3",))
+        >>> found = report.repair()
+        >>> check(mod, args, dynamic_shapes=found.dynamic_shapes, constraints=found.constraints).status
+        'proved'
+        """
+        return self.remedy
 
     def save(self, path: str | Path) -> None:
         """Write domain, verdicts and versions as JSON: the contract for a file that cannot carry assertions."""

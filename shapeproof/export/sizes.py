@@ -191,7 +191,7 @@ class Explorer:
         about_data = [step for step in traced.trial.steps if self._about_data(step.decision.formula)]
         if len(about_data) > TRACE_LIMIT:
             reason = f"{len(about_data)} questions about data are open, and each would need a trace"
-            found.add(Finding(Outcome.UNDECIDED, about_data[0].decision, None, reason))
+            found.add(Finding(Outcome.UNDECIDED, about_data[0].decision, None, reason, unbounded=True))
             about_data = []
         for step, cell in self._cells(traced.trial, about_data):
             self._settle_cell(step, cell, found)
@@ -236,9 +236,15 @@ class Explorer:
         narrowing = given_up(step.decision, outside, found, self._inputs, self._budget) if closely else None
         if narrowing is not None:
             found.narrowings.append(narrowing)
-        else:
-            asked = replace(finding, asked=step.decision.formula, served=outside)
-            found.add(attributed(asked, found.main.trial))
+            return
+        asked = replace(finding, asked=step.decision.formula, served=outside)
+        finding = attributed(asked, found.main.trial)
+        if closely or not _fails_another_check(finding, step.decision):
+            found.add(finding)
+            return
+        found.add(replace(finding, served=f.disjunction(outside, finding.requirement)))
+        cell.learn(finding.requirement)
+        self._settle_cell(step, cell, found)
 
     def _outside(self, there: Traced) -> Formula:
         """What holds just where an input is not in the part of a cell that a trace stands for."""
@@ -253,8 +259,13 @@ class Explorer:
         return [fact for fact in cell.formulas if fact not in declared and not self._about_data(fact)]
 
     def _cells(self, trial: Trial, about_data: Sequence[Step]) -> list[tuple[Step, Facts]]:
-        """What the trace leaves out, cut along the decisions that imply the others."""
+        """What the trace leaves out, cut along the decisions that imply the others.
+
+        What eager asks comes first, so that a cell of torch's assumptions is looked at where eager's checks hold. What
+        may raise keeps its place: an earlier decision may be what makes it defined.
+        """
         sizes = [step for step in trial.steps if not self._about_data(step.decision.formula)]
+        sizes.sort(key=lambda step: step.decision.kind is Kind.ASSUMED or not step.decision.formula.total)
         weighed = [(step.decision.taken, _weight(step.decision)) for step in sizes]
         base = trial.known.fork()
         cells = []
@@ -388,6 +399,12 @@ class Explorer:
         """A point in the user's words."""
         names = self._inputs.user_names
         return ", ".join(f"{names.get(name, name)} = {value}" for name, value in sorted(point.items())) or "the example"
+
+
+def _fails_another_check(finding: Finding, decision: Decision) -> bool:
+    """Whether a cell is only known to fail where a check does that eager makes elsewhere: the rest may be served."""
+    blamed = finding.decision
+    return blamed.kind is Kind.ASSERTED and blamed.taken is not decision.taken and blamed.formula.total
 
 
 def _left_out(found: Exploration) -> tuple[int, int]:

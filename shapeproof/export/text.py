@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shapeproof.constraints.diagnostics import Diagnostic
+    from shapeproof.constraints.diagnostics import Diagnostic, Help
     from shapeproof.export.report import Report
 
 WIDTH = 100
@@ -64,8 +64,15 @@ def diagnostic_text(diagnostic: Diagnostic, width: int = WIDTH) -> str:
         source = linecache.getline(diagnostic.file, diagnostic.line or 0).strip()
         lines.append(_fitting(f"  --> {short(diagnostic.file)}:{diagnostic.line}   {source}".rstrip(), width))
     lines += [_wrap(f"   = {note.label:<9} {note.text}", width, " " * 16) for note in diagnostic.notes]
-    lines += [_wrap(f"help: {help_.text}   ({help_.proof})", width, "      ") for help_ in diagnostic.help]
+    lines += [line for help_ in diagnostic.help for line in _help_lines(help_)]
     return "\n".join(lines)
+
+
+def _help_lines(help_: Help) -> list[str]:
+    """Code to paste keeps its lines, whatever the width."""
+    code = help_.text.splitlines()
+    head = [f"help: declare {code[0]}"] if len(code) == 1 else ["help: declare", *(f"      {line}" for line in code)]
+    return [*head, f"      ({help_.proof})"]
 
 
 def _fitting(line: str, width: int) -> str:

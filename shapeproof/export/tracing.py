@@ -76,33 +76,47 @@ def match_shapes(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
     Raises:
         UsageError: the structure of dynamic_shapes is not that of the inputs.
     """
-    if not shapes:
-        return {}
+    entries: dict[str, Any] = {}
+    if shapes:
+        map_shapes(mod, args, kwargs, shapes, entries.__setitem__)
+    return entries
+
+
+def map_shapes(
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    shapes: Any,
+    change: Callable[[str, Any], Any],
+) -> Any:
+    """The dynamic_shapes, in the form in which they are given, with each entry as `change(source name, entry)` has it.
+
+    Raises:
+        UsageError: the structure of dynamic_shapes is not that of the inputs.
+    """
     combined: Any = _bind(mod, args, kwargs)
     names = list(combined)
-    if isinstance(shapes, Mapping):
-        if set(shapes) != set(names):
-            message = f"dynamic_shapes names {sorted(map(str, shapes))}, but the inputs are {names}"
+    given = shapes or _tree_map_with_path(lambda _path, _leaf: None, combined)
+    if isinstance(given, Mapping):
+        if set(given) != set(names):
+            message = f"dynamic_shapes names {sorted(map(str, given))}, but the inputs are {names}"
             raise UsageError(message)
-    elif isinstance(shapes, tuple | list):
-        if len(shapes) != len(names):
-            message = f"dynamic_shapes has {len(shapes)} entries for {len(names)} inputs ({', '.join(names)})"
+    elif isinstance(given, tuple | list):
+        if len(given) != len(names):
+            message = f"dynamic_shapes has {len(given)} entries for {len(names)} inputs ({', '.join(names)})"
             raise UsageError(message)
-        shapes = dict(zip(names, shapes, strict=True))
+        given = dict(zip(names, given, strict=True))
     else:
-        message = f"dynamic_shapes must be a dict, a tuple or a list, not {type(shapes).__name__}"
+        message = f"dynamic_shapes must be a dict, a tuple or a list, not {type(given).__name__}"
         raise UsageError(message)
-    entries: dict[str, Any] = {}
-
-    def note(path: Any, _leaf: Any, entry: Any) -> None:
-        entries[_source(path)] = entry
-
     try:
-        _tree_map_with_path(note, combined, shapes, tree_name="inputs")
+        mapped = _tree_map_with_path(
+            lambda path, _leaf, entry: change(_source(path), entry), combined, given, tree_name="inputs"
+        )
     except (ValueError, AssertionError, TorchConstraintError) as error:
         message = f"dynamic_shapes does not match the inputs: {str(error).splitlines()[0]}"
         raise UsageError(message) from None
-    return entries
+    return type(shapes)(mapped.values()) if isinstance(shapes, tuple | list) else mapped
 
 
 def resolve_shapes(
@@ -199,6 +213,26 @@ def unbacked_bounds(tensor: Any, index: int) -> tuple[int | None, int | None] | 
     if index not in getattr(tensor, "_dynamo_unbacked_indices", ()):
         return None
     return getattr(tensor, "_dynamo_unbacked_bounds", {}).get(index, (None, None))  # type: ignore[no-any-return]
+
+
+def hint_within(hint: Any, lower: int | None, upper: int | None) -> Any:
+    """The same hint with these bounds."""
+    return _DimHint(hint.type, min=lower, max=upper, _factory=False)
+
+
+def declaration_text(entry: Any) -> str:
+    """A named Dim or a hint as it is written (torch's own repr leaves out `min=2`)."""
+    if not is_hint(entry) and not is_dim(entry):
+        return repr(entry)
+    if isinstance(entry, _DerivedDim):
+        return str(entry.__name__)
+    lower, upper = hint_bounds(entry) if is_hint(entry) else dim_bounds(entry)
+    named = [] if is_hint(entry) else [f'"{entry.__name__}"']
+    unwritten = None if is_hint(entry) or upper is not None else 0
+    lower = None if lower == unwritten else lower
+    ends = [f"{name}={value}" for name, value in (("min", lower), ("max", upper)) if value is not None]
+    head = f"Dim.{entry.type.name}" if is_hint(entry) else "Dim"
+    return f"{head}({', '.join([*named, *ends])})" if named or ends else head
 
 
 # ---------------------------------------------------------------------- tracing

@@ -29,6 +29,7 @@ from shapeproof.export.explain import contradiction, diagnose, domain_texts, nar
 from shapeproof.export.findings import Exploration, Impossible, Outcome, statistics
 from shapeproof.export.inputs import Inputs, declare
 from shapeproof.export.program import VerifiedProgram
+from shapeproof.export.remedies import declarations, helps, remedies
 from shapeproof.export.report import ConstraintViolation, Report
 from shapeproof.export.sizes import Explorer
 from shapeproof.solver.budget import Budget, one_ledger
@@ -36,6 +37,7 @@ from shapeproof.solver.certificate import Subject
 from shapeproof.solver.clash import clash
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
+from shapeproof.solver.repair import Repair
 from shapeproof.solver.simplify import simplified
 
 
@@ -149,13 +151,21 @@ def _verified(
         return Report("refuted", (contradiction(impossible.trial, inputs),), inputs=inputs.shapes)
     progress("replaying at the corners")
     trial = found.main.trial
-    diagnostics = [diagnose(finding, inputs, trial, budget) for finding in distinct(found.findings, trial, budget)]
-    if not diagnostics:
-        diagnostics += disagreements(mod, inputs, found, budget)
-    return _conclude(inputs, found, diagnostics, budget)
+    told = distinct(found.findings, trial, budget)
+    wrong = disagreements(mod, inputs, found, budget) if not told else []
+    repairs = None if wrong else remedies(found, inputs, budget)
+    help_ = helps(told, repairs or (), inputs)
+    diagnostics = [diagnose(each, inputs, trial, budget, code) for each, code in zip(told, help_, strict=True)]
+    return _conclude(inputs, found, [*diagnostics, *wrong], repairs, budget)
 
 
-def _conclude(inputs: Inputs, found: Exploration, diagnostics: list[Diagnostic], budget: Budget) -> Report:
+def _conclude(
+    inputs: Inputs,
+    found: Exploration,
+    diagnostics: list[Diagnostic],
+    repairs: Sequence[Repair] | None,
+    budget: Budget,
+) -> Report:
     """The verdict, and the program if there is one to give."""
     refuted = any(diagnostic.severity == "error" for diagnostic in diagnostics)
     undecided = [finding for finding in found.findings if finding.outcome is Outcome.UNDECIDED]
@@ -184,6 +194,7 @@ def _conclude(inputs: Inputs, found: Exploration, diagnostics: list[Diagnostic],
         bounds=bounding.tensors() if bounding else (),
         peak_bytes_bound=bounding.peak_bytes() if bounding else None,
         program=program,
+        remedy=None if repairs is None else declarations(repairs, inputs),
     )
 
 

@@ -20,7 +20,8 @@ from itertools import permutations
 from math import lcm
 from typing import Literal, TypeAlias
 
-from shapeproof.constraints.formulas import And, Compare, Formula, conjunction, disjunction, eq, ge, gt, le, lt
+from shapeproof.constraints.definedness import defined
+from shapeproof.constraints.formulas import TRUE, And, Compare, Formula, conjunction, disjunction, eq, ge, gt, le, lt
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import FloorDiv, Term, modulo, symbol
 from shapeproof.constraints.verdicts import Undecided
@@ -74,10 +75,12 @@ def repaired(
         return None
     here = facts.fork()
     chosen = []
-    for part in _parts(simplified(required, facts, budget)):
-        if _implies(here, part, budget):
+    needed = [*(defined(formula) for formula in required), *required]
+    for each in _parts(simplified(needed, facts, budget)):
+        part = conjunction(*simplified([each], here, budget))
+        if part is TRUE:
             continue
-        best = next((each for each in repairs(part, here, point, budget) if sayable(each.formula)), None)
+        best = next((found for found in repairs(part, here, point, budget) if sayable(found.formula)), None)
         if best is None:
             return None
         chosen.append(best)
@@ -111,7 +114,7 @@ def _anchor(required: Formula, facts: Facts, given: Mapping[str, int] | None, bu
     """The point that a repair must not rule out; None if the requirement rules it out."""
     if given is not None:
         return dict(given) if true_at(required, given) else None
-    found = smallest(required, facts, None, budget)
+    found = smallest(conjunction(defined(required), required), facts, None, budget)
     return found if isinstance(found, dict) else None
 
 

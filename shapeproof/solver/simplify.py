@@ -1,14 +1,16 @@
 """Formulas without what is redundant in them, where given facts hold. They say neither more nor less.
 
 Each part is looked at where the rest leaves it open: an operand of `and` where the others hold, one of `or` where none
-of them does. What always holds there, or never does, goes. A formula that may raise is left as it is, since the order
-of its operands matters.
+of them does. What always holds there, or never does, goes. Operands are read from the left as in Python, so behind one
+that may raise only those before it count as the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
+from shapeproof.constraints.definedness import defined
 from shapeproof.constraints.formulas import FALSE, TRUE, And, Formula, Or, conjunction, disjunction
 from shapeproof.constraints.verdicts import Proved, Vacuous
 from shapeproof.solver.budget import Budget
@@ -25,10 +27,8 @@ def simplified(formulas: Sequence[Formula], facts: Facts, budget: Budget | None 
     >>> simplified([parse_formula(text) for text in texts], Facts([parse_formula("n >= 0")]))
     [n != 3, n >= 12 or n <= 8]
     """
-    whole = conjunction(*formulas)
-    if not whole.total:
-        return list(formulas)
-    simpler = _within(whole, facts, budget)
+    ordered = sorted(formulas, key=lambda formula: not formula.total)
+    simpler = _within(conjunction(*ordered), facts, budget)
     return list(simpler.args) if isinstance(simpler, And) else [] if simpler is TRUE else [simpler]
 
 
@@ -48,14 +48,22 @@ def _within(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
 
 
 def _each(args: Sequence[Formula], facts: Facts, budget: Budget | None, *, opposite: bool) -> list[Formula]:
-    """The operands, each where the others, as they are by then, leave it open."""
+    """The operands, each where the others, as they are by then, leave it open.
+
+    One that may then raise stands behind what keeps it from that, so only those before it may be what it relies on.
+    """
     left = list(args)
-    for arg in sorted(args, key=lambda each: -len(str(each))):
-        index = left.index(arg)
-        here = facts.fork()
-        for other in (*left[:index], *left[index + 1 :]):
-            here.learn(other.negation if opposite else other)
-        left[index] = _within(arg, here, budget)
+    for index in sorted(range(len(args)), key=lambda index: -len(str(args[index]))):
+        harmless = len(list(takewhile(lambda arg: _always(defined(arg), facts, budget), left)))
+        for among in (range(harmless), range(min(harmless, index))):
+            here = facts.fork()
+            for at in among:
+                if at != index:
+                    here.learn(left[at].negation if opposite else left[at])
+            simpler = _within(args[index], here, budget)
+            if _always(defined(simpler), facts, budget):
+                break
+        left[index] = simpler
     return left
 
 

@@ -31,6 +31,7 @@ _SHAPES = (
     "x % {a} == 0", "x % {a} == {b} % {a}", "x // {a} != {b}", "x != {b}", "x >= {b}", "x // {a} >= {b}", "x == {b}",
     "x == {b} or x == {a}", "x*y <= {c}", "x + y == {c}", "x == y", "x == {a}*y", "x == {a}*y + {b}", "x <= y",
     "x*y % {a} == 0", "(x + {a} - 1)//{a} == y", "x % {a} == 0 or x <= {b}", "min(x, y) >= {b}", "(x + y) % {a} == 0",
+    "x == 0 or y % x == 0", "x != 0 and y // x <= {b}", "y <= {b} or {c} // x >= 2 or x == 0",
     "{c} // x >= 1", "int(x / {a}) == {b}", "x % {a} == y % {a}", "({c} - x) % {a} == 0 and x > {b}",
 )  # fmt: skip
 _shaped = st.builds(
@@ -40,7 +41,7 @@ _shaped = st.builds(
 _drawn = s.formula_texts.filter(lambda text: "z" not in text)
 requirements = st.one_of(_shaped, _shaped, _shaped, _drawn).map(parse_formula)
 declared = st.one_of(st.just([]), st.lists(_shaped.map(parse_formula), max_size=2))
-many = settings(max_examples=max(60, settings.default.max_examples))
+many = settings(max_examples=max(40, settings.default.max_examples))
 
 
 def where(formulas, points=POINTS):

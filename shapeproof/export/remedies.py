@@ -1,0 +1,64 @@
+"""What to declare instead: from what was found to declarations that are proved, and the help of each diagnostic.
+
+A remedy covers all that was found at once, so that what it says can be applied as it stands. Where no such declaration
+is proved there is none, and no diagnostic offers help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shapeproof.constraints.diagnostics import Help
+from shapeproof.export.findings import Exploration, Finding, Outcome
+from shapeproof.export.inference import anchor_of, sayable
+from shapeproof.export.inputs import Inputs
+from shapeproof.export.redeclare import Declarations, redeclared
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.repair import Repair, repaired
+
+
+def remedies(found: Exploration, inputs: Inputs, budget: Budget) -> list[Repair] | None:
+    """The weakest that has to be declared in addition; None where nothing is proved to suffice."""
+    if any(finding.outcome is Outcome.DATA or finding.unbounded for finding in found.findings):
+        return None
+    required = [
+        *(narrowing.requirement for narrowing in found.narrowings),
+        *(finding.served for finding in found.findings),
+    ]
+    domain = Facts(inputs.domain.formulas, budget)
+    return repaired(required, domain, anchor_of(found, inputs), budget, sayable=sayable)
+
+
+def declarations(repairs: Sequence[Repair], inputs: Inputs) -> Declarations:
+    """What to export with."""
+    return redeclared(inputs, [repair.formula for repair in repairs])
+
+
+def helps(findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Inputs) -> list[tuple[Help, ...]]:
+    """The help of each finding. What concerns several is said at the first of them."""
+    found: list[tuple[Help, ...]] = [()] * len(findings)
+    groups = _independent(repairs)
+    for group in groups:
+        symbols = frozenset[str]().union(*(repair.formula.symbols for repair in group))
+        about = [i for i, finding in enumerate(findings) if symbols & finding.requirement.symbols]
+        if about:
+            code = "\n".join(declarations(group, inputs).code)
+            found[about[0]] += (Help(code, _proof(len(about) - 1, inputs, together=len(groups) > 1)),)
+    return found
+
+
+def _proof(others: int, inputs: Inputs, *, together: bool) -> str:
+    """What is proved of a help."""
+    settled = f"this and {others} more" if others else "this"
+    fits = "; the example fits" if inputs.example is not None else ""
+    return f"proved{', with the other help' if together else ''}: settles {settled}{fits}"
+
+
+def _independent(repairs: Sequence[Repair]) -> list[list[Repair]]:
+    """The repairs, those that share a symbol together."""
+    groups: list[list[Repair]] = []
+    for repair in repairs:
+        touching = [g for g in groups if any(each.formula.symbols & repair.formula.symbols for each in g)]
+        groups = [g for g in groups if g not in touching] + [[*(each for g in touching for each in g), repair]]
+    return groups
