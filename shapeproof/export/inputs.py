@@ -24,6 +24,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.constraints.text import FormulaSyntaxError, format_formula, format_term, parse_any
 from shapeproof.export import tracing
+from shapeproof.export.dims import declaration_text
 
 DimEntry = Any
 """One entry of dynamic_shapes: None, an int, a Dim, a derived dim or a Dim hint."""
@@ -191,7 +192,7 @@ class _Reader:
         elif isinstance(leaf.example, int) and not isinstance(leaf.example, bool):
             sizes, listed = [leaf.example], [entry]
             if tracing.is_dim(entry):
-                named = tracing.declaration_text(entry)
+                named = declaration_text(entry)
                 message = f"`{leaf.name}` is an int and cannot take the named {named}: use Dim.AUTO or Dim.DYNAMIC"
                 raise UsageError(message)
         elif entry is None:
@@ -229,12 +230,12 @@ class _Reader:
         lower, upper = tracing.dim_bounds(root)
         known = self._dims.setdefault(root.__name__, root)
         if tracing.dim_bounds(known) != (lower, upper):
-            both = " and as ".join(map(tracing.declaration_text, (known, root)))
+            both = " and as ".join(map(declaration_text, (known, root)))
             message = f"`{root.__name__}` is declared twice, as {both}"
             raise UsageError(message)
         if root.__name__ not in self.variables:
             user_name = name if term is symbol(root.__name__) else root.__name__
-            self._declare(Variable(root.__name__, user_name, "dim"), lower, upper, tracing.declaration_text(root))
+            self._declare(Variable(root.__name__, user_name, "dim"), lower, upper, declaration_text(root))
             if lower < 0:
                 message = f"`{root.__name__}` has min={lower}, but a size is never negative"
                 raise UsageError(message)
@@ -243,7 +244,7 @@ class _Reader:
         elif term is symbol(root.__name__) and self.variables[root.__name__].user_name == root.__name__:
             self.variables[root.__name__] = Variable(root.__name__, name, "dim")
         if term is not symbol(root.__name__):
-            self.declarations.append(Declaration(f.ge(term, 0), Origin(f"{name} = {tracing.declaration_text(dim)}")))
+            self.declarations.append(Declaration(f.ge(term, 0), Origin(f"{name} = {declaration_text(dim)}")))
         if size is not None:
             self._solve_example(name, size, root.__name__, derive, dim)
         return term
@@ -263,9 +264,7 @@ class _Reader:
     def _hinted(self, leaf: Leaf, name: str, size: int | None, hint: Any) -> Term:
         lower, upper = tracing.hint_bounds(hint)
         floor = 0 if leaf.is_tensor and lower is None else lower
-        self._declare(
-            Variable(name, name, "size" if leaf.is_tensor else "int"), floor, upper, tracing.declaration_text(hint)
-        )
+        self._declare(Variable(name, name, "size" if leaf.is_tensor else "int"), floor, upper, declaration_text(hint))
         if lower is None and upper is None:
             self.inferred.add(name)
             if tracing.must_stay_dynamic(hint):

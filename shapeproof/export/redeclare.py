@@ -22,6 +22,7 @@ from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import FloorDiv, Symbol, Term, modulo, symbol
 from shapeproof.constraints.text import format_formula, format_term, parse_formula
 from shapeproof.export import tracing
+from shapeproof.export.dims import declaration_text, hint_within
 from shapeproof.export.findings import taken_at
 from shapeproof.export.inputs import Inputs, Leaf, listed_dims
 from shapeproof.solver.substitution import substitute
@@ -135,9 +136,9 @@ class _Writer:
         """Declare a symbol so, and say it as code."""
         self._forms[name] = form
         if form.root not in {None, name}:
-            self._code.append(f"{form.root} = {tracing.declaration_text(form.dim())}")
+            self._code.append(f"{form.root} = {declaration_text(form.dim())}")
         if name in self._named:
-            self._code.append(f"{name} = {tracing.declaration_text(form.entry())}")
+            self._code.append(f"{name} = {declaration_text(form.entry())}")
 
     def relate(self, parts: Sequence[Formula]) -> None:
         """Say the parts as constraints."""
@@ -173,8 +174,8 @@ class _Writer:
         form = self._forms.get(name) if tracing.is_hint(entry) else None
         if form is None:
             return entry
-        new = form.offset if form.root is None else tracing.hint_within(entry, form.bounds.lower, form.bounds.upper)
-        self._code.append(f"{name}: {tracing.declaration_text(new)}")
+        new = form.offset if form.root is None else hint_within(entry, form.bounds.lower, form.bounds.upper)
+        self._code.append(f"{name}: {declaration_text(new)}")
         return new
 
 

@@ -215,26 +215,6 @@ def unbacked_bounds(tensor: Any, index: int) -> tuple[int | None, int | None] | 
     return getattr(tensor, "_dynamo_unbacked_bounds", {}).get(index, (None, None))  # type: ignore[no-any-return]
 
 
-def hint_within(hint: Any, lower: int | None, upper: int | None) -> Any:
-    """The same hint with these bounds."""
-    return _DimHint(hint.type, min=lower, max=upper, _factory=False)
-
-
-def declaration_text(entry: Any) -> str:
-    """A named Dim or a hint as it is written (torch's own repr leaves out `min=2`)."""
-    if not is_hint(entry) and not is_dim(entry):
-        return repr(entry)
-    if isinstance(entry, _DerivedDim):
-        return str(entry.__name__)
-    lower, upper = hint_bounds(entry) if is_hint(entry) else dim_bounds(entry)
-    named = [] if is_hint(entry) else [f'"{entry.__name__}"']
-    unwritten = None if is_hint(entry) or upper is not None else 0
-    lower = None if lower == unwritten else lower
-    ends = [f"{name}={value}" for name, value in (("min", lower), ("max", upper)) if value is not None]
-    head = f"Dim.{entry.type.name}" if is_hint(entry) else "Dim"
-    return f"{head}({', '.join([*named, *ends])})" if named or ends else head
-
-
 # ---------------------------------------------------------------------- tracing
 
 

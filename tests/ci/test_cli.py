@@ -260,7 +260,7 @@ def test_a_terminal_gets_the_same_text_with_severity_words_in_colour():
     code, shown = on_terminal("explain", "subject:refuted", stream="stdout")
     assert code == 1
     assert STYLE.sub("", shown) == explain("subject:refuted").stdout
-    assert re.findall(r"\x1b\[[0-9;]*m([^\x1b]*)\x1b\[0m", shown) == ["error", "refuted"]
+    assert re.findall(r"\x1b\[[0-9;]*m([^\x1b]*)\x1b\[0m", shown) == ["error", "help", "refuted"]
 
 
 def test_square_brackets_are_text_and_only_severity_words_are_styled():

@@ -97,7 +97,7 @@ SIZELESS = {
     "a bool": ((X, X, True), "n", Dim.AUTO, "DimHint(AUTO) for `n`, which has no sizes (bool)"),
     "None": ((X, None), "y", {0: B}, "for `y`, which has no sizes (NoneType)"),
     "an int with dimensions": ((X, X, 4), "n", {0: B}, "for `n`: expected None, an int, a Dim, or a Dim hint"),
-    "an int with a name": ((X, X, 4), "n", B, "`n` is an int and cannot take the named Dim('b', min=1, max=8)"),
+    "an int with a name": ((X, X, 4), "n", B, '`n` is an int and cannot take the named Dim("b", min=1, max=8)'),
     "another int": ((X, X, 4), "n", 5, "`n` is declared to be 5, but the example has 4"),
     "a scalar tensor": ((X, torch.tensor(1.0)), "y", {0: B}, "dimension 0 of `y`, which has 0"),
 }
@@ -112,7 +112,7 @@ def test_an_input_without_sizes_takes_no_dynamic_entry(case):
 
 def test_one_name_has_one_meaning():
     shapes = {"x": {0: B}, "y": {0: Dim("b", min=1, max=9)}}
-    expected = "`b` is declared twice, as Dim('b', min=1, max=8) and as Dim('b', min=1, max=9)"
+    expected = '`b` is declared twice, as Dim("b", min=1, max=8) and as Dim("b", min=1, max=9)'
     assert sentence((X, X), shapes) == expected
 
 
