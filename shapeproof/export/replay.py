@@ -17,6 +17,7 @@ import torch
 
 from shapeproof.export import nodes, tracing
 from shapeproof.export.inputs import Inputs
+from shapeproof.export.quiet import quiet
 from shapeproof.export.shape_env import leaves
 
 
@@ -149,7 +150,7 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], Callabl
     module = module_of(program)
 
     def fresh() -> Callable[..., Any]:
-        with tracing.quiet():
+        with quiet():
             return copy.deepcopy(module)
 
     return fresh
@@ -157,7 +158,7 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], Callabl
 
 def module_of(program: torch.export.ExportedProgram) -> torch.nn.Module:
     """The program as a module, without torch's guards on its inputs."""
-    with tracing.quiet():
+    with quiet():
         return program.module(check_guards=False)
 
 

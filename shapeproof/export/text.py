@@ -64,15 +64,18 @@ def diagnostic_text(diagnostic: Diagnostic, width: int = WIDTH) -> str:
         source = linecache.getline(diagnostic.file, diagnostic.line or 0).strip()
         lines.append(_fitting(f"  --> {short(diagnostic.file)}:{diagnostic.line}   {source}".rstrip(), width))
     lines += [_wrap(f"   = {note.label:<9} {note.text}", width, " " * 16) for note in diagnostic.notes]
-    lines += [line for help_ in diagnostic.help for line in _help_lines(help_)]
+    lines += [line for help_ in diagnostic.help for line in _help_lines(help_, width)]
     return "\n".join(lines)
 
 
-def _help_lines(help_: Help) -> list[str]:
-    """Code to paste keeps its lines, whatever the width."""
-    code = help_.text.splitlines()
-    head = [f"help: declare {code[0]}"] if len(code) == 1 else ["help: declare", *(f"      {line}" for line in code)]
-    return [*head, f"      ({help_.proof})"]
+def _help_lines(help_: Help, width: int) -> list[str]:
+    """Code to paste keeps its lines, whatever the width; what is proved of it follows where there is room."""
+    first, *rest = help_.text.splitlines()
+    code = [f"help: {first}", *(f"      {line}" for line in rest)]
+    proof = f"({help_.proof})"
+    if len(code[-1]) + 3 + len(proof) <= width:
+        return [*code[:-1], f"{code[-1]}   {proof}"]
+    return [*code, _wrap(f"      {proof}", width, "       ")]
 
 
 def _fitting(line: str, width: int) -> str:

@@ -11,8 +11,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import logging
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,20 +36,13 @@ from shapeproof.constraints.terms import symbol
 from shapeproof.export.operators import Operators, call
 from shapeproof.export.places import noting
 from shapeproof.export.promises import VIEWING
+from shapeproof.export.quiet import quiet
 from shapeproof.export.shape_env import ProofShapeEnv
 from shapeproof.export.translate import Translator
 
 if TYPE_CHECKING:
     from shapeproof.export.inputs import Inputs, Leaf
     from shapeproof.export.trial import Trial
-
-_NOISY = (
-    "torch.fx.experimental.symbolic_shapes",
-    "torch.fx.experimental.sym_node",
-    "torch.export",
-    "torch._export.non_strict_utils",
-    "torch._subclasses.fake_tensor",
-)
 
 ASSERTION = torch.ops.aten._assert_scalar.default
 """The operator that an assertion is in a graph."""
@@ -493,19 +484,3 @@ def map_integers(
         return change(leaf) if integral else leaf
 
     return pytree.tree_map(visit, (args, kwargs))  # type: ignore[no-any-return]
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Torch logs and warns about guards that are not its business here."""
-    loggers = [logging.getLogger(name) for name in _NOISY]
-    levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL + 1)
-        try:
-            yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
