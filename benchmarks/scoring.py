@@ -25,7 +25,7 @@ from benchmarks.peers.worker import Answer, Session
 Point = Mapping[str, int]
 Bounds = Mapping[str, tuple[int | None, int | None]]
 
-EVERY_POINT = 2**17
+EVERY_POINT = 2**15
 """A box of at most so many points is tried as a whole."""
 DRAWN = 4_000
 """Of a larger one, so many points are drawn, and as many from near its corners."""
@@ -82,7 +82,7 @@ def _compiled(text: str) -> CodeType:
 
 def _holds(code: CodeType, point: Point) -> bool:
     try:
-        return bool(eval(code, dict(_FUNCTIONS), dict(point)))  # noqa: S307 - the questions are files of this repository
+        return bool(eval(code, _FUNCTIONS, point))  # noqa: S307 - the questions are files of this repository
     except ZeroDivisionError:
         return False
 

@@ -5,7 +5,7 @@
 Asked are: the 437 guards of swin_guards.txt; every recording in corpora/, each question under the domain and the
 outcomes before it; and the textbook facts of facts.txt. Each peer is a process of its own, one after the other.
 What is claimed is held against points of the domain (scoring.py). Ends with 1 if shapeproof leaves a question
-undecided or answers one wrongly. Seconds are this machine's; ratios and counts carry over.
+undecided or answers one wrongly. Seconds are those that this machine's processor spent; ratios and counts carry over.
 """
 
 from __future__ import annotations

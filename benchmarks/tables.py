@@ -37,7 +37,7 @@ def all_tables(results: Results, ours: str, guards: str, textbook: str) -> list[
 
 def _recordings(groups: Groups, ours: str) -> Table:
     """Each recording: how many questions, how they were answered, and the milliseconds that a question took."""
-    table = Table("asked", title=f"{ours}: what was answered, and the milliseconds from text to answer")
+    table = Table("asked", title=f"{ours}: what was answered, and the processor's milliseconds from text to answer")
     for column in ("questions", "always", "never", "depends", "undecided", "total", "median", "p99", "most"):
         table.add_column(column, justify="right")
     everything = [each for group in groups.values() for each in group]

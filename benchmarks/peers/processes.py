@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = ROOT / "build" / "peers"
 _PATIENCE = 60.0
 """Seconds beyond a session's own for starting up and for the last question."""
+_ELSEWHERE = 8
+"""How many seconds may pass for one that the processor spends on the peer: the machine may have other work."""
 _WARM_UP = Session("warm-up", ("1 <= n",), {"n": (1, None)}, {"n": 7}, (Step("n//2 >= 0"),), 60.0)
 
 
@@ -82,7 +84,7 @@ def answers(spec: Spec, sessions: Sequence[Session]) -> list[list[Answer]]:
     everything = "".join(f"{session.to_json()}\n" for session in (_WARM_UP, *sessions))
     command: list[str | Path] = [interpreter(spec), "-m", spec.module, *spec.arguments]
     try:
-        patience = _PATIENCE + 2 * sum(session.seconds for session in sessions)
+        patience = _PATIENCE + _ELSEWHERE * sum(session.seconds for session in sessions)
         text = subprocess.run(
             command,
             input=everything,

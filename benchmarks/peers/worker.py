@@ -1,7 +1,8 @@
 """How a peer is talked to: sessions in, one a line of JSON; an answer out for every question, one a line.
 
 A session holds a declared domain and the questions in order, each with what is learned
-after it. What takes too long altogether is not asked any more. Standard library only.
+after it. What takes too long altogether is not asked any more. Time is what the processor spent on the peer, so that
+other work on the machine does not count. Standard library only.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was answered, by which step if one is named, what shows it, and the seconds that it took."""
+    """What was answered, by which step if one is named, what shows it, and the processor's seconds."""
 
     answer: str
     step: str = ""
@@ -105,11 +106,11 @@ def converse(session: Session, peer: Peer) -> Iterator[Answer]:
     for step in session.steps:
         if spent > session.seconds:
             return
-        start = time.perf_counter()
+        start = time.process_time()
         answer = Answer("unknown") if step.ask is None else _put(peer, step.ask)
         if step.learn is not None:
             _teach(peer, step.learn)
-        taken = time.perf_counter() - start
+        taken = time.process_time() - start
         spent += taken
         if step.ask is not None:
             yield replace(answer, around=taken - answer.deciding)
@@ -118,11 +119,11 @@ def converse(session: Session, peer: Peer) -> Iterator[Answer]:
 def _put(peer: Peer, text: str) -> Answer:
     try:
         question = peer.read(text)
-        start = time.perf_counter()
+        start = time.process_time()
         given = peer.ask(question)
     except Exception:  # noqa: BLE001 - whatever a peer raises
         return Answer("unsupported")
-    deciding = time.perf_counter() - start
+    deciding = time.process_time() - start
     return replace(given if isinstance(given, Answer) else Answer(given), deciding=deciding)
 
 
