@@ -65,11 +65,16 @@ class Recorder:
     def _hear(self, event: str, args: tuple[Any, ...]) -> None:
         """The hook: what it raised would be raised in the user's code."""
         match event, args:
-            case "open", (str() | bytes() as path, _, int() as flags) if not flags & _NOT_READ:
-                self._read.add(_absolute(path))
+            case "open", (int(), _, _):  # a descriptor, which somebody got by a path
+                pass
+            case "open", (str() | bytes() as path, mode, int() as flags) if mode is not None or os.path.isabs(path):
+                if not flags & _NOT_READ:
+                    self._read.add(_absolute(path))
             case "os.listdir" | "os.scandir", (str() | bytes() | None as path,):
                 if sys._getframe(1).f_globals.get("__name__") not in _IMPORTERS:  # noqa: SLF001 - inspect is too slow
                     self._listed.add(_absolute(path or "."))
+            case (("open" | "os.listdir" | "os.scandir"), _):  # by a descriptor, or relative to one as os.open may be
+                self._doubtful = True
             case _:
                 self._doubtful = self._doubtful or event in _OUTSIDE
 

@@ -59,7 +59,7 @@ def test_what_is_installed_is_none(folder):
 def test_data_that_is_opened_is_a_source_and_so_is_what_was_not_there(folder):
     program = """
 open("data.txt").close()
-os.close(os.open(b"module.py", os.O_RDONLY))
+os.close(os.open(os.path.abspath(b"module.py"), os.O_RDONLY))
 try: open("absent.txt")
 except OSError: pass
 """
@@ -104,6 +104,8 @@ def test_a_module_that_would_come_first_is_noticed(folder):
         "os.system('true')",
         "import socket\ntry: socket.create_connection(('127.0.0.1', 9), 1)\nexcept OSError: pass",
         "open('made.txt', 'w').close(); open('made.txt').close()",
+        "os.open('data.txt', os.O_RDONLY, dir_fd=os.open(os.getcwd(), os.O_RDONLY))",
+        "os.listdir(os.open(os.getcwd(), os.O_RDONLY))",
     ],
 )
 def test_when_in_doubt_there_is_no_answer(folder, program):
