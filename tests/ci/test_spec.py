@@ -10,11 +10,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from shapeproof.ci.dims import parse_size
-from shapeproof.ci.spec import DEFAULTS, Dtype, load_spec, load_specs, parse_spec, schema
+from shapeproof.ci.spec import DEFAULTS, Dim, Dtype, Input, Spec, load_spec, load_specs, parse_spec, schema
+from shapeproof.ci.spec_errors import SpecError
 from shapeproof.ci.toml_lines import line_of
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.evaluate import evaluate
@@ -192,6 +194,55 @@ def test_a_spec_is_valid_by_the_schema():
 def test_what_the_parser_refuses_for_its_form_the_schema_refuses(text):
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(tomllib.loads(text), shipped())
+
+
+KEYS = ("dims", "models", "batch", "x", "1x", *Spec.model_fields, *Dim.model_fields, *Input.model_fields)
+LEAVES = st.sampled_from([0, 1, -1, 2**70, 1.5, True, False, "", "batch", "a:b", "a", "float32", "proved", "batch < 2"])
+VALUES = st.recursive(LEAVES, lambda part: st.lists(part, max_size=3) | st.dictionaries(st.sampled_from(KEYS), part))
+
+
+@st.composite
+def documents(draw):
+    """The spec with some of its values replaced, taken out or put in: most are malformed."""
+    document = tomllib.loads(SPEC)
+    for _ in range(draw(st.integers(0, 3))):
+        table = document
+        while tables := [value for value in table.values() if isinstance(value, dict)]:
+            if not draw(st.booleans()):
+                break
+            table = draw(st.sampled_from(tables))
+        key = draw(st.sampled_from([*table, *KEYS]))
+        if draw(st.booleans()):
+            table[key] = draw(VALUES)
+        else:
+            table.pop(key, None)
+    return document
+
+
+@settings(max_examples=200)
+@given(documents())
+def test_schema_and_parser_agree_and_whatever_is_wrong_is_a_sentence(document):
+    assert "\n" not in said_of(document)
+    assert VALIDATOR.is_valid(document) == has_the_form(document)
+
+
+def said_of(document):
+    try:
+        parse_spec(document)
+    except SpecError as error:
+        return str(error)
+    return ""
+
+
+def has_the_form(document):
+    try:
+        Spec.model_validate(document)
+    except ValidationError:
+        return False
+    return True
+
+
+VALIDATOR = jsonschema.Draft202012Validator(schema())
 
 
 def test_every_dtype_is_one_of_torch():
