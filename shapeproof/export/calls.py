@@ -101,3 +101,19 @@ class Call:
         """A tensor among the results."""
         found = self.results[index] if index < len(self.results) else None
         return found if isinstance(found, Shape) else None
+
+
+@dataclass(slots=True)
+class Running:
+    """An operator that is being run."""
+
+    func: Any
+    args: Any
+    kwargs: Mapping[str, Any]
+    meanings: list[Term] | None = None
+    """What the symbols mean that are still to be made for a view."""
+
+    @property
+    def name(self) -> str:
+        """The operator's name."""
+        return str(self.func)

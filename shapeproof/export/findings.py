@@ -125,8 +125,11 @@ def narrowed(domain: Facts, narrowings: Sequence[Narrowing]) -> Facts:
 
 
 def attributed(finding: Finding, trial: Trial) -> Finding:
-    """The finding, laid to the question, among those that the witness answers otherwise, that best explains it."""
-    if finding.witness is None:
+    """The finding, laid to the question, among those that the witness answers otherwise, that best explains it.
+
+    A question about data explains itself.
+    """
+    if finding.witness is None or finding.outcome is Outcome.DATA:
         return finding
     answered = [
         d

@@ -8,13 +8,16 @@ from __future__ import annotations
 import inspect
 import linecache
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
 
+from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import SourceLocation
+from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export.naming import names_in
 from shapeproof.export.trial import Place
@@ -22,6 +25,7 @@ from shapeproof.export.trial import Place
 OURS = str(Path(__file__).parent.parent)
 """Where this package is installed."""
 _TORCH = str(Path(torch.__file__).parent)
+_BODIES = str(Path(_TORCH) / "_higher_order_ops")
 _ENTRIES = {"trace", "run_again"}
 """Our functions that run a model or a program: what lies further out is not the user's model."""
 _DEPTH_OF_A_NOTE = 16
@@ -48,6 +52,41 @@ def sentence() -> str | None:
             return str(message()) if callable(message) else None
         frame = frame.f_back
     return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """A run of a body of a higher-order operator (a branch of torch.cond): who runs it, and at which call."""
+
+    frame: FrameType
+    call: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Body) and self.frame is other.frame and self.call == other.call
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def body() -> Body | None:
+    """The body of a higher-order operator that the caller is reached from; it may be run, or may not."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_BODIES):
+            return Body(frame, frame.f_lasti)
+        frame = frame.f_back
+    return None
+
+
+def merged(size: Term, read: Callable[[Any], Term]) -> list[Formula]:
+    """Where torch makes a symbol for a size on which the branches of torch.cond differ: it is that of one of them."""
+    frame = inspect.currentframe()
+    for _ in range(_DEPTH_OF_A_NOTE):
+        if frame is None or frame.f_code.co_name == "_merge_output":
+            break
+        frame = frame.f_back
+    if frame is None or frame.f_code.co_name != "_merge_output" or "s0" not in frame.f_locals:
+        return []
+    return [f.disjunction(*(f.eq(size, read(frame.f_locals[name])) for name in ("s0", "s1")))]
 
 
 def raised_by_user(error: BaseException | None) -> bool:

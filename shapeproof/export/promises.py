@@ -8,8 +8,10 @@ test holds it against eager. An operator that is not listed promises nothing.
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
@@ -143,6 +145,12 @@ def _scalar(call: Call) -> list[Formula]:
     """
     source, value = call.tensor("self"), call.results[0]
     return _within(value, source.content) if source is not None and isinstance(value, Term) else []
+
+
+def ranged(value: Term, low: Any, high: Any) -> list[Formula]:
+    """Bounds that torch gives a symbol; infinities, and the greatest size there can be, say nothing."""
+    least = [f.ge(value, int(low))] if low > -sys.maxsize else []
+    return [*least, f.le(value, int(high))] if high < sys.maxsize - 1 else least
 
 
 def _within(value: Term, found: Span) -> list[Formula]:

@@ -17,7 +17,7 @@ import itertools
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -40,11 +40,11 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.terms import Term, constant, symbol, unknown
 from shapeproof.export import nodes
-from shapeproof.export.calls import Call, Shape
+from shapeproof.export.calls import Call, Running, Shape
 from shapeproof.export.contents import INTEGRAL, SPEAKING, contents
 from shapeproof.export.naming import message_of
-from shapeproof.export.places import OURS, noting, place, sentence
-from shapeproof.export.promises import PROMISING, VIEWING, counted, meanings, promises
+from shapeproof.export.places import OURS, Body, body, merged, noting, place, sentence
+from shapeproof.export.promises import PROMISING, VIEWING, counted, meanings, promises, ranged
 from shapeproof.export.storages import Contents, storages
 from shapeproof.export.text import short
 from shapeproof.export.translate import Translator, Untranslatable, Writer
@@ -74,21 +74,6 @@ class NoConstraints:
         return ""
 
 
-@dataclass(slots=True)
-class _Running:
-    """An operator that is being run."""
-
-    func: Any
-    args: Any
-    kwargs: Mapping[str, Any]
-    meanings: list[Term] | None = None
-    """What the symbols mean that are still to be made for a view."""
-
-    @property
-    def name(self) -> str:
-        return str(self.func)
-
-
 class ProofShapeEnv(ShapeEnv):
     """A ShapeEnv whose questions go to a trial.
 
@@ -111,11 +96,13 @@ class ProofShapeEnv(ShapeEnv):
         )
         self.trial = trial
         self._sizes = sizes
-        self._running: list[_Running] = []
+        self._running: list[Running] = []
         self._terms: dict[sympy.Symbol, Term] = {}
         self._expected: list[sympy.Expr] = []
         self._roots: dict[str, sympy.Expr] = {}
         self._contents = Contents()
+        self._body: Body | None = None
+        self._deferred: dict[Any, list[RuntimeAssert]] = {}
         declared = {name for terms in sizes.values() for term in terms for name in term.symbols}
         self._names = (name for name in map("u{}".format, itertools.count()) if name not in declared)
         self.translator = Translator(self._term)
@@ -176,8 +163,8 @@ class ProofShapeEnv(ShapeEnv):
     def constrain_symbol_range(self, s: sympy.Symbol, compiler_min: int, compiler_max: int) -> None:  # type: ignore[override]
         """Bounds that an operator promises for a fresh symbol."""
         super().constrain_symbol_range(s, compiler_min, compiler_max)
-        for bound in _bounds(self._term(s), compiler_min, compiler_max):
-            self.trial.learn(bound)
+        for promise in (*ranged(self._term(s), compiler_min, compiler_max), *merged(self._term(s), self.read)):
+            self.trial.learn(promise)
 
     def _operand(self, value: Any, *, placed: bool = False) -> Any:
         """An argument or a result of an operator, as its rules are given it; `placed`: and where it lies."""
@@ -213,7 +200,8 @@ class ProofShapeEnv(ShapeEnv):
     @contextlib.contextmanager
     def running(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[None]:
         """While an operator is run: questions are asked on its behalf, and symbols are made for its results."""
-        self._running.append(_Running(func, args, kwargs))
+        self._keep_apart()
+        self._running.append(Running(func, args, kwargs))
         try:
             yield
         finally:
@@ -285,7 +273,7 @@ class ProofShapeEnv(ShapeEnv):
         self._take_from_data(fresh.node.expr, running)
         return fresh
 
-    def _take_from_data(self, fresh: sympy.Symbol, running: _Running | None) -> None:
+    def _take_from_data(self, fresh: sympy.Symbol, running: Running | None) -> None:
         value = self._term(fresh)
         for name in value.symbols:
             self.trial.origins[name] = place(self.innermost)
@@ -300,7 +288,7 @@ class ProofShapeEnv(ShapeEnv):
         fresh = super().create_unbacked_symbool()
         for drawn in fresh.node.expr.free_symbols:
             self._take_from_data(drawn, None)
-            for bound in _bounds(self._term(drawn), 0, 1):
+            for bound in ranged(self._term(drawn), 0, 1):
                 self.trial.learn(bound)
         return fresh
 
@@ -327,6 +315,7 @@ class ProofShapeEnv(ShapeEnv):
         """Answer a question that decides which program is traced."""
         if orig_expr.is_number or orig_expr in (sympy.true, sympy.false):
             return orig_expr
+        self._keep_apart()
         try:
             return self._evaluate(orig_expr, fallback=fallback_value, size_oblivious=size_oblivious)
         except Untranslatable:
@@ -377,10 +366,26 @@ class ProofShapeEnv(ShapeEnv):
 
     def _check(self, formula: Formula, expr: sympy.Basic, message: str | None = None) -> bool:
         before = len(self.trial.checks)
+        self._keep_apart(entering=self._about_data(expr))
         passed = self.trial.check(formula, self._place, lambda: message or self._sentence(formula))
         if len(self.trial.checks) > before:
             self._defer(expr, self.trial.checks[-1].message)
         return passed
+
+    def _keep_apart(self, *, entering: bool = False) -> None:
+        """What is checked in a body that may not be run (a branch of torch.cond) is known in that body alone."""
+        if self._body is None and not entering:
+            return
+        here = body()
+        if self._body is not None and here != self._body:
+            self.trial.leave()
+            self._body, self.deferred_runtime_asserts = None, self._deferred
+        if self._body is None and here is not None and entering:
+            self.trial.enter()
+            self._body, self._deferred = (
+                here,
+                {name: list(each) for name, each in self.deferred_runtime_asserts.items()},
+            )
 
     def _sentence(self, formula: Formula) -> str:
         """What a check says where it fails: the user's own sentence, or else the line."""
@@ -396,7 +401,7 @@ class ProofShapeEnv(ShapeEnv):
         check = RuntimeAssert(expr, message, CapturedTraceback.extract(skip=1))
         self.deferred_runtime_asserts.setdefault(data[-1] if data else None, []).append(check)
         self.num_deferred_runtime_asserts += 1
-        for name in data:
+        for name in data if self._body is None else ():
             bounds = intervals.bounds(self._term(name), self.trial.facts.ranges)
             if symbol_is_type(name, SymT.UNBACKED_INT):
                 self.var_to_range[name] &= _value_range(bounds)
@@ -412,6 +417,7 @@ class ProofShapeEnv(ShapeEnv):
             return value if value.is_number or value in (sympy.true, sympy.false) else None
         if unbacked_only:
             return expr
+        self._keep_apart()
         try:
             if not _is_condition(expr):
                 term = self.translator.term(expr)
@@ -478,15 +484,6 @@ def map_tensors(tree: Any, change: Callable[[torch.Tensor], Any]) -> Any:
 
 def _is_condition(expr: sympy.Basic) -> bool:
     return isinstance(expr, sympy.logic.boolalg.Boolean) and not isinstance(expr, sympy.Symbol)
-
-
-def _bounds(term: Term, lower: Any, upper: Any) -> list[Formula]:
-    found = []
-    if lower != -int_oo:
-        found.append(f.ge(term, int(lower)))
-    if upper < sys.maxsize - 1:  # torch's way to say that there is none
-        found.append(f.le(term, int(upper)))
-    return found
 
 
 def _value_range(bounds: Interval) -> ValueRanges[Any]:

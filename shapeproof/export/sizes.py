@@ -376,6 +376,8 @@ class Explorer:
             return Traced(trial, self._trace(trial))
         except Exception as error:  # noqa: BLE001 - what stopped the trace is judged by whoever asked for it
             return Traced(trial, None, error)
+        finally:
+            trial.leave()
 
     def _generic(self, facts: Facts) -> dict[str, int] | None:
         names = sorted(self._declared)

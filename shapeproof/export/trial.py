@@ -115,6 +115,7 @@ class Trial:
         """What the user's code calls the symbols of a question, where it was asked."""
         self.origins: dict[str, Place] = {}
         """Where a number was taken from data."""
+        self._outside: tuple[Facts, Facts, int, list[Formula]] | None = None
         self._data = data
         self._budget = budget
         self._oblivious = oblivious
@@ -170,6 +171,9 @@ class Trial:
         if answer is not False and any(map(self._data, formula.symbols)):
             implied = truth(formula, self.facts, self._budget).always is True
             return implied or self._check_data(formula, place, message)
+        if answer is False and self._outside is not None and any(map(self._data, formula.symbols)):
+            self.checks.append(DataCheck(formula, place(), message()))  # it fails for those alone that come this way
+            return True
         if answer is False and any(map(self._data, formula.symbols)):
             self.impossible = self.impossible or DataCheck(formula, place(), message())
         if answer is not None:
@@ -180,9 +184,28 @@ class Trial:
         self._record(formula, Kind.ASSERTED, place, outcome=outcome)
         return outcome
 
+    def enter(self) -> None:
+        """From here on, until `leave`, checks are made only by those inputs that come this way."""
+        self._outside = (self.facts.fork(), self.region.fork(), len(self.steps), [])
+
+    def leave(self) -> None:
+        """The way ends where it began: its checks are no facts any more; what operators promised still is."""
+        if self._outside is None:
+            return
+        self.facts, self.region, first, promised = self._outside
+        self._outside = None
+        for formula in promised:
+            self.facts.learn(formula)
+            self.region.learn(formula)
+        for step in self.steps[first:]:
+            if step.teaches:
+                self.region.learn(step.decision.taken)
+
     def learn(self, formula: Formula) -> None:
         """Take what an operator promises (`0 <= nonzero(x).shape[0] <= x.numel()`) as a fact."""
         self.learned += 1
+        if self._outside is not None:
+            self._outside[-1].append(formula)
         self.facts.learn(formula)
         self.region.learn(formula)
         self._repair_point(formula)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -58,3 +61,54 @@ def test_a_constant_is_kept_until_it_is_written_into():
         assert isinstance(x.constant, torch.Tensor)
         x.add_(torch.randint(3, ()))
         assert x.constant is None
+
+
+def test_where_branches_differ_the_two_sizes_have_these_names():
+    source = inspect.getsource(importlib.import_module("torch._higher_order_ops.cond")._merge_output)
+    assert "for s0, s1 in zip(a.size(), b.size()):" in source
+    assert "constrain_symbol_range(new_size.node.expr, *min_max(s0, s1))" in source
+
+
+def test_bodies_are_run_by_the_files_of_higher_order_operators():
+    """So that a frame of theirs is on the stack."""
+    seen = []
+
+    def branch(x):
+        frame = inspect.currentframe()
+        while frame is not None:
+            seen.append(frame.f_code.co_filename)
+            frame = frame.f_back
+        return x.sin()
+
+    with fake_mode():
+        x = torch.ones(3)
+        torch.ops.higher_order.cond(x.sum() > 0, branch, branch, (x,))
+    assert any("_higher_order_ops" in file for file in seen)
+
+
+def test_a_torch_check_holds_its_sentence_in_a_frame():
+    parameters = inspect.signature(torch._check_with).parameters
+    assert list(parameters) == ["error_type", "cond", "message"]
+
+
+def test_a_mode_on_data_tells_what_a_number_is():
+    class Told(ShapeEnv):
+        told: dict = {}  # noqa: RUF012
+
+        def set_real_tensor_prop_unbacked_vals(self, k, v):
+            self.told[str(k)] = v
+            super().set_real_tensor_prop_unbacked_vals(k, v)
+
+    with torch._functorch.config.patch(fake_tensor_propagate_real_tensors=True):
+        mode = FakeTensorMode(shape_env=Told(allow_scalar_outputs=True))
+    fake = mode.from_tensor(torch.tensor(7))
+    with mode:
+        fake.item()
+    assert list(Told.told.values()) == [7]
+
+
+def test_a_tensor_remembers_that_it_is_marked():
+    x = torch.ones(3)
+    torch._dynamo.decorators.mark_unbacked(x, 0, min=1, max=9)
+    assert 0 in x._dynamo_unbacked_indices
+    assert x._dynamo_unbacked_bounds[0] == (1, 9)

@@ -12,6 +12,7 @@ import torch
 from torch.export import Dim
 
 from shapeproof.export import check, export
+from tests.agreement import agree
 
 M = Dim("m", min=1, max=16)
 ROWS = torch.tensor([1.0, 0, 2, 3, 0])
@@ -238,23 +239,59 @@ def test_a_check_that_holds_anyway_leaves_the_graph():
     assert all(text.startswith("input outside the declared domain") for text in texts)
 
 
-def test_a_check_inside_one_branch_is_no_fact_for_the_other_lines():
+def careful(x, n):
+    count = n.item()
+    torch._check(count >= 5)
+    return x + count
+
+
+def careless(x, n):
+    return x - n.item()
+
+
+class Branches(torch.nn.Module):
+    """What one branch of torch.cond checks is asked for again where both have come together."""
+
+    def __init__(self, *, asking):
+        super().__init__()
+        self.asking = asking
+
+    def forward(self, x, n):
+        y = torch.cond(x.sum() > 0, careful, careless, (x, n))
+        count = n.item()
+        return y * 2 if self.asking and count >= 5 else y * count
+
+
+def test_a_check_in_one_branch_is_no_fact_elsewhere():
+    report = check(Branches(asking=True), (torch.ones(5), torch.tensor(7)), dynamic_shapes=({0: M}, None))
+    (found,) = report.diagnostics
+    assert (report.status, found.id, found.help[0].text) == ("refuted", "data-dependent", "torch._check(count >= 5)")
+
+
+def test_a_check_in_one_branch_is_made_in_that_branch_alone():
+    model = Branches(asking=False)
+    program = export(model, (torch.ones(5), torch.tensor(7)), dynamic_shapes=({0: M}, None))
+    assert program.report.status == "proved"
+    run = program.module()
+    for count in (5, 7):
+        assert torch.equal(run(torch.ones(3), torch.tensor(count)), torch.full((3,), (1.0 + count) * count))
+    for count in (3, 7):  # eager does not get here: it compiles both branches, and trips over the check of the other
+        assert torch.equal(run(-torch.ones(3), torch.tensor(count)), torch.full((3,), (-1.0 - count) * count))
+    with pytest.raises(RuntimeError):
+        run(torch.ones(3), torch.tensor(4))
+
+
+def test_a_size_on_which_branches_differ_is_that_of_one_of_them():
     class Model(torch.nn.Module):
-        def forward(self, x, n):
-            count = n.item()
+        def forward(self, x):
+            y = torch.cond(x.sum() > 0, lambda x: torch.cat([x, x]), lambda x: x.clone(), (x,))
+            return y * 2 if y.shape[0] <= 2 * x.shape[0] else y
 
-            def careful(x):
-                torch._check(count >= 5)
-                return x + 1
-
-            y = torch.cond(x.sum() > 0, careful, lambda x: x - 1, (x,))
-            return y * 2 if count >= 5 else y
-
-    try:
-        report = check(Model(), (ROWS, torch.tensor(7)), dynamic_shapes=({0: M}, None))
-    except Exception:  # noqa: BLE001 - torch refuses to close over the number
-        return
-    assert report.status != "proved"
+    report = check(Model(), (torch.ones(5),), dynamic_shapes=({0: M},))
+    assert report.status == "proved"
+    assert {bound.limits for bound in report.bounds} == {(32,)}
+    for x in (torch.ones(3), -torch.ones(3)):
+        assert agree(Model(), report.program.module(), (x,))
 
 
 def test_contradictory_checks_are_refuted_at_the_line_that_makes_them_so():
