@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TypeAlias
 
-from shapeproof.constraints import polynomials
+from shapeproof.constraints import operators, polynomials
 from shapeproof.constraints.division import with_halves_rounded_up
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.evaluate import evaluate, holds
@@ -22,7 +22,6 @@ from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term
 
 _DEEPEST_FACTORING = 6
 _MOST_RELAXATIONS = 6
-_LARGEST_SHIFT = 4096
 
 End: TypeAlias = tuple[int, int]  # (-1, 0) is minus infinity, (0, n) is n, (1, 0) is infinity: in the right order
 
@@ -214,8 +213,8 @@ class Bounds:
     def _power(base: Interval, exponent: Interval) -> Interval:
         """`base**exponent` for a base of at least 1 and an exponent of at least 0: monotone in both."""
         low, high = exponent.lower or 0, exponent.upper
-        lower = (base.lower or 1) ** min(low, _LARGEST_SHIFT)
-        if base.upper is None or high is None or high > _LARGEST_SHIFT:
+        lower = (base.lower or 1) ** min(low, operators.LARGEST_COUNT)
+        if base.upper is None or high is None or high > operators.LARGEST_COUNT:
             return Interval(lower, None)
         return Interval(lower, base.upper**high)
 

@@ -12,12 +12,25 @@ from typing import Any
 
 from shapeproof.constraints.errors import Unevaluable
 
+LARGEST_COUNT = 4096
+"""The largest exponent or shift count that terms multiply out."""
+_MOST_BITS = 2**18
+"""Python computes larger integers too, as long as there is memory for them; no size is one."""
+
 
 def _integer_power(base: int, exponent: int) -> int:
+    if base.bit_length() * exponent > _MOST_BITS and abs(base) > 1:
+        raise Unevaluable("a power of so many digits is not computed")
     power = base**exponent
     if not isinstance(power, int):
         raise Unevaluable(f"{base}**{exponent} is not an integer")
     return power
+
+
+def _left_shift(value: int, count: int) -> int:
+    if value and count > _MOST_BITS:
+        raise Unevaluable("an integer of so many digits is not computed")
+    return value << count
 
 
 def _real_power(base: float, exponent: float) -> float:
@@ -29,7 +42,7 @@ def _real_power(base: float, exponent: float) -> float:
 
 INTEGER: dict[str, Callable[..., int]] = {
     "pow": _integer_power,
-    "lshift": operator.lshift,
+    "lshift": _left_shift,
     "rshift": operator.rshift,
     "and": operator.and_,
     "or": operator.or_,

@@ -169,7 +169,7 @@ class Term(Node):
     def __pow__(self, exponent: int) -> Term:
         if exponent < 0:
             raise UsageError(f"The power {exponent} of an integer is not an integer.")
-        if exponent > _LARGEST_EXPANSION and len(self.poly) > 1:
+        if exponent > (_LARGEST_EXPANSION if len(self.poly) > 1 else operators.LARGEST_COUNT):
             return of_atom(Apply("pow", (_bare(self), constant(exponent))), self)
         power, square = _build(ONE.poly, self), self
         while exponent:
@@ -403,7 +403,7 @@ def apply(op: str, *args: IntLike | Real) -> Term:
             return value
         case "pow" | "lshift" | "rshift", (Term() as value, Term() as right) if right.is_constant:
             count = right.constant_value
-            if count >= 0:
+            if 0 <= count <= operators.LARGEST_COUNT:
                 return value**count if op == "pow" else value * 2**count if op == "lshift" else value // 2**count
     bare = tuple(_bare(node) if isinstance(node, Term) else node for node in nodes)
     if op in operators.COMMUTATIVE:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 def compiled(formulas: Sequence[Formula], names: Sequence[str]) -> Callable[..., bool]:
     """A function of the symbols, in this order, that says whether all the formulas hold.
 
+    It raises Unevaluable where that depends on a formula that has no value there.
+
     >>> from shapeproof.constraints.text import parse_formula
     >>> compiled([parse_formula("h % 4 == 0"), parse_formula("h // w > 1")], ["h", "w"])(12, 4)
     True
@@ -36,7 +38,10 @@ def compiled(formulas: Sequence[Formula], names: Sequence[str]) -> Callable[...,
             return bool(fast(*values))
         except (ArithmeticError, ValueError, Unevaluable):
             point = dict(zip(names, values, strict=True))
-            return all(true_at(formula, point) for formula in formulas)
+            answers = {true_at(formula, point) for formula in formulas}
+            if None in answers and False not in answers:
+                raise Unevaluable("a formula has no value at this point") from None
+            return answers <= {True}
 
     return test
 

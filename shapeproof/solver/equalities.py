@@ -115,11 +115,16 @@ def _congruence(term: Term, known: Knowledge) -> Solution | None:
 
 
 def _divisible(term: Term, known: Knowledge) -> Solution | None:
-    """`a*x + g*(...) + c == 0` with a and g coprime: `x` leaves a known remainder when divided by g."""
+    """`a*x + g*(...) + c == 0` with a and g coprime: `x` leaves a known remainder when divided by g.
+
+    Not where x is a factor of the rest: from `2*x == 49*x*x` it would follow that 49 divides x, then 49**3, and so on.
+    """
     for monomial, coefficient, _ in _unknowns(term):
-        others = [value for each, value in term.monomials if each not in (monomial, UNIT)]
-        modulus = gcd(*others)
+        others = {each: value for each, value in term.monomials if each not in (monomial, UNIT)}
+        modulus = gcd(*others.values())
         if not _is_symbol(monomial) or abs(coefficient) == 1 or modulus < 2 or gcd(coefficient, modulus) != 1:
+            continue
+        if any(polynomials.over(each, monomial) is not None for each in others):
             continue
         remainder = -term.poly.get(UNIT, 0) * pow(coefficient, -1, modulus) % modulus
         quotient = floor_div(from_poly({monomial: 1}) - remainder, modulus)

@@ -25,7 +25,11 @@ def box_size(intervals: Sequence[Interval]) -> int | None:
 def points_where(
     formulas: Sequence[Formula], names: Sequence[str], intervals: Sequence[Interval]
 ) -> Iterator[dict[str, int]]:
-    """The points of the box at which all the formulas hold, in lexicographic order."""
+    """The points of the box at which all the formulas hold, in lexicographic order.
+
+    Raises:
+        Unevaluable: at some point it cannot be said whether they hold, so nothing can be said of the box.
+    """
     test = compiled(formulas, names)
     for values in product(*map(_values, intervals)):
         if test(*values):

@@ -7,9 +7,11 @@ All that is remembered for speed hangs on one state of one Facts and is left beh
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints.definedness import defined
+from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import FALSE, Formula
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.terms import Term
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 _WANTED_POINTS = 6
 _MOST_POINTS = 32
+_MOST_TRIED = 64
 _UNNAMED = (7, 0, -3, 1, 12, 2, 64, 35)
 """Values for a symbol that no fact mentions, by sample."""
 
@@ -220,11 +223,17 @@ class Facts:
         if size is None or size > self.budget.exhaustion_points:
             return
         self.ledger.points += size
-        for chosen in points_where(known.remaining(), free, intervals):
-            point = complete(known, chosen)
+        try:
+            chosen = list(
+                islice(points_where(list(filter(has_meaning, known.remaining())), free, intervals), _MOST_TRIED)
+            )
+        except Unevaluable:
+            return
+        self._state.contradictory = not chosen
+        for each in chosen:
+            point = complete(known, each)
             if point is not None and self.add_point(point) is not None:
                 return
-        self._state.contradictory = all(map(has_meaning, self.formulas))
 
     def _believable(self, point: Point, checked: int = 0) -> bool:
         """Whether all facts that have a meaning hold there, evaluated as they were learned; the first ones were."""

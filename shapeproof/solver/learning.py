@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _MOST_ROUNDS = 8
 _MOST_STEPS = 4096
+_MOST_BITS = 4096
+"""Bounds are inferred up to so many bits."""
 
 
 def absorb(known: Knowledge, formulas: Iterable[Formula], reducer: Reducer | None = None) -> Knowledge:
@@ -127,6 +129,8 @@ class _Learner:
     def _write_down(self, bound: Formula) -> None:
         """A bound of one symbol or atom that follows from a fact; reduction would find that it follows, and drop it."""
         match bound:
+            case Compare("<=", term) if any(value.bit_length() > _MOST_BITS for value in term.poly.values()):
+                return  # from `x << x < x` ever larger bounds follow
             case Compare("<=", term) if not term.symbols.isdisjoint(self._known.solved):
                 self._queue.append(bound)
             case Compare("<=", term):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     """What is known of a term's value; consulted for the sign of divisors and for functions without a theory."""
 
 _HIGHEST_DEGREE = 8
+_LARGEST_LITERAL = 10**1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,13 @@ class _Lowering:
 
 
 def _integer(value: int) -> str:
-    return str(value) if value >= 0 else f"(- {-value})"
+    """The integer; one of very many digits as a sum, since Python writes no more than some thousands."""
+    if value < 0:
+        return f"(- {_integer(-value)})"
+    if value < _LARGEST_LITERAL:
+        return str(value)
+    high, low = divmod(value, _LARGEST_LITERAL)
+    return f"(+ (* {_integer(high)} {_LARGEST_LITERAL}) {_integer(low)})"
 
 
 def _applied(function: str, args: Sequence[str], *, always: bool = False) -> str:

@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.definedness import defined
+from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import TRUE, conjunction
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.text import parse_formula
@@ -31,7 +32,7 @@ from shapeproof.solver.clash import clash
 from shapeproof.solver.exhaustion import box_size, points_where
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.knowledge import within
-from shapeproof.solver.points import Point, complete, named, public, true_at
+from shapeproof.solver.points import Point, complete, has_meaning, named, public, true_at
 from shapeproof.solver.search import search
 from shapeproof.solver.session import Answer
 
@@ -194,7 +195,9 @@ def _believed(model: Mapping[str, int], known: Knowledge, formula: Formula, fact
 
 def _by_exhaustion(formula: Formula, finer: Formula, known: Knowledge, facts: Facts, budget: Budget) -> Verdict:
     """Every point of the box of the symbols that occur; failing that, of all symbols that bear on them."""
-    everything = known.cone(finer.symbols)
+    if not has_meaning(finer):
+        return Undecided("Z3 found no proof, and no point can be tried: an opaque function takes part")
+    everything = [fact for fact in known.cone(finer.symbols) if has_meaning(fact)]
     for names in (finer.symbols, finer.symbols.union(*(fact.symbols for fact in everything))):
         intervals = [known.range_of(name) for name in sorted(names)]
         size = box_size(intervals)
@@ -202,7 +205,11 @@ def _by_exhaustion(formula: Formula, finer: Formula, known: Knowledge, facts: Fa
             return Undecided("Z3 found neither a proof nor a point, and there are too many points to try them all")
         facts.ledger.points += size
         inside = [fact for fact in everything if fact.symbols <= names]
-        failing = list(islice(points_where([*inside, finer.negation], sorted(names), intervals), _MOST_FAILING))
+        points = points_where([*inside, finer.negation], sorted(names), intervals)
+        try:
+            failing = list(islice(points, _MOST_FAILING))
+        except Unevaluable:
+            return Undecided("Z3 found no proof, and at some points the formula has no value that can be computed")
         if not failing:
             return Proved(Evidence("exhaustion", f"{size} points"))
         for candidate in failing:
