@@ -46,7 +46,8 @@ def private_torch_names(source: str) -> list[str]:
 
     The rule: a dotted name that begins at torch is private if one of its parts begins with an underscore (`__version__`
     and its like do not count) or if it passes through `torch.fx.experimental`. It is looked for in imports, and in
-    attributes reached from an imported module or name of torch. What a variable holds is not followed.
+    attributes reached from an imported module or name of torch. What a variable holds is not followed. `torch._check`
+    is documented for models to call, and does not count.
 
     >>> private_torch_names("import torch; torch._guards.tracing(torch.nn.Linear.__name__)")
     ['torch._guards', 'torch._guards.tracing']
@@ -59,7 +60,7 @@ def private_torch_names(source: str) -> list[str]:
 
 def _is_private(name: str) -> bool:
     parts = name.split(".")
-    if parts[0] != "torch":
+    if parts[0] != "torch" or parts == ["torch", "_check"]:
         return False
     hidden = any(part.startswith("_") and not part.endswith("__") for part in parts)
     return hidden or parts[:3] == ["torch", "fx", "experimental"]

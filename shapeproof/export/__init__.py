@@ -10,6 +10,7 @@ from shapeproof.export.versions import check_version
 if TYPE_CHECKING:
     from torch.export import Dim
 
+    from shapeproof.export.checks import constrain_range
     from shapeproof.export.inputs import TensorSpec
     from shapeproof.export.program import VerifiedProgram
     from shapeproof.export.report import ConstraintViolation, Report, load_report
@@ -25,6 +26,7 @@ _HOMES = {
     "UndecidedWarning": "shapeproof.export.verify",
     "VerifiedProgram": "shapeproof.export.program",
     "check": "shapeproof.export.verify",
+    "constrain_range": "shapeproof.export.checks",
     "export": "shapeproof.export.verify",
     "load_report": "shapeproof.export.report",
 }
@@ -38,6 +40,7 @@ __all__ = [
     "UndecidedWarning",
     "VerifiedProgram",
     "check",
+    "constrain_range",
     "export",
     "load_report",
 ]

@@ -71,7 +71,7 @@ def check_text(formula: Formula, names: Mapping[str, str]) -> str:
 
     >>> from shapeproof.constraints.text import parse_formula
     >>> check_text(parse_formula("u0 <= min(n, 3) or u0 >= 9"), {"u0": "rows", "n": "x.shape[0]"})
-    '(rows <= torch.sym_min(x.shape[0], 3)) | (rows >= 9)'
+    '(rows >= 9) | (rows <= torch.sym_min(x.shape[0], 3))'
     """
     if isinstance(formula, f.Or):
         return " | ".join(f"({check_text(part, names)})" for part in formula.args)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.export import Dim
 
-from shapeproof.export import check, export
+from shapeproof.export import check, constrain_range, export
 from tests.agreement import agree
 
 M = Dim("m", min=1, max=16)
@@ -189,6 +189,11 @@ def by_check(count, size):
     torch._check(count <= size, lambda: f"only {size} rows, for any {count}")
 
 
+def by_range(count, size):
+    constrain_range(count, min=0, max=9)
+    torch._check(count <= size, lambda: "must be at most the size")
+
+
 def by_assert(count, size):
     assert count >= 0
     assert count <= size, "count must be within x"
@@ -207,11 +212,12 @@ def by_raise(count, size):
     ("guard", "sentence"),
     [
         (by_check, "rows, for any"),
+        (by_range, "must be at most"),
         (by_assert, "count must be within x"),
         (by_chained_assert, "count must be within x"),
         (by_raise, "count must be within x"),
     ],
-    ids=["torch._check", "assert", "chained assert", "raise"],
+    ids=["torch._check", "constrain_range", "assert", "chained assert", "raise"],
 )
 def test_a_check_stays_and_says_what_the_user_says(guard, sentence):
     program = export(Sliced(guard), (torch.ones(5), torch.tensor(2)), dynamic_shapes=({0: M}, None))
