@@ -122,7 +122,7 @@ def test_private_names_of_torch_stay_in_the_shim():
         "import torch.utils._pytree",
         "from torch.fx.experimental.symbolic_shapes import ShapeEnv",
         "from torch.fx import experimental",
-        "import torch\ntorch._check(True)",
+        "import torch\ntorch._assert_async(True)",
         "import torch as t\nt.fx.experimental.proxy_tensor",
         "import torch.export as e\ne._trace",
         "from torch import export\nexport._trace.x",
