@@ -18,10 +18,13 @@ from shapeproof.constraints.text import format_formula
 from shapeproof.export.advice import advice, data_notes
 from shapeproof.export.findings import Finding, Narrowing, Outcome
 from shapeproof.export.inputs import Inputs
+from shapeproof.export.places import of_torch
 from shapeproof.export.text import short
 from shapeproof.export.trial import Trial
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.clash import clash
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
 
 
 def diagnose(
@@ -30,6 +33,7 @@ def diagnose(
     """The diagnostic of a finding; the trial is that of the program it is about."""
     names = inputs.user_names | dict(trial.names.get(finding.decision.formula, {}))
     required = format_formula(finding.requirement, rename=names)
+    asked = required + _asked_by(finding.decision) + _following(finding, inputs, trial)
     where = _place(finding.decision)
     return Diagnostic(
         id=_identify(finding),
@@ -37,7 +41,11 @@ def diagnose(
         severity="warning" if finding.outcome is Outcome.UNDECIDED else "error",
         file=where.file if where else None,
         line=where.line if where else None,
-        notes=(*_notes(finding, inputs, names, required), *data_notes(finding, trial, names, budget)),
+        notes=(
+            *_asked_in(finding.decision),
+            *_notes(finding, inputs, names, asked),
+            *data_notes(finding, trial, names, budget),
+        ),
         witness=_in_user_terms(finding.witness, names),
         help=(*help_, *advice(finding, trial, budget)),
     )
@@ -134,8 +142,7 @@ def _title(finding: Finding, names: dict[str, str], required: str) -> str:
 
 def _notes(finding: Finding, inputs: Inputs, names: dict[str, str], required: str) -> list[Note]:
     notes = [Note("declared", text) for text in _declared(finding.requirement, inputs.domain)]
-    source = _asked_by(finding.decision)
-    notes.append(Note("required", f"{required}{source}"))
+    notes.append(Note("required", required))
     if finding.outcome is Outcome.DATA:
         notes.append(Note("because", finding.text))
     elif finding.witness is not None:
@@ -157,6 +164,25 @@ def _declared(requirement: Formula, domain: Domain) -> list[str]:
     """What the user declared about the symbols of the requirement."""
     asked = requirement.symbols
     return list(dict.fromkeys(d.origin.text for d in domain.declarations if d.formula.symbols & asked))
+
+
+def _asked_in(decision: Decision) -> list[Note]:
+    """The line of the library that the user's line calls, if it is not torch's own."""
+    where = decision.framework
+    if decision.where is None or where is None or of_torch(where):
+        return []
+    return [Note("asked in", f"{short(where.file)}:{where.line}   {where.text}", where)]
+
+
+def _following(finding: Finding, inputs: Inputs, trial: Trial) -> str:
+    """How many of the program's other questions about the same sizes need not be asked where this one holds."""
+    facts = Facts(inputs.domain.formulas)
+    facts.learn(finding.requirement)
+    others = {each.taken for each in trial.decisions if each.taken.symbols <= finding.requirement.symbols}
+    count = sum(decide(other, facts).status == "proved" for other in others - {finding.requirement})
+    return (
+        f", and {count} check{'s' if count > 1 else ''} that follow{'' if count > 1 else 's'} from it" if count else ""
+    )
 
 
 def _asked_by(decision: Decision) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ OURS = str(Path(__file__).parent.parent)
 """Where this package is installed."""
 _TORCH = str(Path(torch.__file__).parent)
 _BODIES = str(Path(_TORCH) / "_higher_order_ops")
+_INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
 _ENTRIES = {"trace", "run_again"}
 """Our functions that run a model or a program: what lies further out is not the user's model."""
 _DEPTH_OF_A_NOTE = 16
@@ -98,9 +100,17 @@ def raised_by_user(error: BaseException | None) -> bool:
     return not file.startswith((OURS, _TORCH, "<"))
 
 
+def of_torch(where: SourceLocation) -> bool:
+    """Whether a line is one of torch's own."""
+    return where.file.startswith(_TORCH)
+
+
 def _frames(frame: FrameType | None) -> tuple[FrameType | None, SourceLocation | None]:
-    """The user's innermost frame below the call into this project, and the innermost line of torch's."""
-    framework = None
+    """The user's innermost frame below the call into this project, and the innermost line of the library it calls.
+
+    That is torch, or a library of models between the two; where all of the model is installed, it is the user's.
+    """
+    framework, library = None, None
     while frame is not None:
         file = frame.f_code.co_filename
         if file.startswith(OURS):
@@ -109,10 +119,12 @@ def _frames(frame: FrameType | None) -> tuple[FrameType | None, SourceLocation |
         elif file.startswith(_TORCH):
             if framework is None and not file.endswith(_ASKING):
                 framework = _location(frame)
+        elif file.startswith(_INSTALLED):
+            library = library or frame
         elif not file.startswith("<"):
-            return frame, framework
+            return frame, _location(library) if library else framework
         frame = frame.f_back
-    return None, framework
+    return library, framework
 
 
 def noting() -> bool:

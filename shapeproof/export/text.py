@@ -23,28 +23,27 @@ def render(report: Report, width: int = WIDTH) -> str:
     """The whole report."""
     parts = [diagnostic_text(diagnostic, width) for diagnostic in report.diagnostics]
     parts += [_wrap(f"note: {note}", width, "      ") for note in report.notes]
-    parts.append(summary(report))
+    parts.append(summary(report, width))
     return "\n".join(parts)
 
 
-def summary(report: Report) -> str:
+def summary(report: Report, width: int = WIDTH) -> str:
     """The last line: the verdict, and what stands behind it."""
     counts = ", ".join(_counted(count, name) for name, count in report.statistics.items() if count)
-    lines = [f"{report.status}: {counts}" if counts else report.status]
+    lines = [_wrap(f"{report.status}: {counts}" if counts else report.status, width, "  ")]
     if report.domain and report.status in {"proved", "undecided"}:
-        lines += [_wrap(f"  for every input with {', '.join(report.domain)}", WIDTH, "    ")]
-        lines += [
-            "  asserted in the graph; torch.onnx and ExecuTorch erase assertions: ship report.save() with the file"
-        ]
-    return "\n".join([*lines, *_bounds_text(report)])
+        lines += [_wrap(f"  for every input with {', '.join(report.domain)}", width, "    ")]
+        erased = "asserted in the graph; torch.onnx and ExecuTorch erase assertions: ship report.save() with them"
+        lines += [_wrap(f"  {erased}", width, "    ")]
+    return "\n".join([*lines, *_bounds_text(report, width)])
 
 
-def _bounds_text(report: Report) -> list[str]:
+def _bounds_text(report: Report, width: int) -> list[str]:
     """The tensors with a size from data, one for each form."""
     forms = {(bound.dtype, bound.sizes, bound.missing): bound for bound in reversed(report.bounds)}
     shown = list(reversed(forms.values()))
     lines = [
-        _fitting(f"  {'from data' if not index else '':<11}{bound}", WIDTH)
+        _fitting(f"  {'from data' if not index else '':<11}{bound}", width)
         for index, bound in enumerate(shown[:BOUNDS])
     ]
     if len(shown) > BOUNDS:

@@ -1,0 +1,82 @@
+"""Reports as text: golden files, the width, and the two lines that ask, the user's and that of the library it calls."""
+
+from __future__ import annotations
+
+import linecache
+import sysconfig
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
+from shapeproof.export import Report, check
+from shapeproof.export.text import render
+
+SOURCE = """
+class Model(torch.nn.Module):
+    def forward(self, x, y):
+        return rows(x), torch.cat([x, y]) + torch.zeros(24)
+"""
+LIBRARY = """
+def rows(x):
+    return x.view(-1, 4)
+"""
+
+
+def defined(source, file, **names):
+    """The names that a source defines; its lines can be shown."""
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    space = {"torch": torch, **names}
+    exec(compile(source, file, "exec"), space)  # noqa: S102 - written above
+    return space
+
+
+@pytest.fixture(scope="module")
+def report():
+    """Two causes: one is asked for by a library, the other one by the model itself."""
+    installed = sysconfig.get_paths()["purelib"] + "/layers/rows.py"
+    rows = defined(LIBRARY, installed)["rows"]
+    model = defined(SOURCE, "model.py", rows=rows)["Model"]()
+    shapes = ({0: Dim("n", min=1, max=64)}, {0: Dim("m", min=1, max=64)})
+    return check(model, (torch.ones(8), torch.ones(16)), dynamic_shapes=shapes)
+
+
+def test_a_report_of_two_causes(report, golden):
+    golden.check("export/two_causes.txt", str(report))
+
+
+def test_a_library_is_named_after_the_line_that_calls_it(report):
+    (asked,) = [d for d in report.diagnostics if any(note.label == "asked in" for note in d.notes)]
+    assert (asked.file, asked.line) == ("model.py", 4)
+    note = next(note for note in asked.notes if note.label == "asked in")
+    assert note.text == "layers/rows.py:3   return x.view(-1, 4)"
+    assert note.where.line == 3
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_the_width_is_kept_except_by_code(report, width):
+    text = render(report, width)
+    code = {line for diagnostic in report.diagnostics for help_ in diagnostic.help for line in help_.text.splitlines()}
+    long = [line for line in text.splitlines() if len(line) > width]
+    assert all(any(each in line for each in code) for line in long)
+
+
+def test_every_part_of_a_diagnostic_has_its_place(golden):
+    diagnostic = Diagnostic(
+        id="divides",
+        message="`x.shape[0]` must be a multiple of 4",
+        notes=(Note("declared", 'x.shape[0] = Dim("n", min=2)'), Note("required", "x.shape[0] % 4 == 0")),
+        witness={"x.shape[0]": 2},
+        help=(
+            Help('_n = Dim("_n", min=1)\nn = 4*_n', "proved: settles this"),
+            Help("n = 4", "proved, with the other help: settles what only a line of more than sixty columns can say"),
+        ),
+    )
+    more = Diagnostic("undecided", "could not be decided", severity="warning")
+    report = Report("refuted", (diagnostic, more), notes=("a note that is long enough to be wrapped at this width",))
+    golden.check("export/parts.txt", render(report, 60))
+
+
+def test_plain_text_has_no_colour(report):
+    assert "\x1b" not in str(report)
