@@ -78,6 +78,8 @@ class Inputs:
     """Named dims without written bounds: the lower bound may rise to 1 or 2."""
     example: dict[str, int] | None
     """The point of the user's example; None where a tensor was given without one."""
+    dynamic_shapes: Any = field(repr=False, default=None)
+    """The dynamic_shapes as they were given, a collection of them as a tree."""
     constraints: tuple[str, ...] = ()
     """The relations as they were given."""
     verify: Any = field(repr=False, default=None)
@@ -151,6 +153,7 @@ def declare(
         frozenset(reader.fixed),
         frozenset(reader.liftable),
         None if any(isinstance(leaf.example, TensorSpec) for leaf in leaves) else dict(reader.example),
+        shapes,
         tuple(constraints),
         verify,
         functools.partial(tracing.map_shapes, mod, args, kwargs, shapes),

@@ -67,6 +67,8 @@ class _Form:
 
 def redeclared(inputs: Inputs, formulas: Sequence[Formula]) -> Declarations:
     """The declared domain with these formulas added, as declarations."""
+    if not formulas:
+        return Declarations(inputs.dynamic_shapes, inputs.constraints)
     writer = _Writer(inputs)
     parts = [part for formula in formulas for part in (formula.args if isinstance(formula, f.And) else (formula,))]
     parts = writer.derive(parts)

@@ -239,7 +239,7 @@ class Explorer:
             return
         asked = replace(finding, asked=step.decision.formula, served=outside)
         finding = attributed(asked, found.main.trial)
-        if closely or not _fails_another_check(finding, step.decision):
+        if closely or self._about_data(finding.requirement) or not _fails_another_check(finding, step.decision):
             found.add(finding)
             return
         found.add(replace(finding, served=f.disjunction(outside, finding.requirement)))

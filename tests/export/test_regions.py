@@ -207,3 +207,5 @@ def test_an_undecided_point_hides_no_refutation():
     report = checked(mod, ranges, example)
     judge(mod, report, ranges, example)
     assert report.status == "refuted"
+    (diagnostic,) = report.diagnostics
+    assert dict(diagnostic.witness) == {"x.shape[0]": 2, "x.shape[1]": 1}
