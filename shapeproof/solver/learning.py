@@ -211,7 +211,7 @@ class _Learner:
         for formula in touched:
             self._drop(formula)
         known.solved[name] = value
-        renamed = self._without_rules({name})
+        renamed = self._without_rules({name}, right=True)
         self._changed()
         self._rewrite_values()
         self._queue.extend([*constraint, *touched, *renamed])
@@ -229,10 +229,18 @@ class _Learner:
         known.solved = {name: self._reducer.reduce(term) for name, term in known.solved.items()}
         self._changed()
 
-    def _without_rules(self, names: set[str]) -> list[Formula]:
-        """Rules about these symbols, taken out and made equalities again: more may be known of their factors now."""
+    def _without_rules(self, names: set[str], *, right: bool = False) -> list[Formula]:
+        """Rules about these symbols, taken out and made equalities again: more may be known of their factors now.
+
+        Of a symbol that is solved, rules with it on the right too: its value may bring back what stands on the left.
+        """
         rules = self._known.rules
-        stale = [left for left in rules if any(not names.isdisjoint(atom.symbols) for atom, _ in left)]
+        stale = [
+            left
+            for left, value in rules.items()
+            if any(not names.isdisjoint(atom.symbols) for atom, _ in left)
+            or (right and not names.isdisjoint(value.symbols))
+        ]
         equalities = [compare("==", from_poly({left: 1}) - rules.pop(left)) for left in stale]
         if stale:
             self._changed()

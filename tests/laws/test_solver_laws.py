@@ -95,9 +95,11 @@ def test_a_formula_simplified_by_facts_keeps_its_truth_where_they_hold(facts, qu
 
 
 @many
-@given(fact_lists)
-def test_knowledge_says_neither_more_nor_less_than_the_facts(facts):
-    known = boxed(facts)
+@given(fact_lists, st.booleans(), st.data())
+def test_knowledge_says_neither_more_nor_less_than_the_facts(facts, at_once, data):
+    known = boxed(facts) if at_once else Facts()
+    for fact in () if at_once else data.draw(st.permutations([*BOX, *facts])):
+        known.learn(fact)
     holding = where(known.formulas)
     assert not (known.known.contradiction and holding)
     for point in POINTS:

@@ -68,3 +68,10 @@ def test_integers_of_thousands_of_digits_are_decided_like_others():
     assert decide(ge(symbol("x"), 7), facts).status == "proved"
     assert decide(le(symbol("x") * symbol("y") * 2, 10**9001 + symbol("z") * symbol("z")), facts).status == "proved"
     assert decide(le(symbol("x"), 10**5000), facts).status == "refuted"
+
+
+def test_a_product_that_was_renamed_is_not_forgotten_when_its_new_name_is_solved():
+    facts = Facts()
+    for text in ("x*y == y*z", "x + y + z == 0"):
+        facts.learn(parse(text))
+    assert decide(parse("y*(2*z + y) == 0"), facts).status == "proved"
