@@ -100,9 +100,7 @@ class Explorer:
         return best
 
     def _explore(self, domain: Facts) -> Exploration:
-        main = self._choose_main(domain)
-        if not self._observed and self._branches_on_data(main) and self._observe(domain):
-            main = self._choose_main(domain)
+        main = self._followed(domain)
         found = Exploration(main, self._inputs.example or self._sizes_of(main.trial.point))
         self._runs = replay.forms(main.program)
         found.disagreement = self._disagreement(found.begun, calls=2)
@@ -133,6 +131,18 @@ class Explorer:
         if first.program is not None and self._same(first, second):
             return first
         return self._generalize(domain, second)
+
+    def _followed(self, domain: Facts) -> Traced:
+        """The main program; where it branches on data, the one that goes the example's way."""
+        try:
+            main = self._choose_main(domain)
+        except Exception:
+            if self._observed or not self._observe(domain):
+                raise
+            return self._choose_main(domain)
+        if not self._observed and self._branches_on_data(main) and self._observe(domain):
+            return self._choose_main(domain)
+        return main
 
     def _branches_on_data(self, main: Traced) -> bool:
         asked = (step.decision for step in main.trial.steps if self._about_data(step.decision.formula))

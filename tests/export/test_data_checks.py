@@ -231,6 +231,22 @@ def test_a_check_stays_and_says_what_the_user_says(guard, sentence):
                 run(torch.ones(5), torch.tensor(count))
 
 
+def test_the_example_shows_the_way_past_a_raise():
+    """Most numbers do not pass; that the example's do is not seen from its sizes."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x, n):
+            count = n.item()
+            if count * count - 77 * count + 6 != -70:
+                raise ValueError("no such count")
+            return x * count
+
+    report = check(Model(), (ROWS, torch.tensor(1)), dynamic_shapes=({0: M}, None))
+    assert report.status == "proved", str(report)
+    with pytest.raises(RuntimeError, match="no such count"):
+        report.program.module()(ROWS, torch.tensor(2))
+
+
 def test_a_check_that_holds_anyway_leaves_the_graph():
     class Model(torch.nn.Module):
         def forward(self, x):
