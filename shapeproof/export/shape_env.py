@@ -101,6 +101,7 @@ class ProofShapeEnv(ShapeEnv):
         self._expected: list[sympy.Expr] = []
         self._roots: dict[str, sympy.Expr] = {}
         self._contents = Contents()
+        self._open: set[Formula] = set()
         self._body: Body | None = None
         self._deferred: dict[Any, list[RuntimeAssert]] = {}
         declared = {name for terms in sizes.values() for term in terms for name in term.symbols}
@@ -332,8 +333,11 @@ class ProofShapeEnv(ShapeEnv):
         if fallback is None and f.negate(formula) in self.trial.raising and self._about_data(expr):
             return sympy.false if self._check(f.negate(formula), sympy.Not(expr)) else sympy.true
         if fallback is not None and self.innermost in VIEWING and self._about_data(expr):
-            # Whatever the answer, such an operator gives what its symbols mean: nothing is assumed.
-            known = self.trial.settled(formula)
+            # Whatever the answer, such an operator gives what its symbols mean: nothing is assumed. What was open once
+            # stays open, though more is known by now: torch runs a graph again, and must meet the same symbols.
+            known = None if formula in self._open else self.trial.settled(formula)
+            if known is None:
+                self._open.add(formula)
             return sympy.true if (fallback if known is None else known) else sympy.false
         kind = Kind.BRANCH if fallback is None and not size_oblivious else Kind.ASSUMED
         return sympy.true if self.trial.choose(formula, kind, self._place, fallback=fallback) else sympy.false

@@ -133,6 +133,23 @@ def test_what_is_known_of_data_settles_what_is_asked(function):
             assert agree(model, run, (torch.randn(size), torch.randint(low, high, (size,))))
 
 
+def sliced_and_checked(x, i):
+    start = i.clone().mul_(1)[0].item()
+    x = x[start:] + x[start:].sum()
+    torch._check(start < 2)
+    return x
+
+
+def test_a_graph_meets_the_same_symbols_when_torch_runs_it_again():
+    """More is known at its end than where it was traced."""
+    model = Model(sliced_and_checked)
+    report = check(model, (X, INDEX), dynamic_shapes={"x": {0: M}, "i": {0: M}})
+    assert report.status == "proved", str(report)
+    for run in (report.program.module(), report.program.run_decompositions().module()):
+        for start in (-20, -3, 0, 1, 2):
+            assert agree(model, run, (torch.randn(5), torch.full((5,), start)))
+
+
 def written(x, i):
     at = i.argmax()
     at.add_(i[0])
