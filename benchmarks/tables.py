@@ -80,7 +80,6 @@ def _peers(results: Results, title: str, names: set[str]) -> Table:
 
 def _row(scored: Sequence[Scored]) -> Iterable[str]:
     counts = Counter(each.answer.answer for each in scored)
-    deciding, everything = sum(each.answer.deciding for each in scored), sum(each.seconds for each in scored)
     late = counts["late"]
     cells = (
         len(scored),
@@ -90,17 +89,24 @@ def _row(scored: Sequence[Scored]) -> Iterable[str]:
         counts["unknown"] + counts["unsupported"],
         late,
     )
-    return (*map(str, cells), *(f"{seconds:.2f} s" + (" +" if late else "") for seconds in (deciding, everything)))
+    return (*map(str, cells), *(f"{seconds:.2f} s" + (" +" if late else "") for seconds in _times(scored)))
 
 
 def findings(results: Results, ours: str, guards: str) -> Iterable[str]:
-    """The comparison of times on the guards, in sentences. Ours counts reading and learning; theirs only deciding."""
+    """The comparison of times on the guards, in sentences."""
     if guards not in results[ours]:
         return
-    mine = sum(each.seconds for each in results[ours][guards])
+    mine = _times(results[ours][guards])
     for peer, groups in results.items():
         if peer != ours:
-            theirs = sum(each.answer.deciding for each in groups[guards])
+            theirs = _times(groups[guards])
             late = sum(each.answer.answer == "late" for each in groups[guards])
-            times = f"{theirs / mine:.0f} times" + (f"; {late} were not asked" if late else "")
-            yield f"{guards}: {ours} {mine:.2f} s in all, {peer} {theirs:.2f} s deciding: {times}"
+            each = (
+                f"{name} {t / m:.0f} times" for name, t, m in zip(("deciding", "in all"), theirs, mine, strict=True)
+            )
+            yield f"{guards}: {peer} took {', '.join(each)} as long as {ours}" + (f"; {late} not asked" if late else "")
+
+
+def _times(scored: Sequence[Scored]) -> tuple[float, float]:
+    """Seconds deciding, and in all."""
+    return sum(each.answer.deciding for each in scored), sum(each.seconds for each in scored)
