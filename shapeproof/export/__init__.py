@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from torch.export import Dim
 
     from shapeproof.export.checks import constrain_range
+    from shapeproof.export.dispatch import Regions, load_regions
     from shapeproof.export.inputs import TensorSpec
     from shapeproof.export.program import VerifiedProgram
     from shapeproof.export.report import ConstraintViolation, Report, load_report
@@ -21,6 +22,7 @@ _HOMES = {
     "Budget": "shapeproof.solver.budget",
     "ConstraintViolation": "shapeproof.export.report",
     "Dim": "torch.export",
+    "Regions": "shapeproof.export.dispatch",
     "Report": "shapeproof.export.report",
     "TensorSpec": "shapeproof.export.inputs",
     "UndecidedWarning": "shapeproof.export.verify",
@@ -28,6 +30,7 @@ _HOMES = {
     "check": "shapeproof.export.verify",
     "constrain_range": "shapeproof.export.checks",
     "export": "shapeproof.export.verify",
+    "load_regions": "shapeproof.export.dispatch",
     "load_report": "shapeproof.export.report",
 }
 
@@ -35,6 +38,7 @@ __all__ = [
     "Budget",
     "ConstraintViolation",
     "Dim",
+    "Regions",
     "Report",
     "TensorSpec",
     "UndecidedWarning",
@@ -42,6 +46,7 @@ __all__ = [
     "check",
     "constrain_range",
     "export",
+    "load_regions",
     "load_report",
 ]
 

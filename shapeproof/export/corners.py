@@ -17,10 +17,9 @@ from shapeproof.constraints.diagnostics import Diagnostic, Note
 from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.terms import symbol
 from shapeproof.export import replay
-from shapeproof.export.findings import Exploration, narrowed, taken_at
+from shapeproof.export.findings import Exploration, taken_at
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.trial import flipped
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.witness import find
 
@@ -32,17 +31,16 @@ CORNERS = 16
 """How many corners are run at most."""
 
 
-def disagreements(mod: torch.nn.Module, inputs: Inputs, found: Exploration, budget: Budget) -> list[Diagnostic]:
-    """A diagnostic for the first point at which the program does not do what eager does.
+def disagreements(mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts) -> list[Diagnostic]:
+    """A diagnostic for the first point of a domain at which the program does not do what eager does.
 
     Where the exploration began, the two have been compared.
     """
     if found.disagreement is not None:
         return [_diagnostic(found.begun, found.disagreement, inputs)]
     programs = replay.forms(found.main.program)
-    domain = narrowed(Facts(inputs.domain.formulas, budget), found.narrowings)
     run = [found.begun]
-    for point in _points(inputs, found, domain, budget, run):
+    for point in _points(inputs, found, domain, run):
         if point in run:
             continue
         run.append(point)
@@ -53,7 +51,7 @@ def disagreements(mod: torch.nn.Module, inputs: Inputs, found: Exploration, budg
 
 
 def _points(
-    inputs: Inputs, found: Exploration, domain: Facts, budget: Budget, run: Sequence[Mapping[str, int]]
+    inputs: Inputs, found: Exploration, domain: Facts, run: Sequence[Mapping[str, int]]
 ) -> Iterator[dict[str, int]]:
     """The corners, and a point of each slice whose decision was found to make no difference, unless one was `run`."""
     names = sorted(inputs.domain.symbols)
@@ -66,7 +64,7 @@ def _points(
             yield corner
     for slice_ in dict.fromkeys(map(flipped, found.main.trial.harmless)):
         if slice_.symbols <= set(names) and not any(taken_at(slice_, point) for point in run):
-            point = find(slice_, domain, budget)
+            point = find(slice_, domain)
             if isinstance(point, dict) and _elements(inputs, point) <= largest:
                 yield {name: point[name] for name in names}
 

@@ -89,6 +89,8 @@ def _identify(finding: Finding) -> str:
         return "data-dependent"
     if finding.outcome is Outcome.DIFFERS:
         return "other-program"
+    if finding.outcome is Outcome.MANY:
+        return "many-programs"
     return {"divides": "divides", "bound": "bound", "equal": "equal"}.get(_form(finding.requirement), "relation")
 
 
@@ -124,6 +126,8 @@ def _title(finding: Finding, names: dict[str, str], required: str) -> str:
     decision = finding.decision
     if finding.outcome is Outcome.DATA:
         return f"the program depends on data that is known only at run time: `{required}`"
+    if finding.outcome is Outcome.MANY:
+        return f"the model needs too many programs: another wherever `{required}` is answered otherwise"
     if finding.outcome is Outcome.UNDECIDED:
         return f"could not be decided: is the program right where `{required}` does not hold?"
     if finding.outcome is Outcome.RAISES and decision.kind is not Kind.ASSERTED:

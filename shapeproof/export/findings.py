@@ -26,6 +26,7 @@ class Outcome(Enum):
     RAISES = "eager raises"
     DIFFERS = "the program differs"
     DATA = "depends on data"
+    MANY = "too many programs"
     UNDECIDED = "undecided"
 
 
@@ -43,6 +44,11 @@ class Finding:
     """What holds of every declared input outside the region that this is about."""
     unbounded: bool = False
     """Whether nothing is known of where that region ends."""
+
+    @property
+    def may_be_another(self) -> bool:
+        """Whether another program might serve there: eager does, as far as is known, and sizes tell where."""
+        return self.outcome in {Outcome.DIFFERS, Outcome.UNDECIDED} and self.served is not f.TRUE
 
     @property
     def requirement(self) -> Formula:

@@ -21,7 +21,7 @@ Decisions outside an operator (Python code, decompositions that emit other nodes
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,7 @@ class Call:
     """An operator as it was called, and how to call it again in another trial.
 
     Attributes:
+        key: tells calls apart that may ask or give otherwise.
         operands: the tensors among its arguments, after the call.
         result: what it gave.
         again: runs it again on fresh aliases of the operands as they were; gives the aliases and the result. It
@@ -66,6 +67,7 @@ class Call:
         read: the term of a size, a stride or an offset.
     """
 
+    key: Hashable
     operands: Sequence[torch.Tensor]
     result: Sequence[Any]
     again: Callable[[Trial], tuple[Sequence[torch.Tensor], Sequence[Any]]]
@@ -73,18 +75,26 @@ class Call:
 
 
 def settle(trial: Trial, first: int, call: Call) -> None:
-    """Forget those decisions since step `first`, all made by one operator, that make no difference to its results."""
+    """Forget those decisions since step `first`, all made by one operator, that make no difference to its results.
+
+    What was found for one call holds for a later one like it: the region only shrinks while a trial goes on.
+    """
     if not _enabled:
         return
     steps = trial.steps[first:]
+    key = (call.key, tuple((step.decision.taken, step.teaches) for step in steps))
+    if key not in trial.judged:
+        trial.judged[key] = frozenset(_harmless_ones(trial, steps, call))
+    trial.forget(first, trial.judged[key])
+
+
+def _harmless_ones(trial: Trial, steps: Sequence[Step], call: Call) -> Iterator[int]:
     base = steps[0].given.fork()
-    harmless = []
-    for step in steps:
+    for index, step in enumerate(steps):
         if step.decision.kind is not Kind.ASSERTED and _harmless(trial, _without(base, step), call):
-            harmless.append(step)
+            yield index
         if step.teaches:
             base.learn(step.decision.taken)
-    trial.forget(first, harmless)
 
 
 def _without(given: Facts, step: Step) -> Facts:
@@ -139,7 +149,7 @@ class _Comparison:
     def same(self, mine: Sequence[Any], others: Sequence[Any]) -> bool:
         """Whether they agree one by one, and share storage with each other alike."""
         return (
-            len(mine) == len(others) and all(map(self._same_value, mine, others)) and _sharing(mine) == _sharing(others)
+            len(mine) == len(others) and all(map(self._same_value, mine, others)) and sharing(mine) == sharing(others)
         )
 
     def _same_value(self, mine: Any, other: Any) -> bool:
@@ -177,7 +187,7 @@ class _Comparison:
         return decide(formula, self._region).status == "proved"
 
 
-def _sharing(values: Sequence[Any]) -> list[int | None]:
+def sharing(values: Sequence[Any]) -> list[int | None]:
     """For each tensor the first one that lies in the same storage."""
     seen: dict[Any, int] = {}
     return [

@@ -9,7 +9,7 @@ How a decision is settled is in local.py; this file only makes an operator repea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -82,8 +82,18 @@ class _Operation:
         """Have what makes no difference to the result forgotten."""
         trial = self._env.trial
         if self._repeatable and len(trial.steps) > self._steps and self._env.brought == self._brought:
-            made = local.Call(self._operands, leaves(result), self._again, self._env.read)
+            key = (self._func, _modes(), *map(self._key, leaves(self._arguments)), *local.sharing(self._operands))
+            made = local.Call(key, self._operands, leaves(result), self._again, self._env.read)
             local.settle(trial, self._steps, made)
+
+    def _key(self, value: Any) -> Hashable:
+        """What of an argument an operator's sizes may depend on."""
+        if isinstance(value, torch.Tensor):
+            kind = (value.dtype, value.device, value.layout, value.requires_grad, value.is_conj(), value.is_neg())
+            return (*kind, tuple(map(self._env.read, (*value.shape, *value.stride(), value.storage_offset()))))
+        if isinstance(value, torch.SymInt):
+            return self._env.read(value)
+        return (type(value), str(value))
 
     def _again(self, trial: Trial) -> tuple[list[torch.Tensor], list[Any]]:
         with self._env.asking(trial), self._apart():
@@ -93,6 +103,11 @@ class _Operation:
                 message = "the operator takes sizes from data, or checks data, there"
                 raise LookupError(message)
         return _tensors((args, kwargs)), leaves(result)
+
+
+def _modes() -> Hashable:
+    """The ambient modes that decide how an operator is composed."""
+    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:

@@ -28,8 +28,14 @@ OURS = str(Path(__file__).parent.parent)
 _TORCH = str(Path(torch.__file__).parent)
 _BODIES = str(Path(_TORCH) / "_higher_order_ops")
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
+_TRACER = tuple(
+    str(Path(_TORCH) / name) for name in ("export", "_export", "fx", "_subclasses", "_functorch", "_dynamo")
+)
+"""Where torch's tracer lives. What it reads of a tensor it notes, and does not act on."""
+_HELPERS = str(Path(_TORCH) / "_prims_common")
 _ENTRIES = {"trace", "run_again"}
 """Our functions that run a model or a program: what lies further out is not the user's model."""
+_FAKE_INPUTS = str(Path(_TORCH) / "_subclasses" / "meta_utils.py")
 _DEPTH_OF_A_NOTE = 16
 _ASKING = ("symbolic_shapes.py", "sym_node.py", "proxy_tensor.py", "torch/__init__.py")
 """Files that carry a question and never raise it themselves."""
@@ -128,12 +134,15 @@ def _frames(frame: FrameType | None) -> tuple[FrameType | None, SourceLocation |
 
 
 def noting() -> bool:
-    """Whether torch is only noting a tensor's memory format on a node, which nothing here relies on."""
+    """Whether torch asks for its own notes: a memory format on a node, or how many bytes an input's storage has.
+
+    Nothing that is traced rests on these, and the answer changes no size, stride or operator.
+    """
     frame = inspect.currentframe()
     for _ in range(_DEPTH_OF_A_NOTE):
         if frame is None:
             break
-        if frame.f_code.co_name == "_extract_tensor_metadata":
+        if frame.f_code.co_name == "_extract_tensor_metadata" or frame.f_code.co_filename == _FAKE_INPUTS:
             return True
         frame = frame.f_back
     return False
@@ -142,3 +151,14 @@ def noting() -> bool:
 def _location(frame: FrameType) -> SourceLocation:
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
     return SourceLocation(frame.f_code.co_filename, frame.f_lineno, line)
+
+
+def read_by_the_model() -> bool:
+    """Whether the call that reaches us through the hooks of torch's tracer is the model's, and not the tracer's own."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not (file.startswith((OURS, _HELPERS)) or frame.f_code.co_name == "__torch_function__"):
+            return not file.startswith(_TRACER)
+        frame = frame.f_back
+    return False

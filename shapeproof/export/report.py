@@ -41,6 +41,8 @@ class Report:
     decisions: tuple[Decision, ...] = ()
     domain: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+    """Where branches are split: what holds of the sizes that each program serves."""
     statistics: Mapping[str, int] = field(default_factory=dict)
     inputs: Mapping[str, list[str]] = field(default_factory=dict)
     spent: Mapping[str, int] = field(default_factory=dict)
@@ -81,6 +83,7 @@ class Report:
             "domain": list(self.domain),
             "inputs": {name: list(sizes) for name, sizes in self.inputs.items()},
             "notes": list(self.notes),
+            "regions": list(self.regions),
             "statistics": dict(self.statistics),
             "spent": dict(self.spent),
             "bounds": [dataclasses.asdict(bound) for bound in self.bounds],
@@ -129,6 +132,7 @@ def load_report(path: str | Path) -> Report:
             tuple(map(_loaded_decision, saved["decisions"])),
             tuple(saved["domain"]),
             tuple(saved["notes"]),
+            tuple(saved["regions"]),
             saved["statistics"],
             saved["inputs"],
             saved["spent"],

@@ -55,21 +55,25 @@ class Explorer:
         trace: how to trace it at a trial's point.
         budget: what one solver question may cost.
         progress: told in words what is being done.
+        splitting: what one program does not serve is left to another, and not given up.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is explored, and how
         self,
         mod: torch.nn.Module,
         inputs: Inputs,
         trace: Callable[..., torch.export.ExportedProgram],
         budget: Budget,
         progress: Callable[[str], None],
+        *,
+        splitting: bool = False,
     ) -> None:
         self._mod = mod
         self._inputs = inputs
         self._trace = trace
         self._budget = budget
         self._progress = progress
+        self._splitting = splitting
         self._declared = frozenset(inputs.domain.symbols)
         self._traces = 0
         self._looks = 0
@@ -101,7 +105,7 @@ class Explorer:
 
     def _explore(self, domain: Facts) -> Exploration:
         main = self._followed(domain)
-        found = Exploration(main, self._inputs.example or self._sizes_of(main.trial.point))
+        found = Exploration(main, self._example_in(domain) or self._sizes_of(main.trial.point))
         self._runs = replay.forms(main.program)
         found.disagreement = self._disagreement(found.begun, calls=2)
         if found.disagreement is None:
@@ -117,7 +121,7 @@ class Explorer:
 
     def _choose_main(self, domain: Facts) -> Traced:
         """A program that serves the example, traced at a point as generic as that allows."""
-        example = self._inputs.example
+        example = self._example_in(domain)
         first = self._trace_in(domain, self._generic(domain), self._oblivious)
         if example is None:
             return first if first.program is not None else self._elsewhere(domain, first)
@@ -128,7 +132,7 @@ class Explorer:
             if second.trial.impossible is not None and first.program is None:
                 raise Impossible(second.trial)
             raise second.error or RuntimeError("the model cannot be traced")
-        if first.program is not None and self._same(first, second):
+        if first.program is not None and self.same(first, second):
             return first
         return self._generalize(domain, second)
 
@@ -159,6 +163,12 @@ class Explorer:
         self._observed = trial.observed
         return bool(self._observed)
 
+    def _example_in(self, domain: Facts) -> dict[str, int] | None:
+        """The user's example, if it is in this part of the domain."""
+        example = self._inputs.example
+        inside = example is not None and all(taken_at(fact, example) for fact in domain.formulas)
+        return example if inside else None
+
     def _generalize(self, domain: Facts, example: Traced) -> Traced:
         """A generic point that takes the example's decisions, except those that pin a size to the example's."""
         if not any(map(_pins, example.trial.decisions)):
@@ -172,7 +182,7 @@ class Explorer:
             return example
         third = self._trace_in(domain, point, self._oblivious)
         if third.program is not None and (
-            _takes(third.trial, {**self._observed, **(self._inputs.example or {})}) or self._same(third, example)
+            _takes(third.trial, {**self._observed, **(self._inputs.example or {})}) or self.same(third, example)
         ):
             return third
         return example
@@ -188,7 +198,7 @@ class Explorer:
                 return other
         raise failed.error or RuntimeError("the model cannot be traced")
 
-    def _same(self, program: Traced, there: Traced) -> bool:
+    def same(self, program: Traced, there: Traced) -> bool:
         """Whether a program serves the region of another trace."""
         if program.program is None or there.program is None:
             return False
@@ -214,13 +224,15 @@ class Explorer:
         if find(f.TRUE, cell, self._budget) is None:
             return
         whole = given_up(step.decision, outside, found, self._inputs, self._budget)
-        if whole is not None and (step.decision.kind is Kind.ASSERTED or self._looks >= LOOK_LIMIT):
+        enough = self._looks >= LOOK_LIMIT and not self._splitting
+        if whole is not None and (step.decision.kind is Kind.ASSERTED or enough):
             found.narrowings.append(whole)
             return
         before = list(found.findings), list(found.narrowings)
-        self._look_into(step, cell, outside, found, closely=whole is not None)
+        self._look_into(step, cell, outside, found, closely=whole is not None and not self._splitting)
         whole = whole or lifted(step.decision, self._inputs, self._budget)
-        if whole is not None and found.findings != before[0]:
+        news = [finding for finding in found.findings if finding not in before[0]]
+        if whole is not None and news and not (self._splitting and all(each.may_be_another for each in news)):
             found.findings, found.narrowings = before[0], [*before[1], whole]
 
     def _look_into(self, step: Step, cell: Facts, outside: Formula, found: Exploration, *, closely: bool) -> None:

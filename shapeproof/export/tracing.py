@@ -25,6 +25,7 @@ from torch._guards import TracingContext
 from torch._guards import tracing as torch_tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, disable_fake_tensor_cache
 from torch.export.dynamic_shapes import _combine_args, _DerivedDim, _Dim, _DimHint, _DimHintType, _tree_map_with_path
+from torch.export.pt2_archive._package import load_pt2, package_pt2
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -33,8 +34,9 @@ from torch.utils._sympy.numbers import int_oo
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import symbol
+from shapeproof.export import nodes
 from shapeproof.export.operators import Operators, call
-from shapeproof.export.places import noting
+from shapeproof.export.places import read_by_the_model
 from shapeproof.export.promises import VIEWING
 from shapeproof.export.quiet import quiet
 from shapeproof.export.shape_env import ProofShapeEnv
@@ -58,7 +60,7 @@ def name_leaves(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     """The flat inputs in order, by the name of the parameter they are bound to."""
     from shapeproof.export.inputs import Leaf
 
-    return [Leaf(_source(path), _user_name(path), value) for path, value in _flatten(_bind(mod, args, kwargs))]
+    return [Leaf(_source(path), _user_name(path), value) for path, value in _flatten(bind(mod, args, kwargs))]
 
 
 def match_shapes(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> dict[str, Any]:
@@ -85,7 +87,7 @@ def map_shapes(
     Raises:
         UsageError: the structure of dynamic_shapes is not that of the inputs.
     """
-    combined: Any = _bind(mod, args, kwargs)
+    combined: Any = bind(mod, args, kwargs)
     names = list(combined)
     given = shapes or _tree_map_with_path(lambda _path, _leaf: None, combined)
     if isinstance(given, Mapping):
@@ -132,7 +134,8 @@ def rebuild_inputs(
     return pytree.tree_unflatten(list(values.values()), spec)  # type: ignore[no-any-return]
 
 
-def _bind(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def bind(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The inputs by the names of the model's arguments, in the order of the program's inputs."""
     try:
         bound = dict(_combine_args(mod, args, kwargs))
     except TypeError as error:
@@ -291,7 +294,7 @@ class _Watch(TorchFunctionMode):
         if torch.compiler.is_dynamo_compiling():  # torch.cond has its branches read by dynamo, this mode included
             return func(*args, **kwargs)
         self._watch_recording(get_proxy_mode())
-        if func in self._layouts and self._env.innermost is None and not noting():
+        if func in self._layouts and self._env.innermost is None and read_by_the_model():
             self._env.trial.layouts_read = True
         if func in self._references and any(map(_is_symbolic, (*args, *kwargs.values()))):
             func = self._references[func]
@@ -329,7 +332,7 @@ def _hints(mod: torch.nn.Module, inputs: Inputs) -> Any:
             entries[leaf.source] = hints[0] if hints else None
     if not inputs.sizes:
         return None
-    return pytree.tree_map_with_path(lambda path, _: entries[_source(path)], _bind(mod, inputs.args, inputs.kwargs))
+    return pytree.tree_map_with_path(lambda path, _: entries[_source(path)], bind(mod, inputs.args, inputs.kwargs))
 
 
 def fresh_copy(mod: torch.nn.Module) -> torch.nn.Module:
@@ -381,6 +384,7 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
     values: dict[torch.fx.Node, Any] = {}
     noted: dict[torch.fx.Node, Any] = {}
     called: dict[Any, torch.SymInt] = {}
+    as_it_is = _as_it_is if nodes.mutates(program) else lambda value: value
     with quiet(), mode or contextlib.nullcontext(), enable_python_dispatcher():
         for node in program.graph.nodes:
             if node.op == "placeholder":
@@ -396,7 +400,7 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
                     values[node] = run(node.target, args, kwargs)
             if node.meta.get("unbacked_bindings"):
                 called |= _called(node.meta.get("val"), values[node])
-            noted[node] = _as_it_is(values.get(node))
+            noted[node] = as_it_is(values.get(node))
     return noted
 
 
@@ -453,6 +457,16 @@ def sizes(value: Any) -> list[Any]:
     for leaf in pytree.tree_leaves(value):
         found += list(leaf.shape) if isinstance(leaf, torch.Tensor) else [leaf]
     return found
+
+
+def save_archive(path: str, programs: Mapping[str, torch.export.ExportedProgram], texts: Mapping[str, str]) -> None:
+    """Write programs and texts by name as one PT2 archive."""
+    package_pt2(path, exported_programs=dict(programs), extra_files=dict(texts))
+
+
+def load_archive(path: str) -> tuple[dict[str, torch.export.ExportedProgram], dict[str, str]]:
+    """The programs and the texts of a PT2 archive, by name."""
+    return (found := load_pt2(path)).exported_programs, found.extra_files
 
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

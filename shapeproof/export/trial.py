@@ -18,7 +18,7 @@ This module knows nothing of torch or sympy, and never decides what a decision m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
@@ -116,6 +116,9 @@ class Trial:
         self.origins: dict[str, Place] = {}
         """Where a number was taken from data."""
         self._outside: tuple[Facts, Facts, int, list[Formula]] | None = None
+        self.judged: dict[Hashable, frozenset[int]] = {}
+        """Which of the decisions that an operator makes were harmless, by how it was called and what it asked."""
+        self._varying: dict[Formula, bool] = {}
         self._data = data
         self._budget = budget
         self._oblivious = oblivious
@@ -212,17 +215,19 @@ class Trial:
 
     def elsewhere(self, cell: Facts, point: Mapping[str, int]) -> Trial:
         """A trial of its own in a part of the domain."""
-        return Trial(cell, {**self.point, **point}, data=self._data, budget=self._budget)
+        apart = Trial(cell, {**self.point, **point}, data=self._data, budget=self._budget)
+        apart._varying = self._varying
+        return apart
 
-    def forget(self, first: int, harmless: Sequence[Step]) -> None:
-        """Take back those steps, from `first` on, that make no difference, and all that was concluded from them.
+    def forget(self, first: int, harmless: Collection[int]) -> None:
+        """Take back those steps, counted from `first` on, that make no difference, and what was concluded from them.
 
         No fact may have been learned since `first`.
         """
         steps, self.steps = self.steps[first:], self.steps[:first]
         self.region = steps[0].given.fork()
-        for step in steps:
-            if step in harmless:
+        for index, step in enumerate(steps):
+            if index in harmless:
                 self.harmless.append(step)
                 continue
             self.steps.append(replace(step, given=self.region.fork()))
@@ -252,7 +257,9 @@ class Trial:
         known = self.asked.get(formula)
         if known is not None and (known.kind is not Kind.ASSUMED or kind is Kind.ASSUMED):
             return
-        if self._varies(formula):
+        if formula not in self._varying:
+            self._varying[formula] = self._varies(formula)
+        if self._varying[formula]:
             self.asked[formula] = _decision(formula, kind, place(), outcome=outcome)
 
     def _varies(self, formula: Formula) -> bool:

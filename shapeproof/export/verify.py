@@ -25,10 +25,12 @@ from shapeproof.export.advice import distinct
 from shapeproof.export.bounds import Bounding
 from shapeproof.export.contract import assert_domain, word_checks
 from shapeproof.export.corners import disagreements
+from shapeproof.export.dispatch import Regions
 from shapeproof.export.explain import contradiction, diagnose, domain_texts, narrowing_note
-from shapeproof.export.findings import Exploration, Impossible, Outcome, statistics
+from shapeproof.export.findings import Exploration, Impossible, Outcome, narrowed, statistics
 from shapeproof.export.inputs import Inputs, declare
 from shapeproof.export.program import VerifiedProgram
+from shapeproof.export.regions import Split, proved, split
 from shapeproof.export.remedies import declarations, helps, remedies
 from shapeproof.export.report import ConstraintViolation, Report
 from shapeproof.export.sizes import Explorer
@@ -117,60 +119,101 @@ def check(  # noqa: PLR0913 - as above
     if branches not in {"error", "split"}:
         message = f"branches must be 'error' or 'split', not {branches!r}"
         raise UsageError(message)
-    if branches != "error":
-        message = "branches='split' is not implemented yet"
-        raise NotImplementedError(message)
     budget = budget or Budget()
     inputs = declare(mod, args, kwargs, dynamic_shapes, constraints)
     if narrow:
         inputs = replace(inputs, inferred=frozenset(inputs.domain.symbols))
     trace = functools.partial(tracing.trace, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     with one_ledger() as ledger:
-        report = _verified(mod, inputs, trace, budget, progress)
+        report = _verified(mod, inputs, trace, budget, progress, splitting=branches == "split")
     report = replace(report, spent=ledger.spent, answers=Subject(ledger.entries, inputs.user_names, budget))
     if report.program is not None:
         report.program.report = report
     return report
 
 
-def _verified(
+def _verified(  # noqa: PLR0913 - what is explored, and how
     mod: torch.nn.Module,
     inputs: Inputs,
     trace: Callable[..., torch.export.ExportedProgram],
     budget: Budget,
     progress: Callable[[str], None],
+    *,
+    splitting: bool,
 ) -> Report:
     """The main path: explore, replay, explain, build."""
     domain = Facts(inputs.domain.formulas, budget)
     if domain.contradictory:
         return _vacuous(inputs, clash(domain))
     inputs.check_example()
+    explorer = Explorer(mod, inputs, trace, budget, progress, splitting=splitting)
     try:
-        found = Explorer(mod, inputs, trace, budget, progress).run(domain)
+        if splitting:
+            return _split(mod, inputs, split(explorer, domain, budget), budget, progress)
+        found = explorer.run(domain)
     except Impossible as impossible:
         return Report("refuted", (contradiction(impossible.trial, inputs),), inputs=inputs.shapes)
     progress("replaying at the corners")
     trial = found.main.trial
     told = distinct(found.findings, trial, budget)
-    wrong = disagreements(mod, inputs, found, budget) if not told else []
+    wrong = disagreements(mod, inputs, found, narrowed(domain, found.narrowings)) if not told else []
     repairs = None if wrong else remedies(found, inputs, budget)
     help_ = helps(told, repairs or (), inputs)
     diagnostics = [diagnose(each, inputs, trial, budget, code) for each, code in zip(told, help_, strict=True)]
     return _conclude(inputs, found, [*diagnostics, *wrong], repairs, budget)
 
 
-def _conclude(
+def _split(
+    mod: torch.nn.Module, inputs: Inputs, done: Split, budget: Budget, progress: Callable[[str], None]
+) -> Report:
+    """The verdict on a model that is served by several programs."""
+    progress("replaying at the corners of each region")
+    declared = inputs.domain.formulas
+    diagnostics = [diagnose(finding, inputs, done.trial, budget) for finding in done.findings]
+    for region in done.regions:
+        if not diagnostics:
+            diagnostics += disagreements(mod, inputs, region.found, done.domain(region, declared, budget))
+    reports = [_conclude(inputs, each.found, diagnostics, None, budget, within=(each.holds,)) for each in done.regions]
+    for report in reports:
+        if report.program is not None:
+            report.program.report = report
+    covered = proved(done, Facts(declared, budget), budget)
+    regions = Regions(
+        programs=tuple(report.program for report in reports),
+        holds=tuple(region.holds for region in done.regions),
+        sizes=tuple(leaf.terms for leaf in inputs.leaves),
+        arguments=tuple(tracing.bind(mod, inputs.args, inputs.kwargs)),
+        names=inputs.user_names,
+    )
+    counts = {key: sum(report.statistics[key] for report in reports) for key in reports[0].statistics}
+    traces = max(report.statistics["traces"] for report in reports)
+    return Report(
+        status="refuted" if diagnostics else "proved" if covered else "undecided",
+        diagnostics=tuple(diagnostics),
+        decisions=tuple(decision for report in reports for decision in report.decisions),
+        domain=domain_texts(_irredundant(declared), inputs),
+        notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
+        regions=() if diagnostics else regions.domains,
+        statistics=counts | {"regions": len(reports), "traces": traces},
+        inputs=inputs.shapes,
+        program=None if diagnostics else regions,
+    )
+
+
+def _conclude(  # noqa: PLR0913 - all that was found
     inputs: Inputs,
     found: Exploration,
     diagnostics: list[Diagnostic],
     repairs: Sequence[Repair] | None,
     budget: Budget,
+    *,
+    within: Sequence[Formula] = (),
 ) -> Report:
-    """The verdict, and the program if there is one to give."""
+    """The verdict, and the program if there is one to give; `within`: what else holds where it is to be used."""
     refuted = any(diagnostic.severity == "error" for diagnostic in diagnostics)
     undecided = [finding for finding in found.findings if finding.outcome is Outcome.UNDECIDED]
     declared = _irredundant(inputs.domain.formulas)
-    inferred = [narrowing.requirement for narrowing in found.narrowings]
+    inferred = [*(narrowing.requirement for narrowing in found.narrowings), *within]
     served = simplified([finding.served for finding in undecided], Facts([*declared, *inferred], budget), budget)
     enforced = [*_irredundant([*declared, *inferred]), *served]
     notes = list(dict.fromkeys(narrowing_note(narrowing, inputs) for narrowing in found.narrowings))

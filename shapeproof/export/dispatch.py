@@ -1,0 +1,132 @@
+"""The programs of a split model as one: which of them an input goes to is read off its sizes.
+
+Each program asserts its own region, so one that is used alone refuses the rest. Nothing is proved here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.evaluate import evaluate
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import ZERO, Term, symbol
+from shapeproof.constraints.text import format_formula, format_term, parse_formula, parse_term
+from shapeproof.export import tracing
+from shapeproof.export.findings import taken_at
+from shapeproof.export.shape_env import leaves
+
+if TYPE_CHECKING:
+    from shapeproof.export.report import Report
+
+FORMAT = 1
+"""The version of the saved form."""
+_MANIFEST = "shapeproof_regions"
+
+
+@dataclass
+class Regions:
+    """Several programs that together serve the domain, each its own region of it.
+
+    Attributes:
+        programs: one torch.export.ExportedProgram for each region.
+        holds: for each program, what holds of the sizes in its region.
+        sizes: for each input in order, the terms of its sizes (an int: of itself), over the symbols in `holds`.
+        arguments: the names of the model's arguments, in order.
+        report: what was proved; None where the regions were loaded from a file.
+    """
+
+    programs: tuple[torch.export.ExportedProgram, ...]
+    holds: tuple[Formula, ...]
+    sizes: tuple[tuple[Term, ...], ...]
+    arguments: tuple[str, ...]
+    names: Mapping[str, str]
+    report: Report | None = None
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """What holds of the sizes in each region, in the user's names."""
+        return tuple(format_formula(formula, rename=self.names) for formula in self.holds)
+
+    def module(self) -> torch.nn.Module:
+        """The programs as one module, which takes what the model takes."""
+        return _Dispatch(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write all programs and their regions as one PT2 archive; `load_regions` reads it."""
+        manifest = {
+            "format": FORMAT,
+            "holds": [str(formula) for formula in self.holds],
+            "sizes": [[format_term(term) for term in terms] for terms in self.sizes],
+            "arguments": list(self.arguments),
+            "names": dict(self.names),
+        }
+        programs = {f"region{index}": program for index, program in enumerate(self.programs)}
+        tracing.save_archive(str(path), programs, {_MANIFEST: json.dumps(manifest)})
+
+
+def load_regions(path: str | Path) -> Regions:
+    """Read what `Regions.save` has written.
+
+    Raises:
+        UsageError: the file holds no regions.
+    """
+    try:
+        programs, extra = tracing.load_archive(str(path))
+        manifest = json.loads(extra[_MANIFEST])
+        return Regions(
+            tuple(programs[f"region{index}"] for index in range(len(programs))),
+            tuple(map(parse_formula, manifest["holds"])),
+            tuple(tuple(map(parse_term, terms)) for terms in manifest["sizes"]),
+            tuple(manifest["arguments"]),
+            manifest["names"],
+        )
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        message = f"{path} holds no regions: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        raise UsageError(message) from None
+
+
+class _Dispatch(torch.nn.Module):
+    """Hands its inputs to the program of their region."""
+
+    def __init__(self, regions: Regions) -> None:
+        super().__init__()
+        self._regions = regions
+        self.programs = torch.nn.ModuleList(program.module() for program in regions.programs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program of the inputs' region; where there is none, the first refuses them by its assertions."""
+        point = _point(self._regions, args, kwargs)
+        chosen = (
+            program for program, holds in zip(self.programs, self._regions.holds, strict=True) if taken_at(holds, point)
+        )
+        return next(chosen, self.programs[0])(*args, **kwargs)
+
+
+def _point(regions: Regions, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, int]:
+    """The value of each symbol, read off the inputs' sizes as far as they are what they should be."""
+    given = dict(zip(regions.arguments, args, strict=False)) | dict(kwargs)
+    flat = leaves([given[name] for name in regions.arguments if name in given])
+    point: dict[str, int] = {}
+    for leaf, terms in zip(flat, regions.sizes, strict=False):
+        values = leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,)
+        for term, value in zip(terms, values, strict=False):
+            point |= _solved(term, value)
+    return point
+
+
+def _solved(term: Term, value: int) -> dict[str, int]:
+    """The symbol of a term that is linear in one, where the term has the value."""
+    if len(term.symbols) != 1:
+        return {}
+    name = next(iter(term.symbols))
+    constant = evaluate(term, {name: 0})
+    slope = evaluate(term, {name: 1}) - constant
+    linear = slope and term - symbol(name) * slope - constant is ZERO
+    return {name: (value - constant) // slope} if linear and (value - constant) % slope == 0 else {}

@@ -1,0 +1,110 @@
+"""A model that branches on its sizes, as several programs that together serve the domain.
+
+What one program does not serve is explored as a domain of its own, until the solver proves that nothing is left. A
+program that serves another's region too takes it over. Each region is what is left of the domain when its turn comes,
+cut down to what its program serves: so no two overlap, and the last proof says that together they cover it.
+
+What is explored, and what a finding means, is in sizes.py; the programs are built and told apart at run time elsewhere
+(verify.py, dispatch.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.export.findings import Exploration, Finding, Outcome, narrowed
+from shapeproof.export.sizes import Explorer
+from shapeproof.export.trial import Trial
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+from shapeproof.solver.simplify import simplified
+from shapeproof.solver.witness import find
+
+REGIONS = 16
+"""How many programs one model may be split into."""
+
+
+@dataclass(slots=True)
+class Region:
+    """A program and what it serves: `holds`, within the declared domain."""
+
+    found: Exploration
+    holds: Formula
+
+
+@dataclass(slots=True)
+class Split:
+    """The regions of a domain, and what no program serves, as the last trial found it."""
+
+    regions: list[Region]
+    findings: list[Finding]
+    trial: Trial
+
+    def domain(self, region: Region, declared: Sequence[Formula], budget: Budget) -> Facts:
+        """What holds of every input in a region."""
+        here = narrowed(Facts(declared, budget), region.found.narrowings)
+        here.learn(region.holds)
+        return here
+
+
+def split(explorer: Explorer, domain: Facts, budget: Budget) -> Split:
+    """Explore the domain until the solver proves that the regions cover it."""
+    found = explorer.run(domain)
+    done = Split([], [], found.main.trial)
+    left = domain.fork()
+    while True:
+        others = [finding for finding in found.findings if finding.may_be_another]
+        done.findings = [finding for finding in found.findings if not finding.may_be_another]
+        done.trial = found.main.trial
+        served = f.conjunction(*(finding.served for finding in others))
+        found.findings = []
+        _take_in(done.regions, Region(found, f.conjunction(*_beyond(left, domain), served)), explorer)
+        left = narrowed(left, found.narrowings)
+        left.learn(f.negate(served))
+        if done.findings or find(f.TRUE, left, budget) is None:
+            break
+        if len(done.regions) == REGIONS:
+            done.findings.append(_too_many(others))
+            break
+        found = explorer.run(left)
+    for region in done.regions:
+        region.holds = f.conjunction(*simplified([region.holds], domain, budget))
+    return done
+
+
+def proved(done: Split, domain: Facts, budget: Budget) -> bool:
+    """Whether it is proved of the regions as they are worded that they cover the domain and do not overlap."""
+    holds = [region.holds for region in done.regions]
+    for region in done.regions:
+        domain = narrowed(domain, region.found.narrowings)
+    claims = [f.disjunction(*holds)]
+    claims += [f.negate(f.conjunction(a, b)) for i, a in enumerate(holds) for b in holds[:i]]
+    return all(decide(claim, domain, budget).status == "proved" for claim in claims)
+
+
+def _beyond(left: Facts, domain: Facts) -> list[Formula]:
+    """What sets a part of the domain apart from the rest of it."""
+    declared = set(domain.formulas)
+    return [fact for fact in left.formulas if fact not in declared]
+
+
+def _take_in(regions: list[Region], new: Region, explorer: Explorer) -> None:
+    """Add a region, or widen the one whose program serves all of it."""
+    parts = [new.found.main, *new.found.served]
+    for region in regions:
+        if all(explorer.same(region.found.main, part) for part in parts):
+            region.holds = f.disjunction(region.holds, new.holds)
+            region.found.served += parts
+            region.found.narrowings += new.found.narrowings
+            return
+    regions.append(new)
+
+
+def _too_many(others: Sequence[Finding]) -> Finding:
+    """The question of which each answer needs another program."""
+    text = f"{REGIONS} programs do not cover the domain, since every answer to this needs another"
+    return replace(others[0], outcome=Outcome.MANY, text=text, witness=None)

@@ -1,0 +1,85 @@
+"""What settling decisions in place relies on in torch, one small test for each fact. Nothing of ours runs here."""
+
+from __future__ import annotations
+
+import torch
+from torch._subclasses import meta_utils
+from torch._subclasses.fake_tensor import FakeTensorMode, disable_fake_tensor_cache
+from torch.export.pt2_archive._package import load_pt2, package_pt2
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode, make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.passes.shape_prop import _extract_tensor_metadata
+from torch.overrides import TorchFunctionMode
+
+
+class Watch(TorchFunctionMode):
+    """Puts a dispatch of its own on the mode that records, as tracing._Watch does."""
+
+    def __init__(self):
+        super().__init__()
+        self.recorded = []
+        self.seen = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.seen.append(func)
+        recorder = get_proxy_mode()
+        if recorder is not None and "__torch_dispatch__" not in vars(recorder):
+            record = recorder.__torch_dispatch__
+
+            def dispatch(func, types, args=(), kwargs=None):
+                self.recorded.append(func)
+                return record(func, types, args, kwargs)
+
+            recorder.__torch_dispatch__ = dispatch
+        return func(*args, **(kwargs or {}))
+
+
+def test_the_mode_that_records_is_asked_for_its_dispatch_as_an_attribute():
+    """tracing._Watch relies on it: a dispatch on the instance sees every operator that export records."""
+    with Watch() as watch:
+        torch.export.export(torch.nn.Linear(2, 3), (torch.randn(4, 2),))
+    assert torch.ops.aten.linear.default in watch.recorded
+
+
+def test_a_function_mode_sees_the_questions_about_layouts():
+    """tracing._Watch relies on it: `stride` and `is_contiguous` of a tensor go through it."""
+    tensor = torch.randn(2, 3)
+    with Watch() as watch:
+        tensor.stride()
+        tensor.is_contiguous()
+    assert watch.seen == [torch.Tensor.stride, torch.Tensor.is_contiguous]
+
+
+def test_nothing_is_recorded_while_recording_is_disabled():
+    """tracing._apart relies on it."""
+
+    def run(x):
+        with disable_proxy_modes_tracing():
+            x * 2
+        return x + 1
+
+    graph = make_fx(run, tracing_mode="symbolic", pre_dispatch=True)(torch.randn(3)).graph
+    assert [str(node.target) for node in graph.nodes if node.op == "call_function"] == ["aten.add.Tensor"]
+
+
+def test_results_of_fake_tensors_are_remembered_unless_that_is_disabled():
+    """tracing._apart relies on it: a second run is to ask again, and not to be given what the first one gave."""
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    assert mode.cache_enabled
+    with disable_fake_tensor_cache(mode):
+        assert not mode.cache_enabled
+
+
+def test_the_notes_of_torch_are_made_where_places_looks_for_them():
+    """places.noting relies on the name of the function and on the file."""
+    assert _extract_tensor_metadata.__name__ == "_extract_tensor_metadata"
+    assert meta_utils.__file__.endswith("torch/_subclasses/meta_utils.py")
+
+
+def test_several_programs_and_texts_fit_into_one_archive(tmp_path):
+    """tracing.save_archive relies on it."""
+    program = torch.export.export(torch.nn.ReLU(), (torch.randn(2),))
+    package_pt2(str(tmp_path / "two.pt2"), exported_programs={"a": program, "b": program}, extra_files={"c": "text"})
+    found = load_pt2(str(tmp_path / "two.pt2"))
+    assert set(found.exported_programs) == {"a", "b"}
+    assert found.extra_files["c"] == "text"

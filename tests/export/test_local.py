@@ -1,0 +1,121 @@
+"""Decisions settled in place: never where it would be wrong, and to the same verdicts as a trace of every cell."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, given, note, settings
+from torch.export import Dim
+
+from benchmarks.models import EXAMPLES, TRANSFORMERS
+from shapeproof.export import check
+from shapeproof.export.local import retracing_everything
+from tests.agreement import agree
+from tests.export.test_regions import built, checked, judge, programs
+
+ROWS = Dim("n", min=0, max=6)
+
+
+def report_of(forward, size=(3, 4), dims=None):
+    """The report of a model made of one function of a tensor."""
+    mod = type("Model", (torch.nn.Module,), {"forward": lambda _, x: forward(x)})()
+    return mod, check(mod, (torch.randn(*size),), dynamic_shapes={"x": dims or {0: ROWS}})
+
+
+def test_an_assumption_inside_an_operator_needs_no_trace():
+    """`matmul` asks whether a size is 1, and gives the same whatever the answer is."""
+    mod, report = report_of(lambda x: (x @ x.t()).softmax(-1) + 1)
+    assert report.status == "proved"
+    assert report.statistics["settled in place"] > 0
+    assert report.statistics["traces"] == 1
+    assert all(agree(mod, report.program.module(), (torch.randn(n, 4),)) for n in range(7))
+
+
+def two(n):
+    return n // 2
+
+
+NOT_HERE = {
+    "another rank": lambda x: x.squeeze(0),
+    "another rank, in place": lambda x: x.clone().squeeze_(0),
+    "an alias only at one size": lambda x: x.t().contiguous().add_(1) + x.sum(),
+    "a branch in Python": lambda x: x * 100 if x.shape[0] == 1 else x + 1,
+    "a branch in Python, after an operator has asked the same": lambda x: (
+        x.expand(x.shape[0], 4) * (100 if x.shape[0] == 1 else 1)
+    ),
+    "a constant": lambda x: x + torch.tensor(1.0 if x.shape[0] == 1 else 2.0),
+    "a branch in a subgraph": lambda x: torch.cond(
+        x.sum() > 0, lambda x: x * (2 if x.shape[0] == 1 else 3), lambda x: x + 1, [x]
+    ),
+    "a rank at another size than 0 or 1": lambda x: x.reshape(-1)[: two(x.shape[0])].squeeze(0).unsqueeze(0) * 2,
+}
+
+
+@pytest.mark.parametrize("name", NOT_HERE)
+def test_what_makes_a_difference_is_not_settled_in_place(name):
+    """Refuted, or a program that does what eager does at every size, or one that refuses."""
+    mod, report = report_of(NOT_HERE[name])
+    with retracing_everything():
+        _, retraced = report_of(NOT_HERE[name])
+    assert report.status == retraced.status
+    if report.program is not None:
+        run = report.program.module()
+        undecided = report.status == "undecided"
+        assert all(agree(mod, run, (torch.randn(n, 4),), may_refuse=undecided) for n in range(7))
+
+
+def test_a_stride_that_python_reads_is_not_passed_over():
+    """The stride of a size of 1 reaches no element, and differs: at n = 1 eager multiplies by another number."""
+
+    def forward(x):
+        y = x.t() + 1
+        return y * y.stride(1)
+
+    mod, report = report_of(forward)
+    if report.program is not None:
+        undecided = report.status == "undecided"
+        run = report.program.module()
+        assert all(agree(mod, run, (torch.randn(n, 4),), may_refuse=undecided) for n in range(7))
+
+
+def test_every_slice_that_was_settled_in_place_is_run():
+    """The program is run where a size is 1 though no trace was made there; a lying model shows."""
+
+    class Lies(torch.nn.Module):
+        def forward(self, x):
+            y = x.expand(x.shape[0], 4) + 1
+            return y if torch.compiler.is_compiling() or x.shape[0] != 1 else y + 1
+
+    report = check(Lies(), (torch.randn(3, 4),), dynamic_shapes={"x": {0: ROWS}})
+    assert report.status == "refuted"
+    assert report.diagnostics[0].witness == {"x.shape[0]": 1}
+
+
+@settings(
+    max_examples=settings().max_examples // 16,
+    phases=[phase for phase in Phase if phase is not Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
+@given(programs())
+def test_a_random_program_has_a_true_verdict_either_way(program):
+    source, ranges, example = program
+    note(source)
+    mod = built(source)
+    with retracing_everything():
+        judge(mod, checked(mod, ranges, example), ranges, example)
+    judge(mod, checked(mod, ranges, example), ranges, example)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(EXAMPLES | TRANSFORMERS))
+def test_a_model_has_the_same_verdict_either_way(name):
+    def verdict():
+        torch.manual_seed(0)
+        model, args, kwargs, shapes = (EXAMPLES | TRANSFORMERS)[name]()
+        return check(model, args, kwargs, dynamic_shapes=shapes)
+
+    local = verdict()
+    with retracing_everything():
+        retraced = verdict()
+    assert local.status == retraced.status
+    assert local.domain == retraced.domain

@@ -1,0 +1,137 @@
+"""Models that branch on their sizes, split into regions: they partition the domain, and each program serves its own."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, given, note, settings
+from torch.export import Dim
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.evaluate import holds
+from shapeproof.export import ConstraintViolation, check, export, load_regions
+from tests.agreement import RAISES, agree, outcome
+from tests.export.test_regions import NAMES, at, built, programs
+
+N = Dim("n", min=0, max=100)
+
+
+class Three(torch.nn.Module):
+    """Another program at ten, up to thirty, and above."""
+
+    def forward(self, x):
+        if x.shape[0] == 10:
+            return x * 2
+        if x.shape[0] <= 30:
+            return x + 1
+        return x - 1
+
+
+class Rows(torch.nn.Module):
+    """A loop over a size: another program for each."""
+
+    def forward(self, x):
+        total = x.sum()
+        for row in range(x.shape[0]):
+            total = total + x[row]
+        return total
+
+
+@pytest.fixture(scope="module")
+def three():
+    return export(Three(), (torch.randn(5),), dynamic_shapes={"x": {0: N}}, branches="split")
+
+
+def test_three_branches_are_three_regions(three):
+    assert three.report.status == "proved"
+    assert sorted(three.domains) == sorted(three.report.regions)
+    assert set(three.domains) == {
+        "x.shape[0] == 10",
+        "x.shape[0] != 10 and x.shape[0] <= 30",
+        "x.shape[0] != 10 and x.shape[0] >= 31",
+    }
+
+
+def test_the_module_does_what_eager_does_at_every_size(three):
+    run = three.module()
+    assert all(agree(Three(), run, (torch.randn(n),)) for n in range(101))
+    assert outcome(run, (torch.randn(101),)) == RAISES
+
+
+def test_each_program_alone_refuses_the_other_regions(three):
+    for program, formula in zip(three.programs, three.holds, strict=True):
+        run = program.module()
+        (name,) = formula.symbols
+        for n in (0, 9, 10, 11, 30, 31, 100):
+            inside = holds(formula, {name: n})
+            assert (outcome(run, (torch.randn(n),)) != RAISES) == inside
+            assert agree(Three(), run, (torch.randn(n),), may_refuse=not inside)
+
+
+def test_regions_are_one_archive(three, tmp_path):
+    three.save(tmp_path / "three.pt2")
+    loaded = load_regions(tmp_path / "three.pt2")
+    assert loaded.domains == three.domains
+    run = loaded.module()
+    assert all(agree(Three(), run, (torch.randn(n),)) for n in (0, 9, 10, 11, 30, 31, 100))
+
+
+def test_a_file_without_regions_is_one_sentence(tmp_path):
+    path = tmp_path / "nothing.pt2"
+    path.write_bytes(b"nothing")
+    with pytest.raises(UsageError, match=r"nothing\.pt2 holds no regions"):
+        load_regions(path)
+
+
+def test_a_model_without_branches_is_one_region():
+    regions = export(torch.nn.ReLU(), (torch.randn(5),), dynamic_shapes=({0: N},), branches="split")
+    assert len(regions.programs) == 1
+    assert agree(torch.nn.ReLU(), regions.module(), (torch.randn(1),))
+
+
+def test_a_loop_over_a_size_is_refused_at_its_line():
+    with pytest.raises(ConstraintViolation) as caught:
+        export(Rows(), (torch.randn(5),), dynamic_shapes={"x": {0: N}}, branches="split")
+    (diagnostic,) = caught.value.report.diagnostics
+    assert diagnostic.id == "many-programs"
+    assert diagnostic.file == __file__
+
+
+def test_where_eager_raises_no_region_helps():
+    class Refuses(torch.nn.Module):
+        def forward(self, x):
+            if x.shape[0] == 7:
+                raise ValueError
+            return x + 1 if x.shape[0] > 3 else x
+
+    report = check(Refuses(), (torch.randn(5),), dynamic_shapes={"x": {0: N}}, branches="split")
+    assert report.status == "refuted"
+    assert report.program is None
+    assert [diagnostic.witness for diagnostic in report.diagnostics] == [{"x.shape[0]": 7}]
+
+
+@settings(
+    max_examples=settings().max_examples // 16,
+    phases=[phase for phase in Phase if phase is not Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
+@given(programs())
+def test_the_regions_of_a_random_program_partition_its_box(program):
+    source, ranges, example = program
+    note(source)
+    mod = built(source)
+    bounds = zip(NAMES, ranges, strict=True)
+    shapes = ({i: Dim(name, min=box[0], max=box[-1]) for i, (name, box) in enumerate(bounds)},)
+    report = check(mod, at(example), dynamic_shapes=shapes, branches="split")
+    note(str(report))
+    if report.program is None:
+        assert report.status == "refuted"
+        return
+    regions, run = report.program, report.program.module()
+    for sizes in itertools.product(*ranges):
+        point = dict(zip(NAMES, sizes, strict=True))
+        inside = sum(holds(formula, point) for formula in regions.holds)
+        assert inside == 1 or report.status == "undecided"
+        assert agree(mod, run, at(sizes), may_refuse=report.status == "undecided")
