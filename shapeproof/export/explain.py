@@ -7,6 +7,7 @@ nothing is laid out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
@@ -19,6 +20,7 @@ from shapeproof.export.advice import advice, data_notes
 from shapeproof.export.findings import Finding, Narrowing, Outcome
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.places import of_torch
+from shapeproof.export.remedies import Cause
 from shapeproof.export.text import short
 from shapeproof.export.trial import Trial
 from shapeproof.solver.budget import Budget
@@ -71,6 +73,18 @@ def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
         line=where.line if where else None,
         notes=(Note("required", required), *(Note("known", text) for text in known)),
     )
+
+
+def also(diagnostic: Diagnostic, cause: Cause, inputs: Inputs) -> Diagnostic:
+    """The diagnostic of a cause, with a word on the other findings that it speaks for."""
+    if not cause.others:
+        return diagnostic
+    places = dict.fromkeys(_place(other.decision) for other in cause.others)
+    lines = ", ".join(f"{short(where.file)}:{where.line}" for where in places if where)
+    settles = format_formula(cause.settled_by, rename=inputs.user_names)
+    many = f"{len(cause.others)} other question{'s' if len(cause.others) > 1 else ''}"
+    note = Note("also", f"{many}, settled as this one is where {settles}: {lines}")
+    return replace(diagnostic, notes=(*diagnostic.notes, note))
 
 
 def narrowing_note(narrowing: Narrowing, inputs: Inputs) -> str:

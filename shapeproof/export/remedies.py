@@ -7,14 +7,18 @@ is proved there is none, and no diagnostic offers help.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from shapeproof.constraints import formulas as f
 from shapeproof.constraints.diagnostics import Help
+from shapeproof.constraints.formulas import Formula
 from shapeproof.export.findings import Exploration, Finding, Outcome
 from shapeproof.export.inference import anchor_of, sayable
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.redeclare import Declarations, redeclared
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
 from shapeproof.solver.repair import Repair, repaired
 
 
@@ -28,6 +32,28 @@ def remedies(found: Exploration, inputs: Inputs, budget: Budget) -> list[Repair]
     ]
     domain = Facts(inputs.domain.formulas, budget)
     return repaired(required, domain, anchor_of(found, inputs), budget, sayable=sayable)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A finding that speaks for itself and for others, all settled by one declaration."""
+
+    finding: Finding
+    others: tuple[Finding, ...] = ()
+    settled_by: Formula = f.TRUE
+
+
+def causes(findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Inputs, budget: Budget) -> list[Cause]:
+    """The findings, those that one declaration is proved to settle together; an error of eager's speaks first."""
+    free, found = list(findings), []
+    for repair in repairs:
+        facts = Facts([*inputs.domain.formulas, repair.formula], budget)
+        group = [each for each in free if decide(each.requirement, facts, budget).status == "proved"]
+        if len(group) > 1:
+            first = min(group, key=lambda each: each.outcome is not Outcome.RAISES)
+            found.append(Cause(first, tuple(each for each in group if each is not first), repair.formula))
+            free = [each for each in free if each not in group]
+    return sorted([*found, *map(Cause, free)], key=lambda cause: findings.index(cause.finding))
 
 
 def declarations(repairs: Sequence[Repair], inputs: Inputs) -> Declarations:

@@ -26,12 +26,12 @@ from shapeproof.export.bounds import Bounding
 from shapeproof.export.contract import assert_domain, word_checks
 from shapeproof.export.corners import disagreements
 from shapeproof.export.dispatch import Regions
-from shapeproof.export.explain import contradiction, diagnose, domain_texts, narrowing_note
+from shapeproof.export.explain import also, contradiction, diagnose, domain_texts, narrowing_note
 from shapeproof.export.findings import Exploration, Impossible, Outcome, narrowed, statistics
 from shapeproof.export.inputs import Inputs, declare
 from shapeproof.export.program import VerifiedProgram
 from shapeproof.export.regions import Split, proved, split
-from shapeproof.export.remedies import declarations, helps, remedies
+from shapeproof.export.remedies import causes, declarations, helps, remedies
 from shapeproof.export.report import ConstraintViolation, Report
 from shapeproof.export.sizes import Explorer
 from shapeproof.solver.budget import Budget, one_ledger
@@ -158,8 +158,12 @@ def _verified(  # noqa: PLR0913 - what is explored, and how
     told = distinct(found.findings, trial, budget)
     wrong = disagreements(mod, inputs, found, narrowed(domain, found.narrowings)) if not told else []
     repairs = None if wrong else remedies(found, inputs, budget)
-    help_ = helps(told, repairs or (), inputs)
-    diagnostics = [diagnose(each, inputs, trial, budget, code) for each, code in zip(told, help_, strict=True)]
+    settled = causes(told, repairs or (), inputs, budget)
+    help_ = helps([cause.finding for cause in settled], repairs or (), inputs)
+    diagnostics = [
+        also(diagnose(cause.finding, inputs, trial, budget, code), cause, inputs)
+        for cause, code in zip(settled, help_, strict=True)
+    ]
     return _conclude(inputs, found, [*diagnostics, *wrong], repairs, budget)
 
 
