@@ -27,6 +27,9 @@ from shapeproof.export.findings import taken_at
 from shapeproof.export.inputs import Inputs, Leaf, listed_dims
 from shapeproof.solver.substitution import substitute
 
+_LINE = 88
+"""How long a line of code may be."""
+
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
@@ -155,8 +158,7 @@ class _Writer:
         shapes = self._inputs.remade(lambda source, entry: self._changed(self._leaves[source], entry))
         constraints = (*self._inputs.constraints, *self._texts)
         if self._texts:
-            quoted = (f'"{text}"' for text in constraints)
-            self._code.append(f"constraints=[{', '.join(quoted)}]")
+            self._code += _listed([f'"{text}"' for text in constraints])
         return Declarations(shapes, constraints, tuple(self._code))
 
     def _changed(self, leaf: Leaf, entry: Any) -> Any:
@@ -216,3 +218,9 @@ def _within(root: str, step: int, offset: int, bounds: Interval) -> _Form:
     return (
         _Form(None, 0, step * lower + offset) if lower == upper else _Form(root, step, offset, Interval(lower, upper))
     )
+
+
+def _listed(texts: Sequence[str]) -> list[str]:
+    """The argument `constraints` as code, on one line if it fits."""
+    line = f"constraints=[{', '.join(texts)}]"
+    return [line] if len(line) <= _LINE else ["constraints=[", *(f"    {text}," for text in texts), "]"]
