@@ -1,9 +1,9 @@
 """Puts the declared domain into a traced program, as assertions that every consumer of the graph executes.
 
-Guards outside the graph are dropped by `unflatten` and by AOTInductor; an `_assert_scalar` inside it is run by
-both, and by the module,
-after save and load and after `run_decompositions()`. Each assertion carries a sentence in the user's names. Nothing is
-decided here: what to assert is handed over, and a formula that has no form in a graph is given back.
+Guards outside the graph are dropped by `unflatten` and by AOTInductor; an `_assert_scalar` inside it is run by both,
+and by the module, after save and load and after `run_decompositions()`. Each assertion carries a sentence in the
+user's names. Nothing is decided here: what to assert is handed over, and a formula that has no form in a graph is
+given back.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Are two traced programs the same on a region?
 
-Two programs are the same where they run the same operators on the same operands in the same order, where every
-size that
-either computes is proved equal to the other's, and where what they check is the same. The shapes that one program
-noted while it was
-traced elsewhere say nothing here, so it is first run again on the region's fake inputs; what it then asks becomes
-part of the region.
+Two programs are the same where they run the same operators on the same operands in the same order, where every size
+that either computes is proved equal to the other's, and where what they check is the same. The shapes that one program
+noted while it was traced elsewhere say nothing here, so it is first run again on the region's fake inputs; what it
+then asks becomes part of the region.
 
 A view is no operation of its own: an operand is the storage it lies in, seen through sizes, strides and an offset,
 so that `x[:n]` is `x` where n is all of it. Operators that copy or alias as the sizes will have it (`reshape`,

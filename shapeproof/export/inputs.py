@@ -1,9 +1,8 @@
 """What the user declared: the inputs of a model, their symbolic sizes, and the domain that the sizes range over.
 
-Reads every form of dynamic_shapes that torch.export takes, plus `constraints=`, and finds fault with what cannot
-be meant
-before anything is traced, in one sentence that names the entry. It builds concrete inputs at a point of the domain:
-empty ones to trace with, filled ones to replay with. It traces nothing.
+Reads every form of dynamic_shapes that torch.export takes, plus `constraints=`, and finds fault with what cannot be
+meant before anything is traced, in one sentence that names the entry. It builds concrete inputs at a point of the
+domain: empty ones to trace with, filled ones to replay with. It traces nothing.
 """
 
 from __future__ import annotations

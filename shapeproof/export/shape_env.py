@@ -1,9 +1,8 @@
 """The ShapeEnv that asks the solver and records decisions.
 
-torch asks its ShapeEnv about sizes in four ways: what is statically known, which side of a branch to take, whether
-a check
-may be assumed, and what a fresh symbol may be. Each is translated into a formula and put to the trial; nothing is
-answered from torch's own sympy rules, no guard is produced, and no symbol is replaced by its example value.
+torch asks its ShapeEnv about sizes in four ways: what is statically known, which side of a branch to take, whether a
+check may be assumed, and what a fresh symbol may be. Each is translated into a formula and put to the trial; nothing
+is answered from torch's own sympy rules, no guard is produced, and no symbol is replaced by its example value.
 
 This module and tracing.py are the only ones that touch private names of torch; `tests/export/test_canaries.py`
 holds the facts relied on.

@@ -1,15 +1,14 @@
 """Which sizes does one traced program serve? Region exploration, sizes 0 and 1 included.
 
-A trace is good for the inputs that take its decisions as it did. What is left of the domain is cut into *cells*,
-one for each
-decision that is not implied by the others; each cell is traced on its own, and the two programs are compared
+A trace is good for the inputs that take its decisions as it did. What is left of the domain is cut into *cells*, one
+for each decision that is not implied by the others; each cell is traced on its own, and the two programs are compared
 there. Cells of a cell are settled in turn, until the solver proves that nothing of the domain is left. A cell is
 
 - *served*: the program traced there is the same;
 - *narrowed*: it lies in what the user left to be inferred, and is given up with a note and a run-time check;
 - a *finding*: eager raises there, or does something else than the program (replayed), or neither could be established.
 
-This module does not say what a finding means for the user; that is export.py and report.py.
+This module does not say what a finding means for the user; that is verify.py and explain.py.
 """
 
 from __future__ import annotations

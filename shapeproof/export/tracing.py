@@ -1,9 +1,8 @@
 """Every touch of torch's exporter: how a model is traced, how its inputs are named, how declarations are read.
 
-Supported: the torch 2.13 series. What is relied on is written down in `tests/export/test_canaries.py`, so that a
-new torch release is
-this file's and shape_env.py's work. The way in is public: inside `torch._guards.tracing(context)`, torch.export
-takes the context's FakeTensorMode, whose ShapeEnv is ours; no global is patched.
+Supported: the torch 2.13 series. What is relied on is written down in `tests/export/test_canaries.py`, so that a new
+torch release is this file's and shape_env.py's work. The way in is public: inside `torch._guards.tracing(context)`,
+torch.export takes the context's FakeTensorMode, whose ShapeEnv is ours; no global is patched.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ Laws:
 - `region` is `facts` and every decision as taken. An answer drawn from `region` is a consequence of decisions that are
   recorded, so it is valid for exactly the inputs that take them, and is claimed for no others.
 - `asked` holds every question that the facts alone do not answer, also those that earlier decisions answer: the
-  reason for a
-  difference is sought among them, since the user's `if b == 1` often comes after torch has assumed `b != 1`.
+  reason for a difference is sought among them, since the user's `if b == 1` often comes after torch has assumed
+  `b != 1`.
 - the point satisfies `region` at all times, for every symbol that has a value in it.
 
 This module knows nothing of torch or sympy, and never decides what a decision means for the user.

@@ -6,9 +6,8 @@
     Apply, Unknown    uninterpreted functions, so that equal arguments give equal values
     reals             an uninterpreted sort: nothing is claimed of doubles but congruence
 
-What a formula needs in order to be defined is neither asserted nor assumed here: constraints.definedness states it
-and the
-caller proves it. Where a formula is undefined its lowering has an arbitrary value. So `unsat` is a proof for all
+What a formula needs in order to be defined is neither asserted nor assumed here: constraints.definedness states it and
+the caller proves it. Where a formula is undefined its lowering has an arbitrary value. So `unsat` is a proof for all
 points at which it is defined, and `sat` is only a candidate, to be evaluated before it is believed.
 
 Text, and not Z3's expressions, because any solver can read it and because it is made ten times as fast.

@@ -1,9 +1,8 @@
 """Points at which all facts hold: found cheaply, kept while they last, evaluated before they are believed.
 
-A point gives a value to every symbol of the facts, and to the names made up for quotients. Candidates come from
-what the
-knowledge leaves open (corners of the ranges, values near them, small primes, a fixed pseudo-random sequence), so that
-solved equalities and congruences hold by construction; what remains is checked.
+A point gives a value to every symbol of the facts, and to the names made up for quotients. Candidates come from what
+the knowledge leaves open (corners of the ranges, values near them, small primes, a fixed pseudo-random sequence), so
+that solved equalities and congruences hold by construction; what remains is checked.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ class Truth:
     """Whether a formula always holds, never does, or depends.
 
     `always` is True or False only where that is proved; None with both witnesses where it depends; None and
-    `undecided` where
-    the budget ran out. Under contradictory facts nothing is claimed: `always` is None and `vacuous` is True.
+    `undecided` where the budget ran out. Under contradictory facts nothing is claimed: `always` is None and `vacuous`
+    is True.
     """
 
     always: bool | None

@@ -53,9 +53,8 @@ def smallest(
 ) -> Point | Undecided | None:
     """The smallest point at which the facts and the formula hold.
 
-    Smaller means: first, the greatest absolute value of the symbols in `order` (all symbols, by name, if not
-    given); then the
-    sum of their absolute values; then the values one by one, the absolute value before the sign, 1 before -1.
+    Smaller means: first, the greatest absolute value of the symbols in `order` (all symbols, by name, if not given);
+    then the sum of their absolute values; then the values one by one, the absolute value before the sign, 1 before -1.
     Where the budget runs out on the way, the best point found so far is returned.
 
     >>> from shapeproof.constraints.text import parse_formula
