@@ -2,8 +2,8 @@
 
 To show `t >= 0`, take from it a known `g >= 0` (times a factor that is known not to be negative) that shares monomials
 with it, and go on with what is left until intervals suffice. So `hi - lo >= 0` follows from `mid - lo >= 0` and
-`hi - mid >= 0`. Besides the facts, each division, min, max and rounded quotient brings what its definition says. What this
-module answers is a proof or nothing.
+`hi - mid >= 0`. Besides the facts, each division, min, max and rounded quotient brings what its definition says.
+What this module answers is a proof or nothing.
 """
 
 from __future__ import annotations
