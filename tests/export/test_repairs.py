@@ -277,11 +277,11 @@ def inside_domain(mod, report, inputs):
 
 
 def is_a_counterexample(mod, report, args, kwargs, witness):
-    """Whether at a witness eager raises, or does something else than it does, recorded, at the example."""
+    """Whether at a witness eager raises, or does something else than what torch records of it at the example."""
     inputs = resized(mod, report, args, kwargs, witness)
     if outcome(copy.deepcopy(mod), inputs) == RAISES:
         return True
-    recorded = torch.fx.experimental.proxy_tensor.make_fx(copy.deepcopy(mod), tracing_mode="real")(*args)
+    recorded = torch.export.export(copy.deepcopy(mod), args, kwargs).module(check_guards=False)
     return not agree(mod, recorded, inputs)
 
 
