@@ -42,6 +42,7 @@ class Program:
 
 
 DIMS = 'n = Dim("n", min=0, max=40)\nm = Dim("m", min=0, max=40)'
+LONG = ("n + m <= 60", "n*n + m*m <= 3000 or n == m + 1 or m == 2", "n*m != 11 or n == m")
 ONE, TWO = "({0: n},)", "({0: n}, {0: m})"
 PROGRAMS = {
     "a multiple": Program("return x.view(-1, 4)", DIMS, ONE, (12,), '_n = Dim("_n", min=0, max=10)\nn = 4*_n'),
@@ -88,6 +89,14 @@ PROGRAMS = {
         TWO,
         (6, 12),
         'n = Dim("n", min=1, max=40)\nconstraints=["m % n == 0"]',
+    ),
+    "more constraints than a line holds": Program(
+        "torch._check(x.shape[0] * y.shape[0] != 49)\nreturn x.sum() + y",
+        DIMS,
+        TWO,
+        (8, 4),
+        "\n".join(["constraints=[", *(f'    "{text}",' for text in (*LONG, "m*n != 49")), "]"]),
+        LONG,
     ),
     "a dim that a constraint names": Program(
         "return x.view(-1, 4), y",
