@@ -22,7 +22,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import Symbol
+from shapeproof.constraints.terms import Symbol, symbol
 from shapeproof.export import graphs, local, replay, tracing
 from shapeproof.export.findings import Exploration, Finding, Impossible, Outcome, Traced, attributed, taken_at
 from shapeproof.export.inference import condensed, given_up, lifted
@@ -40,6 +40,9 @@ TRACE_LIMIT = 32
 
 LOOK_LIMIT = 16
 """How many of them may go into finding out how much of an inferred domain can be kept."""
+
+SMALL_POINTS = 8
+"""How many points, the smallest first, are run where two programs differ: empty tensors are often equal anyway."""
 
 OBLIVIOUS_ROUNDS = 2
 """How often a domain is explored anew with torch's general path where the point's own path did not serve it."""
@@ -359,10 +362,16 @@ class Explorer:
 
     def _judge_difference(self, step: Step, there: Traced, difference: graphs.Difference) -> Finding:
         """The programs differ in the cell: do their results, at a concrete input?"""
-        for point in (self._smallest(there.trial.region), self._sizes_of(there.trial.point)):
+        left = there.trial.region.fork()
+        for _ in range(SMALL_POINTS):
+            point = self._smallest(left)
             finding = None if point is None else self._replayed(step, point)
-            if finding is not None:
-                return finding
+            if finding is not None or point is None:
+                break
+            left.learn(f.disjunction(*(f.ne(symbol(name), value) for name, value in point.items())))
+        finding = finding or self._replayed(step, self._sizes_of(there.trial.point))
+        if finding is not None:
+            return finding
         outcome = Outcome.DIFFERS if difference.certain else Outcome.UNDECIDED
         return Finding(outcome, step.decision, self._sizes_of(there.trial.point), difference.text)
 

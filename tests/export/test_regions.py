@@ -169,6 +169,8 @@ def is_a_counterexample(mod, witness, ranges, example):
     assert all(size in box for size, box in zip(sizes, ranges, strict=True))
     if outcome(mod, at(sizes)) == RAISES or lines_run(mod, sizes) != lines_run(mod, example):
         return True
+    if mod(*at(sizes)).dim() != mod(*at(example)).dim():  # a consumer compiles for the rank that is noted
+        return True
     recorded = torch.fx.experimental.proxy_tensor.make_fx(mod, tracing_mode="real")(*at(example))
     return not agree(mod, recorded, at(sizes))
 
