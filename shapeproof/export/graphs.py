@@ -26,6 +26,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Real, Term, constant
 from shapeproof.export import nodes, tracing
+from shapeproof.export.storages import storages
 from shapeproof.export.translate import Translator, Untranslatable
 from shapeproof.export.trial import Trial
 from shapeproof.solver.facts import Facts
@@ -59,17 +60,14 @@ class _Side:
         """The nodes that do something; views, and sizes computed from sizes, are read where they are used."""
         kept = []
         self.changed = {
-            s
-            for node in self.graph.nodes
-            for t in nodes.changed_operands(node)
-            for s in tracing.storages(self.value(t))
+            s for node in self.graph.nodes for t in nodes.changed_operands(node) for s in storages(self.value(t))
         }
         for node in self.graph.nodes:
             if node.target is tracing.ASSERTION:
                 self.checks.append(self.condition(node.args[0]))
             elif node.op in {"placeholder", "output", "get_attr"} or not (self.is_size(node) or self.is_view(node)):
                 kept.append(node)
-            for storage in tracing.storages(self.value(node)):
+            for storage in storages(self.value(node)):
                 self.roots.setdefault(storage, node)
         return kept
 
@@ -87,7 +85,7 @@ class _Side:
 
         `reshape` and its like may copy elsewhere; that makes no difference for storage that is never written into.
         """
-        found = tracing.storages(self.value(node))
+        found = storages(self.value(node))
         pure = self.changed.isdisjoint(found)
         if node.op != "call_function" or not (
             nodes.is_view_operator(node.target, pure=pure) or node.target is operator.getitem
@@ -285,7 +283,7 @@ class _Comparison:
         a, b = self.left.value(mine), self.right.value(other)
         if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
             return None if mine not in self._pairs else False
-        roots = [side.roots.get(next(iter(tracing.storages(v)), None)) for side, v in ((self.left, a), (self.right, b))]
+        roots = [side.roots.get(next(iter(storages(v)), None)) for side, v in ((self.left, a), (self.right, b))]
         if roots[0] is None or self._pairs.get(roots[0]) is not roots[1] or not self._same_value(a, b):
             return False
         return self._same_strides(a, b) and self._same(a.storage_offset(), b.storage_offset())

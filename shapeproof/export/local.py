@@ -26,12 +26,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Kind
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import ONE, Term
+from shapeproof.export.storages import storages
 from shapeproof.export.trial import Step, Trial, flipped
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
@@ -191,6 +191,5 @@ def sharing(values: Sequence[Any]) -> list[int | None]:
     """For each tensor the first one that lies in the same storage."""
     seen: dict[Any, int] = {}
     return [
-        seen.setdefault(StorageWeakRef(value.untyped_storage()), index) if isinstance(value, torch.Tensor) else None
-        for index, value in enumerate(values)
+        seen.setdefault(found[0], index) if (found := storages(value)) else None for index, value in enumerate(values)
     ]

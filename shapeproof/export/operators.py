@@ -82,12 +82,16 @@ class _Operation:
         """Have what makes no difference to the result forgotten."""
         trial = self._env.trial
         if self._repeatable and len(trial.steps) > self._steps and self._env.brought == self._brought:
-            key = (self._func, _modes(), *map(self._key, leaves(self._arguments)), *local.sharing(self._operands))
+            key = (self._func, _modes(), self._key(self._arguments), *local.sharing(self._operands))
             made = local.Call(key, self._operands, leaves(result), self._again, self._env.read)
             local.settle(trial, self._steps, made)
 
     def _key(self, value: Any) -> Hashable:
-        """What of an argument an operator's sizes may depend on."""
+        """What of the arguments an operator's sizes may depend on; `([a], b)` is another call than `([a, b],)`."""
+        if isinstance(value, tuple | list):
+            return (type(value), *map(self._key, value))
+        if isinstance(value, dict):
+            return (dict, *((name, self._key(each)) for name, each in value.items()))
         if isinstance(value, torch.Tensor):
             kind = (value.dtype, value.device, value.layout, value.requires_grad, value.is_conj(), value.is_neg())
             return (*kind, tuple(map(self._env.read, (*value.shape, *value.stride(), value.storage_offset()))))

@@ -219,7 +219,7 @@ class ProofShapeEnv(ShapeEnv):
         call = self._call(func, args, kwargs, listed)
         for promise in promises(call):
             self.trial.learn(promise)
-        aliased = storages([*args, *kwargs.values()])
+        aliased = set(storages([*args, *kwargs.values()]))
         for result, found in zip(listed, contents(call, self._bounds), strict=False):
             if isinstance(result, torch.Tensor) and aliased.isdisjoint(storages(result)):
                 self._contents.note(result, found)

@@ -37,7 +37,6 @@ from shapeproof.solver.witness import find, generic, smallest
 TRACE_LIMIT = 32
 """How many traces one export may take before the rest is called undecided."""
 
-
 LOOK_LIMIT = 16
 """How many of them may go into finding out how much of an inferred domain can be kept."""
 

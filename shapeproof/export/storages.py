@@ -53,9 +53,9 @@ def _of_constant(tensor: torch.Tensor) -> Span | None:
     return span(int(known.min()), int(known.max()))
 
 
-def storages(value: Any) -> set[StorageWeakRef]:
-    """What tells the storages of a tensor apart, or of those in nested lists."""
-    return {StorageWeakRef(tensor.untyped_storage()) for tensor in _tensors(value)}
+def storages(value: Any) -> list[StorageWeakRef]:
+    """What tells the storages apart of a tensor, or of those in nested lists, in order."""
+    return [StorageWeakRef(tensor.untyped_storage()) for tensor in _tensors(value)]
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

@@ -27,7 +27,6 @@ from torch.export.dynamic_shapes import _combine_args, _DerivedDim, _Dim, _DimHi
 from torch.export.pt2_archive._package import load_pt2, package_pt2
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._sympy.numbers import int_oo
 
@@ -439,15 +438,6 @@ def _fake_mode_of(program: torch.export.ExportedProgram) -> FakeTensorMode | Non
             if isinstance(value, FakeTensor):
                 return value.fake_mode
     return None
-
-
-def storages(value: Any) -> list[Any]:
-    """What tells the storages of a fake value's tensors apart."""
-    return [
-        StorageWeakRef(t.untyped_storage())
-        for t in pytree.tree_leaves(value)
-        if isinstance(t, FakeTensor) and t.layout == torch.strided
-    ]
 
 
 def sizes(value: Any) -> list[Any]:

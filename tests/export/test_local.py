@@ -35,6 +35,18 @@ def two(n):
     return n // 2
 
 
+@torch.library.custom_op("shapeproof_tests::rows", mutates_args=())
+def rows(x: torch.Tensor, left: list[int], right: list[int]) -> torch.Tensor:
+    """The length depends on how the numbers are shared out between the lists."""
+    return x.new_ones(2 if x.shape[0] == 1 and len(left) == len(right) + 1 else 4)
+
+
+@rows.register_fake
+def _(x, left, right):
+    one = x.shape[0] == 1
+    return x.new_empty(2 if one and len(left) == len(right) + 1 else 4)
+
+
 NOT_HERE = {
     "another rank": lambda x: x.squeeze(0),
     "another rank, in place": lambda x: x.clone().squeeze_(0),
@@ -46,6 +58,9 @@ NOT_HERE = {
     "a constant": lambda x: x + torch.tensor(1.0 if x.shape[0] == 1 else 2.0),
     "a branch in a subgraph": lambda x: torch.cond(
         x.sum() > 0, lambda x: x * (2 if x.shape[0] == 1 else 3), lambda x: x + 1, [x]
+    ),
+    "two calls alike but for the nesting of their arguments": lambda x: (
+        rows(x, [1], [2, 3]).sum() + rows(x, [1, 2], [3]).sum()
     ),
     "a rank at another size than 0 or 1": lambda x: x.reshape(-1)[: two(x.shape[0])].squeeze(0).unsqueeze(0) * 2,
 }
