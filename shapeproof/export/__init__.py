@@ -10,12 +10,12 @@ from shapeproof.export.versions import check_version
 if TYPE_CHECKING:
     from torch.export import Dim
 
+    from shapeproof.export.api import UndecidedWarning, check, export
     from shapeproof.export.checks import constrain_range
     from shapeproof.export.dispatch import Regions, load_regions
     from shapeproof.export.inputs import TensorSpec
     from shapeproof.export.program import VerifiedProgram
     from shapeproof.export.report import ConstraintViolation, Report, load_report
-    from shapeproof.export.verify import UndecidedWarning, check, export
     from shapeproof.solver.budget import Budget
 
 _HOMES = {
@@ -25,11 +25,11 @@ _HOMES = {
     "Regions": "shapeproof.export.dispatch",
     "Report": "shapeproof.export.report",
     "TensorSpec": "shapeproof.export.inputs",
-    "UndecidedWarning": "shapeproof.export.verify",
+    "UndecidedWarning": "shapeproof.export.api",
     "VerifiedProgram": "shapeproof.export.program",
-    "check": "shapeproof.export.verify",
+    "check": "shapeproof.export.api",
     "constrain_range": "shapeproof.export.checks",
-    "export": "shapeproof.export.verify",
+    "export": "shapeproof.export.api",
     "load_regions": "shapeproof.export.dispatch",
     "load_report": "shapeproof.export.report",
 }

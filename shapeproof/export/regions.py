@@ -5,7 +5,7 @@ program that serves another's region too takes it over. Each region is what is l
 cut down to what its program serves: so no two overlap, and the last proof says that together they cover it.
 
 What is explored, and what a finding means, is in sizes.py; the programs are built and told apart at run time elsewhere
-(verify.py, dispatch.py).
+(conclude.py, dispatch.py).
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ class Region:
 class Split:
     """The regions of a domain, and what no program serves, as the last trial found it."""
 
+    domain: Facts
     regions: list[Region]
     findings: list[Finding]
     trial: Trial
 
-    def domain(self, region: Region, declared: Sequence[Formula], budget: Budget) -> Facts:
+    def within(self, region: Region) -> Facts:
         """What holds of every input in a region."""
-        here = narrowed(Facts(declared, budget), region.found.narrowings)
+        here = narrowed(self.domain, region.found.narrowings)
         here.learn(region.holds)
         return here
 
@@ -54,7 +55,7 @@ class Split:
 def split(explorer: Explorer, domain: Facts, budget: Budget) -> Split:
     """Explore the domain until the solver proves that the regions cover it."""
     found = explorer.run(domain)
-    done = Split([], [], found.main.trial)
+    done = Split(domain, [], [], found.main.trial)
     left = domain.fork()
     while True:
         others = [finding for finding in found.findings if finding.may_be_another]
@@ -76,8 +77,9 @@ def split(explorer: Explorer, domain: Facts, budget: Budget) -> Split:
     return done
 
 
-def proved(done: Split, domain: Facts, budget: Budget) -> bool:
+def proved(done: Split, budget: Budget) -> bool:
     """Whether it is proved of the regions as they are worded that they cover the domain and do not overlap."""
+    domain = done.domain
     holds = [region.holds for region in done.regions]
     for region in done.regions:
         domain = narrowed(domain, region.found.narrowings)

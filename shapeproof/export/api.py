@@ -1,0 +1,141 @@
+"""What users call: the two signatures. How the work is done is in verify.py."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, overload
+
+import torch
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.export.dispatch import Regions
+from shapeproof.export.program import VerifiedProgram
+from shapeproof.export.report import ConstraintViolation, Report
+from shapeproof.export.verify import verified
+from shapeproof.solver.budget import Budget
+
+
+class UndecidedWarning(UserWarning):
+    """The solver's budget ran out: the program carries run-time checks in place of a proof."""
+
+
+@overload
+def export(
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    strict: bool = False,
+    preserve_module_call_signature: tuple[str, ...] = (),
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
+    constraints: Sequence[str] = (),
+    narrow: bool = False,
+    branches: Literal["error"] = "error",
+    budget: Budget | None = None,
+) -> VerifiedProgram: ...
+
+
+@overload
+def export(
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    strict: bool = False,
+    preserve_module_call_signature: tuple[str, ...] = (),
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
+    constraints: Sequence[str] = (),
+    narrow: bool = False,
+    branches: Literal["split"],
+    budget: Budget | None = None,
+) -> Regions: ...
+
+
+def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    strict: bool = False,
+    preserve_module_call_signature: tuple[str, ...] = (),
+    prefer_deferred_runtime_asserts_over_guards: bool = False,  # noqa: ARG001 - every check is in the graph already
+    constraints: Sequence[str] = (),
+    narrow: bool = False,
+    branches: str = "error",
+    budget: Budget | None = None,
+) -> VerifiedProgram | Regions:
+    """Export a model and prove that the program works across the declared sizes, 0 and 1 included.
+
+    Takes what torch.export.export takes, and `constraints`: relations over dim names that torch cannot say.
+
+    Returns:
+        A torch.export.ExportedProgram with `.report`; under `branches="split"` the `Regions`, which hold several.
+        Undecided questions warn once and are checked at run time.
+
+    Raises:
+        ConstraintViolation: the model does not support the declared domain; `.report` says why.
+        UsageError: an entry cannot be meant; the sentence names it.
+
+    >>> import torch
+    >>> batch = torch.export.Dim("batch", min=1, max=8)
+    >>> program = export(torch.nn.Linear(4, 2), (torch.randn(3, 4),), dynamic_shapes=({0: batch},))
+    >>> program.report.status
+    'proved'
+    """
+    report = check(
+        mod,
+        args,
+        kwargs,
+        dynamic_shapes=dynamic_shapes,
+        strict=strict,
+        preserve_module_call_signature=preserve_module_call_signature,
+        constraints=constraints,
+        narrow=narrow,
+        branches=branches,
+        budget=budget,
+    )
+    if report.program is None:
+        raise ConstraintViolation(report)
+    if report.status == "undecided":
+        warnings.warn(str(report), UndecidedWarning, stacklevel=2)
+    return report.program  # type: ignore[no-any-return]
+
+
+def check(  # noqa: PLR0913 - as above
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    strict: bool = False,
+    preserve_module_call_signature: tuple[str, ...] = (),
+    prefer_deferred_runtime_asserts_over_guards: bool = False,  # noqa: ARG001 - as above
+    constraints: Sequence[str] = (),
+    narrow: bool = False,
+    branches: str = "error",
+    budget: Budget | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """As export, but never raises for what it finds: `program` is None where the domain is refuted or empty."""
+    if strict:
+        message = "strict=True is not supported: only torch's non-strict exporter can be given a ShapeEnv"
+        raise UsageError(message)
+    if branches not in {"error", "split"}:
+        message = f"branches must be 'error' or 'split', not {branches!r}"
+        raise UsageError(message)
+    return verified(
+        mod,
+        args,
+        kwargs,
+        dynamic_shapes=dynamic_shapes,
+        preserve_module_call_signature=preserve_module_call_signature,
+        constraints=constraints,
+        narrow=narrow,
+        splitting=branches == "split",
+        budget=budget or Budget(),
+        progress=progress,
+    )
