@@ -62,8 +62,7 @@ class Interval:
         return self + -other
 
     def __mul__(self, other: Interval) -> Interval:
-        products = [_product(left, right) for left in self.ends() for right in other.ends()]
-        return _between(min(products), max(products))
+        return Interval(*_multiplied(self.lower, self.upper, other.lower, other.upper))
 
     def __floordiv__(self, other: Interval) -> Interval:
         above, below = other & _POSITIVE, -other & _POSITIVE
@@ -82,9 +81,12 @@ class Interval:
 
     def __and__(self, other: Interval) -> Interval:
         """The integers in both."""
-        lowers = [end for end in (self.lower, other.lower) if end is not None]
-        uppers = [end for end in (self.upper, other.upper) if end is not None]
-        return Interval(max(lowers, default=None), min(uppers, default=None))
+        lower, upper = self.lower, self.upper
+        if lower is None or (other.lower is not None and other.lower > lower):
+            lower = other.lower
+        if upper is None or (other.upper is not None and other.upper < upper):
+            upper = other.upper
+        return self if lower is self.lower and upper is self.upper else Interval(lower, upper)
 
     def ends(self) -> tuple[End, End]:
         """Both ends, infinite ones included, in a form that `min` and `max` order."""
@@ -96,6 +98,20 @@ _POSITIVE = Interval(1, None)
 
 def _plus(left: int | None, right: int | None) -> int | None:
     return None if left is None or right is None else left + right
+
+
+def _multiplied(
+    low: int | None, high: int | None, least: int | None, most: int | None
+) -> tuple[int | None, int | None]:
+    """The ends of `[low, high] * [least, most]`."""
+    if low is None or high is None or least is None or most is None:
+        ends = [_product(left, right) for left in Interval(low, high).ends() for right in Interval(least, most).ends()]
+        product = _between(min(ends), max(ends))
+        return product.lower, product.upper
+    if low >= 0 and least >= 0:
+        return low * least, high * most
+    products = (low * least, low * most, high * least, high * most)
+    return min(products), max(products)
 
 
 def _product(left: End, right: End) -> End:
@@ -243,7 +259,10 @@ class Bounds:
         Let `scale*poly == rest + factor*d*(n // d)`. That is `rest + factor*n - factor*(n % d)`, where parts of `rest`
         and `n` may cancel, and `n % d` lies between 0 and d.
         """
-        found = self._factored(poly) & self._factored(with_halves_rounded_up(poly))
+        found = self._factored(poly)
+        halved = with_halves_rounded_up(poly)
+        if halved is not poly:
+            found &= self._factored(halved)
         scale, slack = 1, Interval(0, 0)
         for _ in range(_MOST_RELAXATIONS):
             step = self._relaxed(poly)
@@ -277,14 +296,24 @@ class Bounds:
         joined = polynomials.add(polynomials.scaled(rest, scale), polynomials.multiply(factor, atom.numerator.poly))
         return joined, scale, -(self._factored(factor) * remainder)
 
+    def _summed(self, poly: Poly) -> Interval:
+        """Monomial by monomial."""
+        low: int | None = 0
+        high: int | None = 0
+        for monomial, coefficient in poly.items():
+            below: int | None = coefficient
+            above: int | None = coefficient
+            for atom, exponent in monomial:
+                ends = self._atom(atom)
+                ends = ends if exponent == 1 else ends**exponent
+                below, above = _multiplied(below, above, ends.lower, ends.upper)
+            low = None if low is None or below is None else low + below
+            high = None if high is None or above is None else high + above
+        return Interval(low, high)
+
     def _factored(self, poly: Poly, depth: int = 0) -> Interval:
         """Monomial by monomial, and with the atom that most monomials share factored out, then the next."""
-        total = Interval(0, 0)
-        for monomial, coefficient in poly.items():
-            product = Interval(coefficient, coefficient)
-            for atom, exponent in monomial:
-                product = product * self._atom(atom) ** exponent
-            total += product
+        total = self._summed(poly)
         if total.single is not None or depth > _DEEPEST_FACTORING:
             return total
         outside, factored = Interval(0, 0), False

@@ -2,9 +2,15 @@
 
 A fact such as `s0*s1 - u0 >= 0` bounds a term and not a symbol; wherever that term occurs, up to a factor and a
 constant, its bounds are used. The bounds themselves are those of constraints.intervals.
+
+What is known changes with every fact, and most bounds do not. So for each node it is remembered, for the life of the
+process, what was read to compute its bounds and what came out: where all that is read is the same, so is the result.
 """
 
 from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, TypeAlias
 
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.intervals import Bounds, Interval
@@ -14,7 +20,15 @@ from shapeproof.constraints.reals import Real
 from shapeproof.constraints.terms import Apply, Symbol, Term, from_poly
 from shapeproof.solver.doubles import rounded_bounds
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Value: TypeAlias = Interval | bool | None
+
 EVERYTHING = Interval(None, None)
+
+_COMPUTED: dict[Node, tuple[tuple[tuple[Node, Value], ...], Value]] = {}
+"""Node -> what was read when its bounds were last computed, with the values read, and the result."""
 
 
 class KnownBounds(Bounds):
@@ -24,26 +38,53 @@ class KnownBounds(Bounds):
         super().__init__(ranges)
         self._box = ranges
         self._linear = linear
+        self._reads: dict[Node, Value] = {}
 
-    def _visit(self, root: Node) -> Interval | bool | None:
-        stack = [root]
+    def _visit(self, root: Node) -> Value:
+        known = self._known
+        stack = [] if root in known else [root]
         while stack:
             node = stack[-1]
-            waiting = [child for child in node.children if child not in self._known] if node not in self._known else []
+            waiting = [child for child in node.children if child not in known] if node not in known else []
             if waiting:
                 stack.extend(waiting)
             else:
                 stack.pop()
-                if node not in self._known:
-                    self._known[node] = self._compute(node)
-        return self._known[root]
+                if node not in known:
+                    known[node] = self._sharpened(node, self._own(node))
+        value = self._reads[root] = known[root]
+        return value
 
-    def _compute(self, node: Node) -> Interval | bool | None:
+    def _own(self, node: Node) -> Value:
+        """What follows from the bounds of what the node is made of."""
+        if isinstance(node, Symbol):
+            return self._box.get(node.name, EVERYTHING)
         sum_of_symbols = self._sum(node) if isinstance(node, Term) and node.key[0] == 0 else None
-        value = sum_of_symbols or super()._compute(node)
+        return sum_of_symbols or self._remembered(node)
+
+    def _remembered(self, node: Node) -> Value:
+        """What is computed for the node, from memory where all that was read for it is the same now."""
+        outer, self._reads = self._reads, {}
+        reads, value = _COMPUTED.get(node, ((), None))
+        if not reads or not all(known is now or known == now for known, now in self._again(reads)):
+            self._reads = {}
+            value = self._compute(node)
+            _COMPUTED[node] = tuple(self._reads.items()), value
+        self._reads = outer
+        return value
+
+    def _again(self, reads: Iterable[tuple[Node, Value]]) -> Iterator[tuple[Value, Value]]:
+        return ((value, self._visit(node)) for node, value in reads)
+
+    def _compute(self, node: Node) -> Value:
+        value = super()._compute(node)
         match node:
             case Apply(op, (Real() as real,)) if isinstance(value, Interval):
                 value &= rounded_bounds(op, real, self.of)
+        return value
+
+    def _sharpened(self, node: Node, value: Value) -> Value:
+        """Those bounds and what is known of the whole term."""
         if not self._linear or not isinstance(value, Interval) or isinstance(node, Symbol):
             return value
         term = node if isinstance(node, Term) else term_of(node)
@@ -72,11 +113,13 @@ class KnownBounds(Bounds):
         return Interval(low, high)
 
 
+@cache
 def term_of(atom: Node) -> Term:
     """The term that is this atom alone."""
     return from_poly({((atom, 1),): 1})
 
 
+@cache
 def shape_of(term: Term) -> tuple[Term, int]:
     """`(shape, scale)` with `term == scale*shape + constant`; the shape has no constant and a positive leading sign."""
     poly = {monomial: coefficient for monomial, coefficient in term.poly.items() if monomial}

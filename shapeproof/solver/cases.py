@@ -20,12 +20,11 @@ from shapeproof.solver.learning import absorb, split
 from shapeproof.solver.reduction import Reducer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator
 
     from shapeproof.solver.knowledge import Knowledge
 
 _LARGEST_MODULUS = 64
-_MOST_CASES = 128
 
 
 def refined(formula: Formula, known: Knowledge) -> tuple[Formula, Knowledge]:
@@ -33,19 +32,33 @@ def refined(formula: Formula, known: Knowledge) -> tuple[Formula, Knowledge]:
     moduli = tuple(sorted((name, step) for name, step in _common_steps(formula).items() if step > 1))
     if not moduli:
         return formula, known
-    finer = known.cases.get(moduli)
+    finer = _caught_up(moduli, known)
     if finer is None:
         finer = known
         for name, step in moduli:
             finer = finer if name in finer.solved else split(finer, name, step)
-        known.cases[moduli] = finer
+    known.cases[moduli] = finer, known.sources
     return Reducer(finer).reduce(formula), finer
 
 
-def proved_by_cases(formula: Formula, known: Knowledge) -> str | None:
-    """The moduli by which every case of a reduced formula comes out true, as text; None if that was not shown."""
+def _caught_up(case: Hashable, known: Knowledge) -> Knowledge | None:
+    """What was made of the case when less was known, with what was learned since; None if that cannot be used."""
+    finer, sources = known.cases.get(case, (None, known.sources))
+    if finer is None or not sources.within(known.sources):
+        return None
+    news = known.sources.since(len(sources))
+    finer = absorb(finer, news) if news else finer
+    # else a formula may name what the case has not heard of
+    return finer if known.definitions.keys() <= finer.definitions.keys() else None
+
+
+def proved_by_cases(formula: Formula, known: Knowledge, most: int) -> str | None:
+    """The moduli by which every case of a reduced formula comes out true, as text; None if that was not shown.
+
+    Not tried where there are more than `most` cases.
+    """
     moduli = _moduli(formula)
-    if not moduli or prod(moduli.values()) > _MOST_CASES:
+    if not moduli or prod(moduli.values()) > most:
         return None
     for case in _cases(tuple(sorted(moduli.items())), known):
         if not case.contradiction and Reducer(case).reduce(formula) is not TRUE:
@@ -55,17 +68,17 @@ def proved_by_cases(formula: Formula, known: Knowledge) -> str | None:
 
 def _cases(moduli: tuple[tuple[str, int], ...], known: Knowledge) -> Iterator[Knowledge]:
     """The knowledge in each combination of remainders, each worked out once."""
-    found: dict[tuple[int, ...], Knowledge] = known.cases.setdefault((("remainders", 0), *moduli), {})
     for remainders in product(*(range(modulus) for _, modulus in moduli)):
-        if remainders not in found:
-            facts = [
-                eq(modulo(symbol(name), modulus), r) for (name, modulus), r in zip(moduli, remainders, strict=True)
-            ]
-            found[remainders] = absorb(known, facts)
-        yield found[remainders]
+        key = ("remainders", moduli, remainders)
+        case = _caught_up(key, known)
+        if case is None:
+            parts = zip(moduli, remainders, strict=True)
+            case = absorb(known, [eq(modulo(symbol(name), modulus), r) for (name, modulus), r in parts])
+        known.cases[key] = case, known.sources
+        yield case
 
 
-def _divided(formula: Formula) -> Iterator[tuple[str, int]]:
+def divided(formula: Formula) -> Iterator[tuple[str, int]]:
     """Each symbol with the modulus that matters to it, for every division by a constant that it is under."""
     for node in postorder(formula):
         if isinstance(node, FloorDiv) and node.divisor.is_constant:
@@ -85,7 +98,7 @@ def _coefficient(term: Term, name: str) -> int:
 def _common_steps(formula: Formula) -> dict[str, int]:
     """Symbol -> the greatest common divisor of its moduli."""
     steps: dict[str, int] = {}
-    for name, modulus in _divided(formula):
+    for name, modulus in divided(formula):
         steps[name] = gcd(steps.get(name, 0), modulus)
     return steps
 
@@ -93,7 +106,7 @@ def _common_steps(formula: Formula) -> dict[str, int]:
 def _moduli(formula: Formula) -> dict[str, int]:
     """Symbol -> the least common multiple of its moduli, as long as that is small."""
     moduli: dict[str, int] = {}
-    for name, modulus in _divided(formula):
+    for name, modulus in divided(formula):
         multiple = lcm(moduli.get(name, 1), modulus)
         if 1 < multiple <= _LARGEST_MODULUS:
             moduli[name] = multiple

@@ -8,6 +8,7 @@ What this module answers is a proof or nothing.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints import polynomials
@@ -79,14 +80,10 @@ def _candidates(part: Monomial, positive: bool, known: Knowledge) -> Iterator[Te
 def _definition(atom: Node, known: Knowledge) -> Iterator[Term]:
     """What the definition of an atom says is not negative."""
     match atom:
-        case FloorDiv(numerator, divisor) if known.sign(divisor) > 0:
-            rest = numerator - divisor * of_atom(atom)
-            yield rest
-            yield divisor - rest - 1
-        case Min(args):
-            yield from (arg - of_atom(atom) for arg in args)
-        case Max(args):
-            yield from (of_atom(atom) - arg for arg in args)
+        case FloorDiv(_, divisor) if known.sign(divisor) > 0:
+            yield from _remainder(atom)
+        case Min() | Max():
+            yield from _distances(atom)
         case Apply(op, (RealCall("inttruediv", (Term() as numerator, Term() as divisor)),)) if (
             op in ROUNDINGS and divisor.is_constant and divisor.constant_value >= 2
         ):
@@ -94,6 +91,20 @@ def _definition(atom: Node, known: Knowledge) -> Iterator[Term]:
             if _known_sign(numerator, known) == 1:
                 yield of_atom(atom)
                 yield numerator - of_atom(atom)
+
+
+@cache
+def _remainder(atom: FloorDiv) -> tuple[Term, Term]:
+    """For a positive divisor: the remainder, and what the divisor is more than the remainder and 1."""
+    rest = atom.numerator - atom.divisor * of_atom(atom)
+    return rest, atom.divisor - rest - 1
+
+
+@cache
+def _distances(atom: Min | Max) -> tuple[Term, ...]:
+    """How far each argument is from the least or the greatest."""
+    sense = 1 if isinstance(atom, Min) else -1
+    return tuple(sense * (arg - of_atom(atom)) for arg in atom.args)
 
 
 def _known_sign(multiplier: Term, known: Knowledge) -> int:

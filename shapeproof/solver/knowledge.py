@@ -12,7 +12,7 @@ This module holds them and answers small questions from them; learning.py adds t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shapeproof.constraints.formulas import Compare, Formula, compare, ge, le
 from shapeproof.constraints.intervals import Interval
@@ -20,10 +20,10 @@ from shapeproof.constraints.polynomials import UNIT, Monomial
 from shapeproof.constraints.terms import Term, from_poly, symbol
 from shapeproof.solver import entailment
 from shapeproof.solver.bounding import EVERYTHING, KnownBounds, shape_of
-from shapeproof.solver.history import BEGINNING
+from shapeproof.solver.history import BEGINNING, History
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable
 
 _ZERO = Interval(0, 0)
 
@@ -48,12 +48,14 @@ class Knowledge:
         """The same as terms that are at least 0, by each monomial in them and whether its coefficient is positive."""
         self.contradiction = False
         self.sources = BEGINNING
+        self.cases: dict[Hashable, tuple[Knowledge, History]] = {}
+        """What cases.py made of this state, or of one before it, by how it was split; with the facts of that state."""
         self.changed()
 
     def copy(self) -> Knowledge:
         """An independent state that says the same."""
         twin = Knowledge()
-        for name in ("solved", "definitions", "ranges", "rules", "active", "linear", "inequalities"):
+        for name in ("solved", "definitions", "ranges", "rules", "active", "linear", "inequalities", "cases"):
             setattr(twin, name, dict(getattr(self, name)))
         twin.contradiction = self.contradiction
         twin.sources = self.sources
@@ -64,8 +66,6 @@ class Knowledge:
         """Forget what was answered from the state as it was."""
         self._bounds = KnownBounds(self.ranges, self.linear)
         self._nonnegative: dict[Term, bool] = {}
-        self.cases: dict[tuple[tuple[str, int], ...], Any] = {}
-        """What cases.py made of this state, by the moduli that it split symbols by."""
 
     def range_of(self, name: str) -> Interval:
         """The interval of a symbol that is not solved."""

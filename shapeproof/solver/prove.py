@@ -14,7 +14,7 @@ A formula that may divide by zero does not hold there: its definedness is proved
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 
 _MOST_FAILING = 16
+_FEW_CASES = 12
+_MOST_CASES = 128
+"""So many cases of remainders are looked at before Z3 is asked, and after it was asked quickly and did not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,74 +152,100 @@ def _valid(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
     for point in facts.points(formula.symbols):
         if true_at(formula, point) is False:
             return Refuted(public(point), Evidence("evaluation", "a sample"))
-    finer, known = refined(reduced, facts.known)
-    if finer is TRUE:
-        return Proved(Evidence("facts", "quotients"))
     found = search(reduced.negation, formula.negation, facts)
     if found is not None:
         return Refuted(public(found), Evidence("evaluation", "a point near a sample"))
-    moduli = proved_by_cases(finer, known)
-    if moduli is not None:
-        return Proved(Evidence("facts", f"residues: {moduli}"))
-    return _by_solver(formula, finer, known, facts, budget) or _by_exhaustion(formula, finer, known, facts, budget)
+    finer, known = refined(reduced, facts.known)
+    if finer is TRUE:
+        return Proved(Evidence("facts", "quotients"))
+    question = _Question(formula, finer, known, facts, budget)
+    return (
+        question.by_cases(_FEW_CASES)
+        or question.by_solver(ask.QUICK, nearby=True)
+        or question.by_cases(_MOST_CASES)
+        or question.by_solver(ask.THOROUGH)
+        or question.by_exhaustion()
+    )
 
 
-def _by_solver(formula: Formula, finer: Formula, known: Knowledge, facts: Facts, budget: Budget) -> Verdict | None:
-    """Z3 on what is close by, then on the whole cone of influence."""
-    near, everything = known.near(finer.symbols), known.cone(finer.symbols)
-    for cone, attempts in ((near, ask.QUICK[:1]), (everything, (*ask.QUICK, *ask.THOROUGH))):
-        if cone is near and len(near) == len(everything):
-            continue
-        found = ask.satisfy([*cone, finer.negation], known.bounds, budget, facts.ledger, attempts)
+@dataclass(slots=True)
+class _Question:
+    """What the cheap steps left open: the formula, and as it is written where the knowledge is split by quotients."""
+
+    formula: Formula
+    finer: Formula
+    known: Knowledge
+    facts: Facts
+    budget: Budget
+    left: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left = self.budget.rlimit
+
+    def by_cases(self, most: int) -> Verdict | None:
+        """Each remainder of its symbols, if there are not too many."""
+        moduli = proved_by_cases(self.finer, self.known, most)
+        return None if moduli is None else Proved(Evidence("facts", f"residues: {moduli}"))
+
+    def by_solver(self, attempts: Sequence[ask.Attempt], *, nearby: bool = False) -> Verdict | None:
+        """Z3 on the whole cone of influence; first, if wanted, on what is close by."""
+        everything = self.known.cone(self.finer.symbols)
+        near = self.known.near(self.finer.symbols) if nearby else everything
+        verdict = self._asked(near, attempts[:1]) if len(near) < len(everything) else None
+        return verdict or self._asked(everything, attempts)
+
+    def _asked(self, cone: Sequence[Formula], attempts: Sequence[ask.Attempt]) -> Verdict | None:
+        known, ledger = self.known, self.facts.ledger
+        budget = replace(self.budget, rlimit=self.left)
+        found = ask.satisfy([*cone, self.finer.negation], known.bounds, budget, ledger, attempts)
+        self.left -= found.spent
         if found.answer is Answer.UNSAT:
-            audit.note("z3", known, finer)
+            audit.note("z3", known, self.finer)
             return Proved(Evidence("z3", f"cone of {len(cone)} facts"))
-        point = None if found.model is None else _believed(found.model, known, formula, facts)
-        if point is not None:
-            return Refuted(public(point), Evidence("z3", "a model, confirmed by evaluation"))
-    return None
+        point = None if found.model is None else self._believed(found.model)
+        return None if point is None else Refuted(public(point), Evidence("z3", "a model, confirmed by evaluation"))
 
+    def by_exhaustion(self) -> Verdict:
+        """Every point of the box of the symbols that occur; failing that, of all symbols that bear on them."""
+        finer, known = self.finer, self.known
+        if not has_meaning(finer):
+            return Undecided("Z3 found no proof, and no point can be tried: an opaque function takes part")
+        everything = [fact for fact in known.cone(finer.symbols) if has_meaning(fact)]
+        for names in (finer.symbols, finer.symbols.union(*(fact.symbols for fact in everything))):
+            intervals = [known.range_of(name) for name in sorted(names)]
+            size = box_size(intervals)
+            if size is None or size > self.budget.exhaustion_points:
+                return Undecided("Z3 found neither a proof nor a point, and there are too many points to try them all")
+            self.facts.ledger.points += size
+            inside = [fact for fact in everything if fact.symbols <= names]
+            points = points_where([*inside, finer.negation], sorted(names), intervals)
+            try:
+                failing = list(islice(points, _MOST_FAILING))
+            except Unevaluable:
+                return Undecided("Z3 found no proof, and at some points the formula has no value that can be computed")
+            if not failing:
+                return Proved(Evidence("exhaustion", f"{size} points"))
+            for candidate in failing:
+                point = self._believed(candidate)
+                if point is not None:
+                    return Refuted(public(point), Evidence("exhaustion"))
+        return Undecided("Z3 found no proof, and no point where it fails could be confirmed")
 
-def _believed(model: Mapping[str, int], known: Knowledge, formula: Formula, facts: Facts) -> Point | None:
-    """The candidate as a whole point, if all facts hold there and the formula does not.
+    def _believed(self, model: Mapping[str, int]) -> Point | None:
+        """The candidate as a whole point, if all facts hold there and the formula does not.
 
-    `known` may name more than they.
-    """
-    for base in facts.points(formula.symbols):
-        whole = named(known, base) or base
-        free = {name: value for name, value in whole.items() if name not in known.solved}
-        point = complete(known, free | {name: value for name, value in model.items() if name in free})
-        if point is not None and true_at(formula, point) is False:
-            kept = facts.add_point({name: value for name, value in point.items() if name in base})
-            if kept is not None:
-                return kept
-    return None
-
-
-def _by_exhaustion(formula: Formula, finer: Formula, known: Knowledge, facts: Facts, budget: Budget) -> Verdict:
-    """Every point of the box of the symbols that occur; failing that, of all symbols that bear on them."""
-    if not has_meaning(finer):
-        return Undecided("Z3 found no proof, and no point can be tried: an opaque function takes part")
-    everything = [fact for fact in known.cone(finer.symbols) if has_meaning(fact)]
-    for names in (finer.symbols, finer.symbols.union(*(fact.symbols for fact in everything))):
-        intervals = [known.range_of(name) for name in sorted(names)]
-        size = box_size(intervals)
-        if size is None or size > budget.exhaustion_points:
-            return Undecided("Z3 found neither a proof nor a point, and there are too many points to try them all")
-        facts.ledger.points += size
-        inside = [fact for fact in everything if fact.symbols <= names]
-        points = points_where([*inside, finer.negation], sorted(names), intervals)
-        try:
-            failing = list(islice(points, _MOST_FAILING))
-        except Unevaluable:
-            return Undecided("Z3 found no proof, and at some points the formula has no value that can be computed")
-        if not failing:
-            return Proved(Evidence("exhaustion", f"{size} points"))
-        for candidate in failing:
-            point = _believed(candidate, known, formula, facts)
-            if point is not None:
-                return Refuted(public(point), Evidence("exhaustion"))
-    return Undecided("Z3 found no proof, and no point where it fails could be confirmed")
+        `known` may name more than they.
+        """
+        known, facts = self.known, self.facts
+        for base in facts.points(self.formula.symbols):
+            whole = named(known, base) or base
+            free = {name: value for name, value in whole.items() if name not in known.solved}
+            point = complete(known, free | {name: value for name, value in model.items() if name in free})
+            if point is not None and true_at(self.formula, point) is False:
+                kept = facts.add_point({name: value for name, value in point.items() if name in base})
+                if kept is not None:
+                    return kept
+        return None
 
 
 def truth(formula: Formula, facts: Facts, budget: Budget | None = None) -> Truth:

@@ -1,7 +1,8 @@
 """A point at which a formula holds, looked for by evaluation near the samples.
 
 It finds one or it does not; it proves nothing. From each sample, one symbol is moved to where truth tends to change:
-ends of ranges, 0, 1 and 2, constants that occur in the formula, and where a comparison linear in the symbol changes.
+ends of ranges, 0, 1 and 2, constants that occur in the formula, where a comparison linear in the symbol changes, and
+through the remainders by its largest divisor.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from shapeproof.constraints.formulas import Compare, Formula
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.polynomials import UNIT
 from shapeproof.constraints.terms import FloorDiv, Symbol, Term, from_poly
+from shapeproof.solver.cases import divided
 from shapeproof.solver.points import Point, complete, true_at
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _MOST_BASES = 2
 _MOST_VALUES = 12
 _MOST_SYMBOLS = 8
+_PARTS = 8
 
 
 def search(reduced: Formula, original: Formula, facts: Facts) -> Point | None:
@@ -39,18 +42,28 @@ def search(reduced: Formula, original: Formula, facts: Facts) -> Point | None:
 def _moves(reduced: Formula, facts: Facts) -> Iterator[Point]:
     known = facts.known
     names = sorted(reduced.symbols)[:_MOST_SYMBOLS]
-    constants = _constants(reduced)
+    constants, shifts = _constants(reduced), _shifts(reduced)
     for base in facts.points(reduced.symbols)[:_MOST_BASES]:
         free = {name: value for name, value in base.items() if name not in known.solved}
         for name in names:
             interval = known.range_of(name)
             ends = [end for end in (interval.lower, interval.upper) if end is not None]
             values = [*_roots(reduced, name, free), *ends, *(end + 1 for end in ends[:1]), 0, 1, 2, *constants]
-            for value in dict.fromkeys(values[: _MOST_VALUES + len(ends)]):
+            around = [free.get(name, 0) + shift for shift in shifts.get(name, ())]
+            for value in dict.fromkeys([*values[: _MOST_VALUES + len(ends)], *around]):
                 if value in interval:
                     moved = complete(known, free | {name: value})
                     if moved is not None:
                         yield moved
+
+
+def _shifts(formula: Formula) -> dict[str, list[int]]:
+    """Symbol -> steps that lead through its remainders by the largest modulus that it is under, evenly, both ways."""
+    moduli: dict[str, int] = {}
+    for name, modulus in divided(formula):
+        moduli[name] = max(modulus, moduli.get(name, 1))
+    parts = [part for part in range(-_PARTS, _PARTS + 1) if part]
+    return {name: [modulus * part // _PARTS for part in parts] for name, modulus in moduli.items()}
 
 
 def _constants(formula: Formula) -> list[int]:

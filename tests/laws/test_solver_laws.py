@@ -14,7 +14,7 @@ from shapeproof.solver import ask
 from shapeproof.solver.audit import auditing
 from shapeproof.solver.blame import reasons
 from shapeproof.solver.budget import Budget
-from shapeproof.solver.cases import proved_by_cases
+from shapeproof.solver.cases import proved_by_cases, refined
 from shapeproof.solver.compiled import compiled
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.knowledge import within
@@ -128,6 +128,40 @@ def test_splitting_a_symbol_into_quotient_and_rest_says_neither_more_nor_less(fa
 
 
 @some
+@given(fact_lists, questions)
+def test_a_symbol_split_before_more_is_learned_says_neither_more_nor_less_after_it(facts, question):
+    known = boxed([])
+    for fact in facts:
+        known.learn(fact)
+        finer_question, finer = refined(known.reduce(question), known.known)
+        holding = where(known.formulas)
+        assert not (finer.contradiction and holding)
+        for point in holding:
+            whole = named(finer, named(known.known, point))
+            assert satisfies(finer, whole)
+            value = s.outcome(lambda: holds(question, point))  # noqa: B023  (called at once)
+            if isinstance(value, bool):
+                assert holds(finer_question, whole) == value
+        proved = proved_by_cases(finer_question, finer, 64)
+        if proved is not None:
+            outcomes = [s.outcome(lambda: holds(question, point)) for point in holding]  # noqa: B023
+            assert False not in outcomes
+
+
+@some
+@given(fact_lists, st.lists(s.integer_texts.map(parse_term), max_size=3))
+def test_bounds_do_not_depend_on_what_was_asked_before(facts, terms):
+    known, states, first = boxed([]), [], []
+    for fact in facts:
+        known.learn(fact)
+        states.append(known.known)
+        first.append([known.known.bounds(known.reduce(term)) for term in terms])
+    for state, bounds in reversed([*zip(states, first, strict=True)]):
+        reducer, again = Reducer(state), state.copy()
+        assert [again.bounds(reducer.reduce(term)) for term in terms] == bounds
+
+
+@some
 @given(fact_lists, st.lists(questions, max_size=2))
 def test_z3_refutes_nothing_that_the_cheap_steps_claimed(facts, asked):
     with auditing() as auditor:
@@ -212,7 +246,7 @@ def test_each_step_alone_agrees_with_trying_every_point(facts, question):
     valid = all(holds(question, point) for point in holding)
     reduced = known.reduce(question)
     assert reduced.constant in ((True, None) if valid else (None, False))
-    assert valid or proved_by_cases(reduced, known.known) is None
+    assert valid or proved_by_cases(reduced, known.known, 128) is None
     assert not valid or search(reduced.negation, question.negation, known) is None
     cone = known.known.cone(reduced.symbols)
     for attempt in (*ask.QUICK, *ask.THOROUGH):
