@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from shapeproof.ci.spec import Dim, Input, SpecFile, Status
+from shapeproof.ci.dims import demands
+from shapeproof.ci.spec import Dim, Input, Spec, SpecFile, Status
 from shapeproof.constraints.diagnostics import Diagnostic
 
 
@@ -25,6 +26,10 @@ class Job(BaseModel):
     dims: dict[str, Dim] = {}
     relations: tuple[str, ...] = ()
     narrow: bool = False
+    lines: dict[str, int] = {}
+    """Where the spec says what: by the name of a dim, and by each claim as text (`n <= 8`, `x.shape[0] == 2*n`)."""
+    spec: str = ""
+    """The name of its file, in the folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,5 +113,31 @@ def checks_of(file: SpecFile) -> Iterator[Check]:
             dims=file.spec.dims if model.inputs else {},
             relations=tuple(model.relations),
             narrow=model.narrow,
+            lines=_lines(file, name),
+            spec=file.path.name,
         )
         yield Check(name, file.path, file.line("models", name), model.expect, model.accept_undecided, job)
+
+
+def _lines(file: SpecFile, name: str) -> dict[str, int]:
+    lines: dict[str, int] = {}
+    for text, keys in _claims(file.spec, name):
+        lines.setdefault(text, file.line(*keys))
+    return lines
+
+
+def _claims(spec: Spec, name: str) -> Iterator[tuple[str, tuple[str | int, ...]]]:
+    """What a spec declares of a model, piece by piece, each with its keys; a dim before what is claimed of it."""
+    model = spec.models[name]
+    for dim, bounds in spec.dims.items() if model.inputs else ():
+        yield dim, ("dims", dim)
+        if bounds.min is not None:
+            yield f"{dim} >= {bounds.min}", ("dims", dim, "min")
+        if bounds.max is not None:
+            yield f"{dim} <= {bounds.max}", ("dims", dim, "max")
+        yield from ((text, ("dims", dim, key)) for key, text in demands(dim, bounds))
+    for index, text in enumerate(model.relations):
+        yield text, ("models", name, "relations", index)
+    for key, given in (model.inputs or {}).items():
+        for index, size in enumerate(given.dims):
+            yield f"{key}.shape[{index}] == {size}", ("models", name, "inputs", key, "dims", index)

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from shapeproof.ci.contracts import Lost, lost
-from shapeproof.ci.dims import demands
-from shapeproof.ci.jobs import Job, Outcome
+from shapeproof.ci.jobs import Outcome
 from shapeproof.ci.lock import Locked, locked
-from shapeproof.ci.spec import load_spec
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.text import parse_formula
@@ -81,9 +79,9 @@ def _ranks(each: Locked) -> dict[str, int]:
 def _place(found: Lost, outcome: Outcome) -> tuple[Path, int]:
     """The line of the spec that the input does not meet; else the user's line that asked for what was inferred."""
     check = outcome.check
-    for keys, text in _declared(check.name, check.job):
-        if not _met(text, found.point):
-            return check.file, load_spec(check.file).line(*keys)
+    for text, line in check.job.lines.items():
+        if text not in check.job.dims and not _met(text, found.point):
+            return check.file, line
     for note in outcome.result.notes:
         asked = _ASKED_FOR.search(note)
         if asked and found.demand in note:
@@ -98,18 +96,3 @@ def _met(text: str, point: Mapping[str, int]) -> bool:
         return True
     except ArithmeticError:
         return False
-
-
-def _declared(name: str, job: Job) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What the spec declares of a model, piece by piece, with its keys."""
-    for dim, bounds in job.dims.items():
-        if bounds.min is not None:
-            yield ("dims", dim, "min"), f"{dim} >= {bounds.min}"
-        if bounds.max is not None:
-            yield ("dims", dim, "max"), f"{dim} <= {bounds.max}"
-        yield from ((("dims", dim, key), text) for key, text in demands(dim, bounds))
-    for index, text in enumerate(job.relations):
-        yield ("models", name, "relations", index), text
-    for key, given in (job.inputs or {}).items():
-        for index, size in enumerate(given.dims):
-            yield ("models", name, "inputs", key, "dims", index), f"{key}.shape[{index}] == {size}"

@@ -11,11 +11,13 @@ import operator
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints.errors import UsageError
+from shapeproof.export.versions import check_version
+from shapeproof.export.written import Where, in_the_file_of, nowhere
 
 if TYPE_CHECKING:
     from shapeproof.export import Report
@@ -35,6 +37,8 @@ class Subject:
     dynamic_shapes: Any
     constraints: Sequence[str] = ()
     narrow: bool = False
+    where: Where = nowhere
+    """Where what is declared is written."""
 
 
 def load_subject(target: str) -> Subject:
@@ -43,10 +47,11 @@ def load_subject(target: str) -> Subject:
     Raises:
         UsageError: it cannot be done, or what it returns is something else.
     """
-    found = call_target(target)
+    build = _found(target)
+    found = _called(target, build)
     if not isinstance(found, tuple | list) or len(found) not in {4, 5}:
         raise UsageError(f"`{target}` must return {RETURNS}, but it returned {_brief(found)}")
-    return Subject(*found)
+    return replace(Subject(*found), where=in_the_file_of(build))
 
 
 def call_target(target: str) -> Any:
@@ -55,6 +60,10 @@ def call_target(target: str) -> Any:
     Raises:
         UsageError: it cannot be imported, found or called.
     """
+    return _called(target, _found(target))
+
+
+def _found(target: str) -> Any:
     module_name, _, path = target.partition(":")
     if not module_name or not path:
         raise UsageError(f"{target!r} is not of the form module.path:callable")
@@ -63,9 +72,12 @@ def call_target(target: str) -> Any:
     with refused(f"`{module_name}` cannot be imported"):
         module = importlib.import_module(module_name)
     try:
-        build = operator.attrgetter(path)(module)
+        return operator.attrgetter(path)(module)
     except AttributeError:
         raise UsageError(f"`{module_name}` has no `{path}`") from None
+
+
+def _called(target: str, build: Any) -> Any:
     with refused(f"`{target}` cannot be called"):
         return build()
 
@@ -76,18 +88,20 @@ def check_subject(subject: Subject, progress: Callable[[str], None]) -> Report:
     Raises:
         UsageError: the declarations cannot be meant, or the model cannot be traced at its own example.
     """
+    check_version()
     with refused("the exporter cannot be loaded"):
-        from shapeproof.export import check
+        from shapeproof.export.inputs import declare
+        from shapeproof.export.verify import verified
     with refused("the model could not be traced"):
-        return check(
+        inputs = declare(
             subject.model,
             subject.args,
             subject.kwargs,
-            dynamic_shapes=subject.dynamic_shapes,
-            constraints=subject.constraints,
-            narrow=subject.narrow,
-            progress=progress,
+            subject.dynamic_shapes,
+            subject.constraints,
+            subject.where,
         )
+        return verified(subject.model, inputs, narrow=subject.narrow, progress=progress)
 
 
 @contextlib.contextmanager

@@ -3,41 +3,73 @@
 from __future__ import annotations
 
 import functools
-import operator
 import tomllib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+Path: TypeAlias = tuple[str | int, ...]
 
 
 def line_of(text: str, path: Sequence[str | int]) -> int:
     r"""The line where the statement begins that first gives the path a value; 1 if the document has no such path.
 
-    A statement ends where the text up to there is a whole document; the one that brings the path in is looked for.
-
     >>> line_of("[dims.batch]\n\nmax = 8\n", ["dims", "batch", "max"])
     3
     """
+    return _lines(text).get(tuple(path), 1)
+
+
+@functools.lru_cache(maxsize=8)
+def _lines(text: str) -> Mapping[Path, int]:
+    """The line of every path of a document."""
+    found: dict[Path, int] = {}
+    tables: dict[Path, int] = {}
+    """How many tables each array of tables has so far."""
+    here: Path = ()
+    for line, statement, document in _statements(text):
+        if statement.lstrip().startswith("["):
+            here = _opened(document, tables)
+            new: Iterator[Path] = (here[:end] for end in range(1, len(here) + 1))
+        else:
+            new = ((*here, *path) for path in _paths(document))
+        for path in new:
+            found.setdefault(path, line)
+    return found
+
+
+def _statements(text: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Each header and each assignment, with its line and what it means by itself: it ends where that is something."""
     lines = text.split("\n")
     begin = 0
     for end in range(1, len(lines) + 1):
+        statement = "\n".join(lines[begin:end])
         try:
-            document = tomllib.loads("\n".join(lines[:end]))
+            document = tomllib.loads(statement)
         except tomllib.TOMLDecodeError:
             continue
-        if _has(document, path):
-            return begin + 1 + _blank_lines(lines[begin:end])
+        if document:
+            yield begin + 1, statement, document
         begin = end
-    return 1
 
 
-def _has(document: Any, path: Sequence[str | int]) -> bool:
-    try:
-        functools.reduce(operator.getitem, path, document)
-    except (KeyError, IndexError, TypeError):
-        return False
-    return True
+def _opened(header: Any, tables: dict[Path, int]) -> Path:
+    """The path of the table that a header opens, in the last table of each array of tables on the way."""
+    path: Path = ()
+    while header:
+        if isinstance(header, list):  # `[[name]]`: the innermost
+            tables[path] = tables.get(path, 0) + 1
+            return (*path, tables[path] - 1)
+        if path in tables:
+            path = (*path, tables[path] - 1)
+        ((key, header),) = header.items()
+        path = (*path, key)
+    return (*path, tables[path] - 1) if path in tables else path
 
 
-def _blank_lines(statement: Sequence[str]) -> int:
-    """How many blank lines and comments stand before it."""
-    return next((i for i, line in enumerate(statement) if line.strip() and not line.lstrip().startswith("#")), 0)
+def _paths(value: Any) -> Iterator[Path]:
+    """The way to everything that is in a value."""
+    if not isinstance(value, dict | list):
+        return
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        yield (key,)
+        yield from ((key, *rest) for rest in _paths(inner))

@@ -9,19 +9,23 @@ goes to stderr. When stdin is closed, whoever asked is gone, and the process end
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import signal
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from shapeproof.ci.dims import demands, parse_size
 from shapeproof.ci.jobs import ANSWER, Answer, Contract, Job, Result
 from shapeproof.ci.sources import Recorder, versions
 from shapeproof.ci.subjects import Subject, call_target, check_subject, load_subject, refused
+from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.errors import UsageError
+from shapeproof.export.written import Where, nowhere
 
 if TYPE_CHECKING:
     from shapeproof.ci.spec import Status
@@ -71,7 +75,9 @@ def _subject(job: Job) -> Subject:
     """The model, with inputs as the job declares them or as the target returns them."""
     if job.inputs is None:
         found = load_subject(job.target)
-        return dataclasses.replace(found, constraints=(*found.constraints, *job.relations), narrow=job.narrow)
+        constraints = (*found.constraints, *job.relations)
+        where = functools.partial(_where, job, found.where)
+        return dataclasses.replace(found, constraints=constraints, narrow=job.narrow, where=where)
     model = call_target(job.target)
     with refused("the exporter cannot be loaded"):
         import torch
@@ -84,7 +90,14 @@ def _subject(job: Job) -> Subject:
     }
     used = {parse_size(size).name for given in job.inputs.values() for size in given.dims if isinstance(size, str)}
     demanded = [text for name, dim in job.dims.items() if name in used for _, text in demands(name, dim)]
-    return Subject(model, (), inputs, None, (*demanded, *job.relations), job.narrow)
+    where = functools.partial(_where, job, nowhere)
+    return Subject(model, (), inputs, None, (*demanded, *job.relations), job.narrow, where)
+
+
+def _where(job: Job, elsewhere: Where, name: str) -> SourceLocation | None:
+    """The line of the spec that declares a dim, a relation or a size; what it does not say is written elsewhere."""
+    lines = [line for text, line in job.lines.items() if text == name or text.startswith(f"{name} == ")]
+    return SourceLocation(str(Path(job.root, job.spec)), lines[0]) if lines else elsewhere(name)
 
 
 def _torch_dim(name: str, job: Job) -> Any:

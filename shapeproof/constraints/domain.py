@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.evaluate import Environment, holds
 from shapeproof.constraints.formulas import And, Compare, Formula
 from shapeproof.constraints.intervals import Interval
@@ -20,8 +21,7 @@ class Origin:
     """Where a declaration was written, and how."""
 
     text: str
-    file: str | None = None
-    line: int | None = None
+    where: SourceLocation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ import torch
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.dispatch import Regions
+from shapeproof.export.inputs import declare
 from shapeproof.export.program import VerifiedProgram
 from shapeproof.export.report import ConstraintViolation, Report
 from shapeproof.export.verify import verified
+from shapeproof.export.written import in_the_call
 from shapeproof.solver.budget import Budget
 
 
@@ -129,13 +131,10 @@ def check(  # noqa: PLR0913 - as above
         raise UsageError(message)
     return verified(
         mod,
-        args,
-        kwargs,
-        dynamic_shapes=dynamic_shapes,
+        declare(mod, args, kwargs, dynamic_shapes, constraints, in_the_call()),
         preserve_module_call_signature=preserve_module_call_signature,
-        constraints=constraints,
         narrow=narrow,
         splitting=branches == "split",
-        budget=budget or Budget(),
+        budget=budget,
         progress=progress,
     )

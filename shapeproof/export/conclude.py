@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shapeproof.constraints.diagnostics import Diagnostic, Note
+from shapeproof.constraints.diagnostics import Diagnostic
+from shapeproof.constraints.domain import Origin
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.bounds import Bounding
 from shapeproof.export.contract import assert_domain, word_checks
 from shapeproof.export.dispatch import Regions
-from shapeproof.export.explain import domain_texts, narrowing_note
+from shapeproof.export.explain import declared_at, domain_texts, narrowing_note
 from shapeproof.export.findings import Exploration, Outcome, statistics
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.program import VerifiedProgram
@@ -103,9 +104,9 @@ def vacuous(inputs: Inputs, core: Sequence[Formula]) -> Report:
     """The declarations contradict each other: name those that do."""
     written = {d.formula: d.origin.text for d in inputs.domain.declarations if not d.formula.symbols}
     texts = tuple(written.get(formula) or text for formula, text in zip(core, domain_texts(core, inputs), strict=True))
-    origins = {d.formula: d.origin.text for d in inputs.domain.declarations}
+    origins = {d.formula: d.origin for d in inputs.domain.declarations}
     notes = tuple(
-        Note("declared", f"{text}   {origins.get(formula, '')}") for formula, text in zip(core, texts, strict=True)
+        declared_at(origins.get(formula, Origin("")), text) for formula, text in zip(core, texts, strict=True)
     )
     message = f"no input satisfies all declarations: {', '.join(texts)}"
     return Report("vacuous", (Diagnostic(id="vacuous", message=message, severity="error", notes=notes),), domain=texts)

@@ -13,7 +13,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
-from shapeproof.constraints.domain import Domain
+from shapeproof.constraints.domain import Domain, Origin
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.text import format_formula
 from shapeproof.export.advice import advice, data_notes
@@ -159,7 +159,7 @@ def _title(finding: Finding, names: dict[str, str], required: str) -> str:
 
 
 def _notes(finding: Finding, inputs: Inputs, names: dict[str, str], required: str) -> list[Note]:
-    notes = [Note("declared", text) for text in _declared(finding.requirement, inputs.domain)]
+    notes = [declared_at(origin) for origin in _origins(finding.requirement, inputs.domain)]
     notes.append(Note("required", required))
     if finding.outcome is Outcome.DATA:
         notes.append(Note("because", finding.text))
@@ -178,10 +178,17 @@ def _happened(finding: Finding) -> str:
     return f"replayed; {finding.text}" if finding.outcome is Outcome.DIFFERS else finding.text
 
 
-def _declared(requirement: Formula, domain: Domain) -> list[str]:
-    """What the user declared about the symbols of the requirement."""
+def _origins(requirement: Formula, domain: Domain) -> list[Origin]:
+    """Where the user declared something about the symbols of the requirement."""
     asked = requirement.symbols
-    return list(dict.fromkeys(d.origin.text for d in domain.declarations if d.formula.symbols & asked))
+    return list(dict.fromkeys(d.origin for d in domain.declarations if d.formula.symbols & asked))
+
+
+def declared_at(origin: Origin, claim: str = "") -> Note:
+    """What was declared, as it is written, and where; with the claim that it makes, if that is to be said, too."""
+    where = origin.where
+    parts = (claim, origin.text, f"at {short(where.file)}:{where.line}" if where else "")
+    return Note("declared", "   ".join(filter(None, parts)), where)
 
 
 def _asked_in(decision: Decision) -> list[Note]:

@@ -24,6 +24,7 @@ from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.constraints.text import FormulaSyntaxError, format_formula, format_term, parse_any
 from shapeproof.export import tracing
 from shapeproof.export.dims import declaration_text
+from shapeproof.export.written import Where, nowhere
 
 DimEntry = Any
 """One entry of dynamic_shapes: None, an int, a Dim, a derived dim or a Dim hint."""
@@ -123,14 +124,15 @@ class Inputs:
         return tracing.rebuild_inputs(self.args, self.kwargs, values)
 
 
-def declare(
+def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
     mod: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None,
     dynamic_shapes: Any,
     constraints: Sequence[str] = (),
+    where: Where = nowhere,
 ) -> Inputs:
-    """Read what the user declared.
+    """Read what the user declared, and where.
 
     Raises:
         UsageError: an entry cannot be meant; the sentence names it.
@@ -140,7 +142,7 @@ def declare(
     examples = tracing.name_leaves(mod, args, kwargs)
     shapes, verify = tracing.resolve_shapes(mod, args, kwargs, dynamic_shapes)
     entries = tracing.match_shapes(mod, args, kwargs, shapes)
-    reader = _Reader()
+    reader = _Reader(where)
     leaves = tuple(reader.leaf(leaf, entries.get(leaf.source)) for leaf in examples)
     reader.relations(constraints)
     return Inputs(
@@ -174,7 +176,8 @@ def _check_kinds(mod: Any, args: Any, kwargs: Any) -> None:
 class _Reader:
     """Collects symbols and declarations while the entries are read in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: Where) -> None:
+        self._where = where
         self.variables: dict[str, Variable] = {}
         self.declarations: list[Declaration] = []
         self.inferred: set[str] = set()
@@ -246,7 +249,7 @@ class _Reader:
         elif term is symbol(root.__name__) and self.variables[root.__name__].user_name == root.__name__:
             self.variables[root.__name__] = Variable(root.__name__, name, "dim")
         if term is not symbol(root.__name__):
-            self.declarations.append(Declaration(f.ge(term, 0), Origin(f"{name} = {declaration_text(dim)}")))
+            self._add(f.ge(term, 0), f"{name} = {declaration_text(dim)}", name)
         if size is not None:
             self._solve_example(name, size, root.__name__, derive, dim)
         return term
@@ -290,9 +293,13 @@ class _Reader:
             raise UsageError(message)
         self.variables[name] = variable
         if lower is not None:
-            self.declarations.append(Declaration(f.ge(symbol(name), lower), Origin(f"{user_name} = {text}")))
+            self._add(f.ge(symbol(name), lower), f"{user_name} = {text}", name)
         if upper is not None:
-            self.declarations.append(Declaration(f.le(symbol(name), upper), Origin(f"{user_name} = {text}")))
+            self._add(f.le(symbol(name), upper), f"{user_name} = {text}", name)
+
+    def _add(self, formula: Formula, text: str, name: str) -> None:
+        """A declaration, as it is written, and by what name it is found."""
+        self.declarations.append(Declaration(formula, Origin(text, self._where(name))))
 
     def relations(self, constraints: Iterable[str]) -> None:
         """The relations that `constraints=` adds, over dim names or `x.shape[0]`."""
@@ -301,8 +308,7 @@ class _Reader:
             message = f"constraints must be a sequence of texts such as ['b % 2 == 0'], not {constraints!r}"
             raise UsageError(message)
         for text in constraints:
-            formula = _relation(text, self.variables)
-            self.declarations.append(Declaration(formula, Origin(text)))
+            self._add(_relation(text, self.variables), text, text)
 
 
 def _relation(text: str, known: Iterable[str]) -> Formula:

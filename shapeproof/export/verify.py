@@ -1,6 +1,5 @@
-"""Verified export, top to bottom: declare, explore, replay, explain, build.
+"""Verified export, top to bottom: explore, replay, explain, build. What is declared has been read (inputs.py).
 
-declare   read what the user declared; find fault with what cannot be meant        inputs.py
 explore   trace the model and settle the rest of the domain against that program    sizes.py, graphs.py, regions.py
 replay    run the program beside eager at the corners of the domain                 replay.py, corners.py
 explain   word what was found                                                       explain.py
@@ -10,9 +9,8 @@ build     put the domain into the graph as assertions; the verdict              
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
@@ -22,7 +20,7 @@ from shapeproof.export.conclude import conclude, together, vacuous
 from shapeproof.export.corners import disagreements
 from shapeproof.export.explain import also, contradiction, diagnose
 from shapeproof.export.findings import Exploration, Impossible, narrowed
-from shapeproof.export.inputs import Inputs, declare
+from shapeproof.export.inputs import Inputs
 from shapeproof.export.regions import Split, split
 from shapeproof.export.remedies import causes, helps, remedies
 from shapeproof.export.report import Report
@@ -45,19 +43,16 @@ class _Task:
 
 def verified(  # noqa: PLR0913 - what the user gave
     mod: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any] | None,
+    inputs: Inputs,
     *,
-    dynamic_shapes: Any,
-    preserve_module_call_signature: tuple[str, ...],
-    constraints: Sequence[str],
-    narrow: bool,
-    splitting: bool,
-    budget: Budget,
-    progress: Callable[[str], None],
+    preserve_module_call_signature: tuple[str, ...] = (),
+    narrow: bool = False,
+    splitting: bool = False,
+    budget: Budget | None = None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Verify a model over the declared domain; `splitting`: by several programs where one does not serve it all."""
-    inputs = declare(mod, args, kwargs, dynamic_shapes, constraints)
+    budget = budget or Budget()
     if narrow:
         inputs = replace(inputs, inferred=frozenset(inputs.domain.symbols))
     trace = functools.partial(tracing.trace, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)

@@ -161,6 +161,8 @@ def test_the_report_names_the_line():
     done = check(spec=DIMS + models("refuted"))
     assert done.returncode == 1
     assert "--> nets_code.py:5   return x.view(-1, 9), y" in done.stdout
+    assert '= declared  x.shape[0] = Dim("n", min=1, max=9)   at shapeproof.toml:1\n' in done.stdout
+    assert "= declared  n % 3 == 0   at shapeproof.toml:4\n" in done.stdout
     assert done.stdout.endswith("0 passed, 1 failed\n")
     assert done.stderr.startswith("refuted: refuted (")
 

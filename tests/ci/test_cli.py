@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import shapeproof
 from shapeproof.ci import cli, subjects, terminal
 from shapeproof.constraints.diagnostics import Diagnostic
-from shapeproof.export import check, load_report, verify
+from shapeproof.export import load_report, verify
 from shapeproof.export.report import Report
 
 SUBJECT = """
@@ -86,7 +86,7 @@ def run(*arguments, **streams):
 
 def answer(monkeypatch, report):
     """Have the checker return this report."""
-    monkeypatch.setattr(verify, "check", lambda *_, **__: report)
+    monkeypatch.setattr(verify, "verified", lambda *_, **__: report)
 
 
 # ---------------------------------------------------------------------- verdicts
@@ -109,14 +109,7 @@ def test_the_report_goes_to_stdout_as_it_is(status):
 
 def reported(target):
     """What the checker says, without the command line."""
-    subject = subjects.load_subject(target)
-    return check(
-        subject.model,
-        subject.args,
-        subject.kwargs,
-        dynamic_shapes=subject.dynamic_shapes,
-        constraints=subject.constraints,
-    )
+    return subjects.check_subject(subjects.load_subject(target), lambda _: None)
 
 
 def test_the_callable_may_be_an_attribute_of_an_attribute():
@@ -293,14 +286,14 @@ def slow(seconds):
 
 
 def test_progress_is_silent_while_it_is_quick(monkeypatch):
-    monkeypatch.setattr(verify, "check", slow(0))
+    monkeypatch.setattr(verify, "verified", slow(0))
     monkeypatch.setattr(terminal, "PATIENCE", 60)
     done = explain("subject:proved")
     assert (done.exit_code, done.stderr) == (0, "")
 
 
 def test_progress_is_one_line_for_each_step_when_it_is_not(monkeypatch):
-    monkeypatch.setattr(verify, "check", slow(0.5))
+    monkeypatch.setattr(verify, "verified", slow(0.5))
     monkeypatch.setattr(terminal, "PATIENCE", 0.1)
     done = explain("subject:proved")
     assert (done.stdout, done.stderr) == ("proved\n", "replaying at the corners\n")

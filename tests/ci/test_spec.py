@@ -258,3 +258,42 @@ def test_the_line_of_a_key_does_not_depend_on_what_stands_before_it(before):
     text += "\n[models.net]\nkey = [\n 1]\n"
     assert text.splitlines()[line_of(text, ["models", "net", "key"]) - 1] == "key = ["
     assert text.splitlines()[line_of(text, ["models"]) - 1] == "[models.net]"
+
+
+DOCUMENT = """
+a.b = { c = [1, { d = 2 }] }
+[[tool.one]]
+names = [
+    "x",  # a comment
+    "[y]",
+]
+[[tool.one]]
+[tool.one.inner]
+text = '''
+[z]
+'''
+"""
+
+
+def paths(value, before=()):
+    """The way to everything that is in a value."""
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield (*before, key)
+        yield from paths(inner, (*before, key))
+
+
+def test_every_path_of_a_document_has_its_line():
+    found = {path: line_of(DOCUMENT, path) for path in paths(tomllib.loads(DOCUMENT))}
+    assert {path[-1]: line for path, line in found.items() if isinstance(path[-1], str)} == {
+        "a": 2,
+        "b": 2,
+        "c": 2,
+        "d": 2,
+        "tool": 3,
+        "one": 3,
+        "names": 4,
+        "inner": 9,
+        "text": 10,
+    }
+    one = ("tool", "one")
+    assert [found[*one, 0], found[*one, 0, "names", 1], found[*one, 1]] == [3, 4, 8]

@@ -18,6 +18,12 @@ class Model(torch.nn.Module):
     def forward(self, x, y):
         return rows(x), torch.cat([x, y]) + torch.zeros(24)
 """
+EXPORT = """
+m = Dim("m", min=1, max=64)
+report = check(
+    model, (torch.ones(8), torch.ones(16)), dynamic_shapes=({0: Dim("n", min=1, max=64)}, {0: m})
+)
+"""
 LIBRARY = """
 def rows(x):
     return x.view(-1, 4)
@@ -27,7 +33,7 @@ def rows(x):
 def defined(source, file, **names):
     """The names that a source defines; its lines can be shown."""
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    space = {"torch": torch, **names}
+    space = {"torch": torch, "Dim": Dim, "check": check, **names}
     exec(compile(source, file, "exec"), space)  # noqa: S102 - written above
     return space
 
@@ -38,8 +44,7 @@ def report():
     installed = sysconfig.get_paths()["purelib"] + "/layers/rows.py"
     rows = defined(LIBRARY, installed)["rows"]
     model = defined(SOURCE, "model.py", rows=rows)["Model"]()
-    shapes = ({0: Dim("n", min=1, max=64)}, {0: Dim("m", min=1, max=64)})
-    return check(model, (torch.ones(8), torch.ones(16)), dynamic_shapes=shapes)
+    return defined(EXPORT, "export.py", model=model)["report"]
 
 
 def test_a_report_of_two_causes(report, golden):
