@@ -53,6 +53,10 @@ def refuted():
     import torch
     from nets_code import Pairs
     return Pairs()
+
+def built():
+    import torch
+    return torch.nn.Linear(4, 4), (torch.ones(2, 4),), {}, ({0: torch.export.Dim("b")},)
 """
 CODE = """\
 import torch
@@ -74,26 +78,53 @@ def models(*names, extra=""):
     return "".join(f'[models.{name}]\ntarget = "nets:{name}"\n{extra}{INPUTS.format(name)}' for name in names)
 
 
+def laid_out(folder):
+    """A project in the folder."""
+    (folder / "nets.py").write_text(NETS, encoding="utf-8")
+    (folder / "nets_code.py").write_text(CODE, encoding="utf-8")
+    return folder
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A project in the working directory."""
-    (tmp_path / "nets.py").write_text(NETS, encoding="utf-8")
-    (tmp_path / "nets_code.py").write_text(CODE, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    return laid_out(tmp_path)
 
 
-def check(*arguments, spec=None):
-    if spec is not None:
-        Path("shapeproof.toml").write_text(spec, encoding="utf-8")
-    return subprocess.run([*RUN, "check", *arguments], capture_output=True, text=True, check=False)
+def check(*arguments, cwd=None):
+    return subprocess.run([*RUN, "check", *arguments], cwd=cwd, capture_output=True, text=True, check=False)
 
 
-def checked(*arguments, spec=None):
-    """The exit status, and what is known of each model by name."""
-    done = check("--format", "json", *arguments, spec=spec)
+def checked(*arguments, cwd):
+    """The exit status, what is known of each model by name, and what was said meanwhile."""
+    done = check("--format", "json", *arguments, cwd=cwd)
     assert "Traceback" not in done.stderr
-    return done.returncode, {model["name"]: model for model in json.loads(done.stdout)["models"]}
+    return done.returncode, {model["name"]: model for model in json.loads(done.stdout)["models"]}, done.stderr
+
+
+def git(folder, *arguments):
+    settings = ("-c", "user.name=x", "-c", "user.email=x@x", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *settings, *arguments], cwd=folder, check=True, capture_output=True)  # noqa: S607
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """A project that is committed. Its models get three verdicts and four times none, at the same time."""
+    folder = laid_out(tmp_path_factory.mktemp("repository"))
+    built = '[models.built]\ntarget = "nets:built"\nrelations = ["b < 5"]\n'
+    spec = models("proved", extra='relations = ["n > 3"]\n') + models("crash", "refuted", "killed", "hungry", "chatty")
+    (folder / "shapeproof.toml").write_text(DIMS + spec + built, encoding="utf-8")
+    git(folder, "init")
+    git(folder, "add", ".")
+    git(folder, "commit", "-m", "first")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(repository):
+    """What a first check of the project gives."""
+    return checked(cwd=repository)
 
 
 # ---------------------------------------------------------------------- verdicts
@@ -126,15 +157,13 @@ def test_what_the_spec_expects_passes_and_nothing_else():
     assert exit_status([outcome(None, accept_undecided=True)]) == 2
 
 
-@pytest.mark.usefixtures("folder")
-def test_a_model_that_crashes_fails_alone():
-    """Two verdicts and four that are none, at the same time."""
-    spec = DIMS + models("proved", "crash", "refuted", "killed", "hungry", "chatty")
-    status, found = checked(spec=spec)
+def test_a_model_that_crashes_fails_alone(run):
+    status, found, _ = run
     assert status == 1
     assert {name: model["verdict"] for name, model in found.items()} == {
         "proved": "proved",
         "refuted": "refuted",
+        "built": "proved",
         "crash": None,
         "killed": None,
         "hungry": None,
@@ -146,34 +175,24 @@ def test_a_model_that_crashes_fails_alone():
     assert found["chatty"]["text"] == "`nets:chatty` cannot be called: OSError: no weights (nets.py:12)"
 
 
-@pytest.mark.usefixtures("folder")
-def test_dims_and_relations_of_the_spec_are_what_is_checked():
+def test_dims_and_relations_of_the_spec_are_what_is_checked(run):
     """`n` is 3 or 9: a multiple of 3 among the values; with the relation it is 9."""
-    spec = DIMS + models("proved", extra='relations = ["n > 3"]\n')
-    status, found = checked(spec=spec)
-    assert status == 0
-    assert found["proved"]["inputs"] == {"x": ["n", "2"], "y": ["2*n + 1"]}
-    assert set(found["proved"]["domain"]) >= {"x.shape[0] % 3 == 0", "x.shape[0] >= 4"}
+    model = run[1]["proved"]
+    assert model["inputs"] == {"x": ["n", "2"], "y": ["2*n + 1"]}
+    assert set(model["domain"]) >= {"x.shape[0] % 3 == 0", "x.shape[0] >= 4"}
 
 
-@pytest.mark.usefixtures("folder")
-def test_the_report_names_the_line():
-    done = check(spec=DIMS + models("refuted"))
-    assert done.returncode == 1
-    assert "--> nets_code.py:5   return x.view(-1, 9), y" in done.stdout
-    assert '= declared  x.shape[0] = Dim("n", min=1, max=9)   at shapeproof.toml:1\n' in done.stdout
-    assert "= declared  n % 3 == 0   at shapeproof.toml:4\n" in done.stdout
-    assert done.stdout.endswith("0 passed, 1 failed\n")
-    assert done.stderr.startswith("refuted: refuted (")
+def test_the_report_names_the_lines(run):
+    _, found, said = run
+    text = found["refuted"]["text"]
+    assert "--> nets_code.py:5   return x.view(-1, 9), y" in text
+    assert '= declared  x.shape[0] = Dim("n", min=1, max=9)   at shapeproof.toml:1\n' in text
+    assert "= declared  n % 3 == 0   at shapeproof.toml:4\n" in text
+    assert "\nrefuted: refuted (" in f"\n{said}"
 
 
-def test_a_target_without_inputs_returns_them(folder):
-    returned = "torch.nn.Linear(4, 4), (torch.ones(2, 4),), {}, ({0: torch.export.Dim('b')},)"
-    text = f"import torch\ndef build(): return {returned}"
-    (folder / "whole.py").write_text(text, encoding="utf-8")
-    spec = '[models.whole]\ntarget = "whole:build"\nrelations = ["b < 5"]\n'
-    status, found = checked(spec=spec)
-    assert (status, found["whole"]["domain"]) == (0, ["input.shape[0] >= 0", "input.shape[0] <= 4"])
+def test_a_target_without_inputs_returns_them(run):
+    assert run[1]["built"]["domain"] == ["input.shape[0] >= 0", "input.shape[0] <= 4"]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +204,8 @@ def test_a_target_without_inputs_returns_them(folder):
     ],
 )
 def test_a_wrong_call_gets_one_sentence(folder, arguments, sentence):
-    done = check(*arguments, spec=models("crash").replace('"n", 2', "1, 2").replace('"2*n + 1"', "3"))
+    (folder / "shapeproof.toml").write_text('[models.crash]\ntarget = "nets:crash"\n', encoding="utf-8")
+    done = check(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"shapeproof: {sentence.format(folder=folder)}\n"
 
@@ -231,22 +251,14 @@ def test_what_a_model_has_begun_ends_with_it(folder):
 # ---------------------------------------------------------------------- --changed-since
 
 
-def git(*arguments):
-    settings = ("-c", "user.name=x", "-c", "user.email=x@x", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", *settings, *arguments], check=True, capture_output=True)  # noqa: S607
-
-
-def test_what_is_unchanged_keeps_its_verdict_and_is_not_checked_again(folder):
-    spec = DIMS + models("proved", "refuted")
-    (folder / "shapeproof.toml").write_text(spec, encoding="utf-8")
-    git("init")
-    git("add", ".")
-    git("commit", "-m", "first")
-    first = checked()
-    again = checked("--changed-since", "HEAD")
-    assert [model["unchanged"] for model in again[1].values()] == [True, True]
-    assert first[0] == again[0] == 1  # unchanged is not a pass
-    assert again[1] == {name: model | {"unchanged": True} for name, model in first[1].items()}
-    (folder / "nets_code.py").write_text(CODE.replace("view(-1, 9)", "view(-1, 2)"), encoding="utf-8")
-    status, found = checked("--changed-since", "HEAD")
-    assert (status, found["proved"]["unchanged"], found["refuted"]["unchanged"]) == (0, True, False)
+def test_what_is_unchanged_keeps_its_verdict_and_is_not_checked_again(repository, run):
+    first = run[1]
+    status, again, _ = checked("--changed-since", "HEAD", cwd=repository)
+    judged = {name for name, model in first.items() if model["verdict"]}
+    assert {name for name, model in again.items() if model["unchanged"]} == judged == {"proved", "refuted", "built"}
+    assert status == 1  # unchanged is not a pass
+    assert all(again[name] == first[name] | {"unchanged": True} for name in judged)
+    (repository / "nets_code.py").write_text(CODE.replace("view(-1, 9)", "view(-1, 2)"), encoding="utf-8")
+    _, found, _ = checked("--changed-since", "HEAD", cwd=repository)
+    assert {name for name, model in found.items() if model["unchanged"]} == {"proved", "built"}
+    assert found["refuted"]["passed"]

@@ -210,33 +210,44 @@ def test_a_path_that_cannot_be_written_is_named_and_the_report_is_printed(monkey
 def test_a_reader_that_stops_early_does_not_change_the_verdict():
     reading, writing = os.pipe()
     os.close(reading)
-    done = run("explain", "subject:proved", stdout=writing)
+    done = shown(PROGRAM.format(text="'refuted' * 100_000"), stdout=writing)
     os.close(writing)
-    assert done.returncode == 0
-    assert "Traceback" not in done.stderr
-    assert "Broken" not in done.stderr
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_a_process_finds_the_module_here_and_escapes_what_the_output_cannot_show(folder):
-    """The report quotes the user's source, which may hold any character."""
-    source = SUBJECT.replace("return x * 100 if", "return x * 100 if 'β' and")
-    (folder / "greek.py").write_text(source, encoding="utf-8")
-    done = run("explain", "greek:refuted", env=os.environ | {"PYTHONIOENCODING": "latin-1"})
-    assert done.returncode == 1
-    assert r"greek.py:12   return x * 100 if '\u03b2' and x.shape[0] == 1 else x + 1" in done.stdout
-    assert "Traceback" not in done.stderr
+    """What is shown quotes the user's source, which may hold any character."""
+    (folder / "greek.py").write_text("def build(): raise OSError('β')", encoding="utf-8")
+    done = run("explain", "greek:build", env=os.environ | {"PYTHONIOENCODING": "latin-1"})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "shapeproof: `greek:build` cannot be called: OSError: \\u03b2 (greek.py:1)\n"
 
 
-def on_terminal(*arguments, stream):
-    """The exit status, and what a process writes to `stream` if that is a terminal."""
+PROGRAM = "from shapeproof.ci.terminal import show; show({text}); raise SystemExit(1)"
+
+
+def shown(program, **streams):
+    """A process that shows a text."""
+    return subprocess.run(
+        [sys.executable, "-c", program], text=True, check=False, **({"stderr": subprocess.PIPE} | streams)
+    )
+
+
+def on_terminal(text, **environment):
+    """What is written to a terminal where the text is shown."""
     master, slave = pty.openpty()
-    done = run(*arguments, **{stream: slave}, env=os.environ | {"TERM": "xterm"})
-    os.close(slave)
-    written = b""
-    while chunk := _read(master):
-        written += chunk
+    kept = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "COLUMNS"}}
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(text=repr(text))],
+        stdout=slave,
+        env=kept | {"TERM": "xterm"} | environment,
+    ):
+        os.close(slave)
+        written = b""
+        while chunk := _read(master):
+            written += chunk
     os.close(master)
-    return done.returncode, written.decode().replace("\r\n", "\n")
+    return written.decode().replace("\r\n", "\n")
 
 
 def _read(terminal):
@@ -249,11 +260,22 @@ def _read(terminal):
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
+REPORT = """\
+error[divides]: `x[0].shape[0]` must be a multiple of 4
+help: n = 4*_n   (proved: settles this, in a line that is longer than the terminal is wide)
+refuted: 3 questions about sizes
+"""
+
+
 def test_a_terminal_gets_the_same_text_with_severity_words_in_colour():
-    code, shown = on_terminal("explain", "subject:refuted", stream="stdout")
-    assert code == 1
-    assert STYLE.sub("", shown) == explain("subject:refuted").stdout
-    assert re.findall(r"\x1b\[[0-9;]*m([^\x1b]*)\x1b\[0m", shown) == ["error", "help", "refuted"]
+    written = on_terminal(REPORT, COLUMNS="40")
+    assert STYLE.sub("", written) == f"{REPORT}\n"
+    assert re.findall(r"\x1b\[[0-9;]*m([^\x1b]*)\x1b\[0m", written) == ["error", "help", "refuted"]
+
+
+@pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_a_terminal_that_wants_no_colour_gets_none(environment):
+    assert re.findall(r"\x1b\[[0-9;]*3\dm", on_terminal(REPORT, **environment)) == []
 
 
 def test_square_brackets_are_text_and_only_severity_words_are_styled():

@@ -1,4 +1,8 @@
-"""The pytest plugin, in pytest runs of their own."""
+"""The pytest plugin, in pytest runs of their own.
+
+They are in this process, which need not load anything again: a run forgets what it was the first to import, so that all
+of it is imported above.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,15 @@ import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
+
+import pytest
+import torch
+
+from shapeproof.ci import pytest_items, pytest_plugin
+from shapeproof.export import Dim
+
+verify_export = pytest_plugin.verify_export
+"""The fixture, whether the plugin is installed or not."""
 
 pytest_plugins = "pytester"
 
@@ -39,14 +52,15 @@ PLUGIN = ("-p", "no:shapeproof", "-p", "shapeproof.ci.pytest_plugin", "-p", "no:
 
 
 def run(pytester, *arguments):
-    return pytester.runpytest_subprocess(*PLUGIN, *arguments)
+    assert pytest_items.__name__ in sys.modules
+    return pytester.runpytest_inprocess(*PLUGIN, *arguments)
 
 
 def test_each_model_is_a_test(pytester):
     pytester.makefile(".toml", shapeproof=SPEC, other="[models]")
     pytester.makepyprojecttoml("[tool.shapeproof]")
     pytester.mkdir("broken").joinpath("pyproject.toml").write_text("[", encoding="utf-8")
-    pytester.makepyfile(nets=NETS, test_plain=PLAIN)
+    pytester.makepyfile(nets=NETS, test_plain="def test_plain(verify_export): assert callable(verify_export)")
     done = run(pytester, "--shapeproof", "-v")
     done.assert_outcomes(passed=2, failed=1)
     done.stdout.fnmatch_lines(
@@ -85,24 +99,16 @@ def test_a_malformed_spec_is_an_error_of_collection(pytester):
     done.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_the_fixture_fails_with_the_report(pytester):
-    pytester.makepyfile(
-        nets=NETS,
-        test_nets="""
-        import torch
-        from nets import Net
+class Branching(torch.nn.Module):
+    def forward(self, x):
+        return x * 100 if x.shape[0] == 1 else x + 1
 
-        def test_good(verify_export):
-            program = verify_export(Net(), (torch.ones(3),), dynamic_shapes={"x": {0: torch.export.Dim("b", min=2)}})
-            assert program.report.status == "proved"
 
-        def test_bad(verify_export):
-            verify_export(Net(), (torch.ones(3),), dynamic_shapes={"x": {0: torch.export.Dim("b", min=1)}})
-        """,
-    )
-    done = run(pytester)
-    done.assert_outcomes(passed=1, failed=1)
-    done.stdout.fnmatch_lines(["error?other-program?: *", "refuted: *"])
+def test_the_fixture_fails_with_the_report(verify_export):
+    arguments = Branching(), (torch.ones(3),)
+    assert verify_export(*arguments, dynamic_shapes=({0: Dim("b", min=2)},)).report.status == "proved"
+    with pytest.raises(pytest.fail.Exception, match=r"(?s)^error\[other-program\]: .*\nrefuted: "):
+        verify_export(*arguments, dynamic_shapes=({0: Dim("b", min=1)},))
 
 
 def test_the_plugin_is_an_entry_point():

@@ -8,17 +8,18 @@ from typer.testing import CliRunner
 from shapeproof.ci import cli
 from shapeproof.constraints.text import parse_formula as parse
 from shapeproof.constraints.verdicts import Evidence, Proved
-from shapeproof.solver.budget import Entry
+from shapeproof.solver.ask import solve_script
+from shapeproof.solver.budget import Budget, Entry
 from shapeproof.solver.certificate import Subject, write_certificate
 from shapeproof.solver.facts import Facts
 
 SOLVERS = ["z3", "cvc5"]
 
 
-def certified(path, formula, *given):
+def certified(path, formula, *given, budget=None):
     """A certificate that claims that the formula follows."""
     entry = Entry(parse(formula), Facts(map(parse, given)).history, Proved(Evidence("facts")))
-    return write_certificate(Subject([entry]), path)
+    return write_certificate(Subject([entry], budget=budget or Budget()), path)
 
 
 def rechecked(path):
@@ -46,8 +47,12 @@ def test_what_does_not_follow_is_refuted(tmp_path):
     assert done.stdout.splitlines()[-1].startswith("refuted: ")
 
 
-def test_what_is_too_hard_is_undecided(tmp_path):
-    certified(tmp_path / "proof.smt2", "a**3 + b**3 != c**3", "a >= 1", "b >= 1", "c >= 1")
+def test_what_is_too_hard_is_undecided(tmp_path, monkeypatch):
+    small = Budget(rlimit=1000)
+    monkeypatch.setattr(
+        "shapeproof.solver.recheck.installed_solvers", lambda: {"z3": lambda script: solve_script(script, small)}
+    )
+    certified(tmp_path / "proof.smt2", "a**3 + b**3 != c**3", "a >= 1", "b >= 1", "c >= 1", budget=small)
     done = rechecked(tmp_path / "proof.smt2")
     assert done.exit_code == 3
     assert done.stdout.splitlines()[-1] == "undecided: 1 claims are unknown to every solver"
