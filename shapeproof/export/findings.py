@@ -44,6 +44,8 @@ class Finding:
     """What holds of every declared input outside the region that this is about."""
     unbounded: bool = False
     """Whether nothing is known of where that region ends."""
+    same_where: Formula = f.FALSE
+    """Where the program is the same although the decision is otherwise."""
 
     @property
     def may_be_another(self) -> bool:
@@ -53,7 +55,7 @@ class Finding:
     @property
     def requirement(self) -> Formula:
         """What holds of the sizes that the program does serve, as far as this decision goes."""
-        return self.decision.taken
+        return f.disjunction(self.decision.taken, self.same_where)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def declarations(repairs: Sequence[Repair], inputs: Inputs) -> Declarations:
 def helps(findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Inputs) -> list[tuple[Help, ...]]:
     """The help of each finding. What concerns several is said at the first of them."""
     found: list[tuple[Help, ...]] = [()] * len(findings)
-    groups = _independent(repairs)
+    groups = _together(_independent(repairs), inputs)
     for group in groups:
         symbols = frozenset[str]().union(*(repair.formula.symbols for repair in group))
         about = [i for i, finding in enumerate(findings) if symbols & finding.requirement.symbols]
@@ -79,6 +79,13 @@ def _proof(others: int, inputs: Inputs, *, together: bool) -> str:
     settled = f"this and {others} more" if others else "this"
     fits = "; the example fits" if inputs.example is not None else ""
     return f"proved{', with the other help' if together else ''}: settles {settled}{fits}"
+
+
+def _together(groups: list[list[Repair]], inputs: Inputs) -> list[list[Repair]]:
+    """Groups that are said as constraints become one: a call has one list of them."""
+    said = [group for group in groups if declarations(group, inputs).constraints != inputs.constraints]
+    others = [group for group in groups if group not in said]
+    return [*others, *([[repair for group in said for repair in group]] if said else [])]
 
 
 def _independent(repairs: Sequence[Repair]) -> list[list[Repair]]:

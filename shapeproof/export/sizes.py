@@ -25,7 +25,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Symbol, symbol
 from shapeproof.export import graphs, local, replay, tracing
 from shapeproof.export.findings import Exploration, Finding, Impossible, Outcome, Traced, attributed, taken_at
-from shapeproof.export.inference import condensed, given_up, lifted
+from shapeproof.export.inference import condensed, given_up, lifted, sayable
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.places import raised_by_user
 from shapeproof.export.trial import Step, Trial, flipped
@@ -230,7 +230,8 @@ class Explorer:
             found.narrowings.append(whole)
             return
         before = list(found.findings), list(found.narrowings)
-        self._look_into(step, cell, outside, found, closely=whole is not None and not self._splitting)
+        closely = whole is not None or (_of_the_model(step.decision) and not enough)
+        self._look_into(step, cell, outside, found, closely=closely and not self._splitting)
         whole = whole or lifted(step.decision, self._inputs, self._budget)
         news = [finding for finding in found.findings if finding not in before[0]]
         if whole is not None and news and not (self._splitting and all(each.may_be_another for each in news)):
@@ -245,13 +246,16 @@ class Explorer:
             )
             found.add(Finding(Outcome.UNDECIDED, step.decision, None, reason, served=outside))
             return
+        same_where: Formula = f.FALSE
         finding = None if closely else self._run_in(step, cell)
         if finding is None:
             self._looks += closely
             there = self._trace_in(cell, point)
             finding = self._judge(step, cell, there, found.main)
             if finding is None or finding.outcome is Outcome.UNDECIDED or closely:
-                outside = self._outside(there)
+                beyond = self._beyond(there)
+                outside = f.disjunction(*map(f.negate, self._defining(there.trial.known)), *beyond)
+                same_where = f.disjunction(*beyond)
                 self._settle(there, found)
             if finding is None:
                 found.served.append(there)
@@ -262,6 +266,8 @@ class Explorer:
             return
         asked = replace(finding, asked=step.decision.formula, served=outside)
         finding = attributed(asked, found.main.trial)
+        if finding.decision is step.decision and sayable(f.disjunction(step.decision.taken, same_where)):
+            finding = replace(finding, same_where=same_where)
         if closely or self._about_data(finding.requirement) or not _fails_another_check(finding, step.decision):
             found.add(finding)
             return
@@ -269,12 +275,11 @@ class Explorer:
         cell.learn(finding.requirement)
         self._settle_cell(step, cell, found)
 
-    def _outside(self, there: Traced) -> Formula:
-        """What holds just where an input is not in the part of a cell that a trace stands for."""
-        cell = self._defining(there.trial.known)
+    def _beyond(self, there: Traced) -> list[Formula]:
+        """Of which one holds just where an input of a cell is not in the part of it that a trace stands for."""
         sizes = [s.decision.taken for s in there.trial.steps if not self._about_data(s.decision.formula)]
         kept = reasons([(taken, len(str(taken))) for taken in sizes], there.trial.known, self._budget)
-        return f.disjunction(*map(f.negate, cell), *(f.negate(sizes[index]) for index in sorted(kept)))
+        return [f.negate(sizes[index]) for index in sorted(kept)]
 
     def _defining(self, cell: Facts) -> list[Formula]:
         """The facts about sizes that set a cell apart from the rest of the domain."""
@@ -436,6 +441,11 @@ def _fails_another_check(finding: Finding, decision: Decision) -> bool:
     """Whether a cell is only known to fail where a check does that eager makes elsewhere: the rest may be served."""
     blamed = finding.decision
     return blamed.kind is Kind.ASSERTED and blamed.taken is not decision.taken and blamed.formula.total
+
+
+def _of_the_model(decision: Decision) -> bool:
+    """Whether the model itself takes a side there: which others take the same cannot be read off the question."""
+    return decision.kind is Kind.BRANCH and decision.operator is None and decision.where is not None
 
 
 def _left_out(found: Exploration) -> tuple[int, int]:

@@ -106,6 +106,21 @@ PROGRAMS = {
         'constraints=["n + m <= 60", "n % 4 == 0"]',
         ("n + m <= 60",),
     ),
+    "two requirements that are constraints": Program(
+        "return x.view(-1, 4), y.view(-1, 3)",
+        DIMS,
+        TWO,
+        (8, 9),
+        'constraints=["n != 5", "m != 7", "m % 3 == 0", "n % 4 == 0"]',
+        ("n != 5", "m != 7"),
+    ),
+    "values that take the same side": Program(
+        "return x * 2 if x.shape[0] in (4, 8, 11) else x + 1",
+        DIMS,
+        ONE,
+        (8,),
+        'constraints=["n == 4 or n == 8 or n == 11"]',
+    ),
 }
 
 
