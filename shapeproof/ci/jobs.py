@@ -26,6 +26,7 @@ class Job(BaseModel):
     dims: dict[str, Dim] = {}
     relations: tuple[str, ...] = ()
     narrow: bool = False
+    splitting: bool = False
     lines: dict[str, int] = {}
     """Where the spec says what: by the name of a dim, and by each claim as text (`n <= 8`, `x.shape[0] == 2*n`)."""
     spec: str = ""
@@ -36,11 +37,13 @@ class Job(BaseModel):
 class Contract:
     """What a program accepts: the sizes of each input over symbols, and what holds, as text in the user's names.
 
-    `bounds` are the sizes that come out of data, as text, and the last says how many bytes are held at most.
+    `regions` are what holds where each of several programs serves, `bounds` the sizes that come out of data, as text,
+    and the last says how many bytes are held at most.
     """
 
     inputs: dict[str, list[str]] = field(default_factory=dict)
     domain: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
     bounds: tuple[str, ...] = ()
     peak_bytes_bound: int | None = None
 
@@ -113,6 +116,7 @@ def checks_of(file: SpecFile) -> Iterator[Check]:
             dims=file.spec.dims if model.inputs else {},
             relations=tuple(model.relations),
             narrow=model.narrow,
+            splitting=model.branches == "split",
             lines=_lines(file, name),
             spec=file.path.name,
         )

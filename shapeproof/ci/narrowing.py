@@ -28,6 +28,16 @@ class Narrowing:
     line: int
     kind: Literal["narrowed", "undecided", "no verdict"] = "narrowed"
     """Whether it is so, or only not known that everything is still accepted."""
+    sizes: Mapping[str, int] | None = None
+    """The smallest input that is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A model that is locked, and what it no longer accepts."""
+
+    name: str
+    narrowing: Narrowing | None
 
 
 def narrowing(before: Locked, outcome: Outcome) -> Narrowing | None:
@@ -45,7 +55,8 @@ def narrowing(before: Locked, outcome: Outcome) -> Narrowing | None:
         return Narrowing(text, check.file, check.line, "undecided")
     sizes = ", ".join(f"{name} = {value}" for name, value in found.sizes.items()) or "any input"
     file, line = _place(found, outcome)
-    return Narrowing(f"{sizes} is no longer accepted: {found.demand} is required", file, line)
+    text = f"{sizes} is no longer accepted: {found.demand} is required"
+    return Narrowing(text, file, line, sizes=dict(found.sizes))
 
 
 def _no_program(outcome: Outcome) -> Narrowing:
@@ -55,7 +66,7 @@ def _no_program(outcome: Outcome) -> Narrowing:
         if diagnostic.file and diagnostic.line and diagnostic.witness:
             sizes = ", ".join(f"{name} = {value}" for name, value in diagnostic.witness.items())
             text = f"it is {result.status} now, at {sizes}: {diagnostic.message}"
-            return Narrowing(text, Path(diagnostic.file), diagnostic.line)
+            return Narrowing(text, Path(diagnostic.file), diagnostic.line, sizes=diagnostic.witness)
     if result.status is None:
         return Narrowing(f"it has no verdict now: {result.text}", check.file, check.line, "no verdict")
     return Narrowing(f"it is {result.status} now", check.file, check.line)

@@ -72,6 +72,8 @@ class Model(_Table):
     """What else holds of the sizes, such as "batch*seq <= 65536"."""
     narrow: bool = False
     """Whether what the model does not support is left out of the declared sizes, and refused at run time."""
+    branches: Literal["error", "split"] = "error"
+    """Whether a model that takes sides by its sizes is refuted, or split into several programs."""
     expect: Status = "proved"
     """The verdict that passes."""
     accept_undecided: bool = False

@@ -37,6 +37,7 @@ class Subject:
     dynamic_shapes: Any
     constraints: Sequence[str] = ()
     narrow: bool = False
+    splitting: bool = False
     where: Where = nowhere
     """Where what is declared is written."""
 
@@ -101,7 +102,8 @@ def check_subject(subject: Subject, progress: Callable[[str], None]) -> Report:
             subject.constraints,
             subject.where,
         )
-        return verified(subject.model, inputs, narrow=subject.narrow, progress=progress)
+        narrow, splitting = subject.narrow, subject.splitting
+        return verified(subject.model, inputs, narrow=narrow, splitting=splitting, progress=progress)
 
 
 @contextlib.contextmanager

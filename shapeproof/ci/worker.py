@@ -63,6 +63,7 @@ def _verdict(job: Job, progress: Any, begin: float) -> Result:
         contract=Contract(
             inputs={name: list(sizes) for name, sizes in report.inputs.items()},
             domain=report.domain,
+            regions=report.regions,
             bounds=tuple(map(str, report.bounds)),
             peak_bytes_bound=report.peak_bytes_bound,
         ),
@@ -77,7 +78,8 @@ def _subject(job: Job) -> Subject:
         found = load_subject(job.target)
         constraints = (*found.constraints, *job.relations)
         where = functools.partial(_where, job, found.where)
-        return dataclasses.replace(found, constraints=constraints, narrow=job.narrow, where=where)
+        narrow, splitting = job.narrow, job.splitting
+        return dataclasses.replace(found, constraints=constraints, narrow=narrow, splitting=splitting, where=where)
     model = call_target(job.target)
     with refused("the exporter cannot be loaded"):
         import torch
@@ -91,7 +93,7 @@ def _subject(job: Job) -> Subject:
     used = {parse_size(size).name for given in job.inputs.values() for size in given.dims if isinstance(size, str)}
     demanded = [text for name, dim in job.dims.items() if name in used for _, text in demands(name, dim)]
     where = functools.partial(_where, job, nowhere)
-    return Subject(model, (), inputs, None, (*demanded, *job.relations), job.narrow, where)
+    return Subject(model, (), inputs, None, (*demanded, *job.relations), job.narrow, job.splitting, where)
 
 
 def _where(job: Job, elsewhere: Where, name: str) -> SourceLocation | None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import sarif_pydantic
 
 from shapeproof.ci.files import write_whole
 from shapeproof.ci.jobs import Contract, Outcome, Result, checks_of
 from shapeproof.ci.lock import NAME, locked, read_lock, write_lock
-from shapeproof.ci.narrowing import narrowing
+from shapeproof.ci.narrowing import Compared, Narrowing, narrowing
+from shapeproof.ci.render.narrowings import DiffFormat, render_diff
 from shapeproof.ci.spec import load_spec
 from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.errors import UsageError
@@ -25,6 +29,7 @@ multiple_of = 2
 [models.net]
 target = "nets:Net"
 relations = ["n != 6"]
+branches = "split"
 
 [models.net.inputs]
 x = { dtype = "float32", dims = [
@@ -107,7 +112,7 @@ NARROWER = {
         {'"n", 4': '"n", 5'},
         proved(*DOMAIN, sizes=("n", "5")),
         "x.shape[0] = 2 is no longer accepted: x.shape[1] == 5 is required",
-        11,
+        12,
     ),
 }
 
@@ -167,16 +172,42 @@ NETS = """
 import torch
 class Net(torch.nn.Module):
     def forward(self, x):
-        return x.view(-1, 2, 4)
+        return x.view(-1, 2, 4) * 2 if x.shape[0] > 32 else x.view(-1, 2, 4)
 """
 PROGRAM = "from shapeproof.ci.cli import main; main()"
 
 
-def run(folder, command):
-    program = [sys.executable, "-c", PROGRAM, command]
+def run(folder, *command):
+    program = [sys.executable, "-c", PROGRAM, *command]
     done = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
     return done
+
+
+COMPARED = [
+    Compared("kept", None),
+    Compared("net", Narrowing("x.shape[0] = 18 is lost", Path("shapeproof.toml"), 3, sizes={"x.shape[0]": 18})),
+    Compared("open", Narrowing("it could not be decided", Path("shapeproof.toml"), 6, "undecided")),
+]
+
+
+@pytest.mark.parametrize("form", DiffFormat)
+def test_each_form_of_a_comparison(tmp_path, monkeypatch, golden, form):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    (tmp_path / "shapeproof.toml").write_text(SPEC, encoding="utf-8")
+    golden.check(f"ci/diff.{form}.txt", render_diff(COMPARED, ["new"], form))
+
+
+def test_a_comparison_is_read_by_others():
+    log = sarif_pydantic.Sarif.model_validate_json(render_diff(COMPARED, [], DiffFormat.SARIF))
+    assert [(result.rule_id, result.level.value) for result in log.runs[0].results] == [
+        ("narrowed", "error"),
+        ("undecided", "error"),
+    ]
+    document = json.loads(render_diff(COMPARED, ["new"], DiffFormat.JSON))
+    assert (document["passed"], document["not_locked"]) == (False, ["new"])
+    assert document["models"][1]["sizes"] == {"x.shape[0]": 18}
 
 
 def test_nothing_is_locked_unless_all_passes(tmp_path, outcome):
@@ -193,7 +224,8 @@ def test_from_lock_to_diff(tmp_path, outcome):
     outcome()
     assert run(tmp_path, "diff").returncode == 2  # no lock yet
     assert run(tmp_path, "lock").returncode == 0
-    assert read_lock(tmp_path)["net"].contract.domain == DOMAIN
+    contract = read_lock(tmp_path)["net"].contract
+    assert (contract.domain, contract.regions) == (DOMAIN, ("x.shape[0] <= 32", "x.shape[0] >= 33"))
     write_lock(tmp_path, [outcome(), outcome(edits={"models.net": "models.old"})])
     outcome(edits={"max = 64": "max = 16", "[models.net]": '[models.new]\ntarget = "nets:absent"\n\n[models.net]'})
     done = run(tmp_path, "diff")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from shapeproof.ci.commands.check import Processes, Since, Specs, Where, checked
 from shapeproof.ci.jobs import Outcome
 from shapeproof.ci.lock import NAME, Locked, read_lock
-from shapeproof.ci.narrowing import Narrowing, narrowing
-from shapeproof.ci.render.findings import shown
+from shapeproof.ci.narrowing import Compared, Narrowing, narrowing
+from shapeproof.ci.render.narrowings import DiffFormat, render_diff
 from shapeproof.ci.spec import load_specs
 from shapeproof.ci.terminal import EXIT_STATUS, NO_VERDICT, fail, show
 from shapeproof.constraints.errors import UsageError
@@ -21,7 +21,13 @@ _STATUS = {"narrowed": 1, "no verdict": NO_VERDICT, "undecided": EXIT_STATUS["un
 """The exit status of each kind of narrowing; what stands first is worse."""
 
 
-def diff(specs: Specs = None, since: Since = None, jobs: Processes = None, executor: Where = None) -> None:
+def diff(
+    specs: Specs = None,
+    form: Annotated[DiffFormat, typer.Option("--format", help="The form of what goes to stdout.")] = DiffFormat.TEXT,
+    since: Since = None,
+    jobs: Processes = None,
+    executor: Where = None,
+) -> None:
     """Compare what each model accepts now with shapeproof.lock, beside the spec.
 
     Exit status: 0 if every model accepts all that it did; else 1 if one does not, or is gone, 2 if one has no verdict,
@@ -33,32 +39,22 @@ def diff(specs: Specs = None, since: Since = None, jobs: Processes = None, execu
         outcomes = checked(specs, jobs, executor, since)
     except UsageError as error:
         fail(str(error))
-    found = dict(_narrowings(locks, outcomes))
-    lines = [_text(name, each) for name, each in found.items() if each is not None]
-    lines += [f"note: {name} is not locked; `shapeproof lock` adds it" for name in _new(locks, outcomes)]
-    lost = sum(each is not None for each in found.values())
-    show("\n".join([*lines, f"{len(found) - lost} accept all that they did, {lost} do not"]))
-    kinds = {each.kind for each in found.values() if each is not None}
+    found = list(_compared(locks, outcomes))
+    show(render_diff(found, _new(locks, outcomes), form))
+    kinds = {each.narrowing.kind for each in found if each.narrowing}
     raise typer.Exit(next((status for kind, status in _STATUS.items() if kind in kinds), 0))
 
 
-def _narrowings(
-    locks: Mapping[str, Mapping[str, Locked]], outcomes: Sequence[Outcome]
-) -> Iterator[tuple[str, Narrowing | None]]:
+def _compared(locks: Mapping[str, Mapping[str, Locked]], outcomes: Sequence[Outcome]) -> Iterator[Compared]:
     """What became of each model that is locked."""
     here = {(outcome.check.job.root, outcome.check.name): outcome for outcome in outcomes}
     for root, lock in locks.items():
         for name, before in lock.items():
             outcome = here.get((root, name))
             gone = Narrowing("it is locked, but in no spec any more", Path(root, NAME), 1)
-            yield name, narrowing(before, outcome) if outcome else gone
+            yield Compared(name, narrowing(before, outcome) if outcome else gone)
 
 
 def _new(locks: Mapping[str, Mapping[str, Locked]], outcomes: Sequence[Outcome]) -> list[str]:
     checks = (outcome.check for outcome in outcomes)
     return [check.name for check in checks if check.name not in locks[check.job.root]]
-
-
-def _text(name: str, found: Narrowing) -> str:
-    source = linecache.getline(str(found.file), found.line).strip()
-    return f"{found.kind}: {name}: {found.message}\n  --> {shown(found.file)}:{found.line}   {source}"

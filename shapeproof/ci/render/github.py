@@ -11,9 +11,13 @@ from shapeproof.ci.render.findings import Remark, in_repository, remarks
 
 def render(outcomes: Sequence[Outcome]) -> str:
     """The outcomes as annotations and as text. A line of the text that would be read as a command is indented."""
-    commands = [_command(remark) for outcome in outcomes for remark in remarks(outcome)]
-    lines = [f" {line}" if line.startswith("::") else line for line in text.render(outcomes).split("\n")]
-    return "\n".join([*commands, *lines])
+    return annotated([remark for outcome in outcomes for remark in remarks(outcome)], text.render(outcomes))
+
+
+def annotated(found: Sequence[Remark], shown: str) -> str:
+    """Remarks as annotations, and a text, none of whose lines is a command."""
+    lines = [f" {line}" if line.startswith("::") else line for line in shown.split("\n")]
+    return "\n".join([*map(_command, found), *lines])
 
 
 def _command(remark: Remark) -> str:

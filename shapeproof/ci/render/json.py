@@ -38,6 +38,7 @@ def _model(outcome: Outcome) -> dict[str, Any]:
         "seconds": round(result.seconds, 3),
         "inputs": result.contract.inputs,
         "domain": list(result.contract.domain),
+        "regions": list(result.contract.regions),
         "notes": list(result.notes),
         "text": result.text,
         "diagnostics": [dataclasses.asdict(diagnostic) for diagnostic in result.diagnostics],

@@ -16,7 +16,11 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 def render(outcomes: Sequence[Outcome]) -> str:
     """The outcomes as a log with one run."""
-    found = [remark for outcome in outcomes for remark in remarks(outcome)]
+    return log([remark for outcome in outcomes for remark in remarks(outcome)])
+
+
+def log(found: Sequence[Remark]) -> str:
+    """Remarks as a log with one run."""
     rules = [{"id": rule} for rule in sorted({remark.id for remark in found})]
     driver = {"name": "shapeproof", "version": shapeproof.__version__, "rules": rules}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": list(map(_result, found))}
