@@ -23,7 +23,9 @@ def replay(page, folder):
 
     def step(found):
         if found["name"]:
-            (folder / found["name"]).write_text(found["content"], encoding="utf-8")
+            path = folder / found["name"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(found["content"], encoding="utf-8")
             return found[0]
         commands = [line for line in found["session"].splitlines() if line.startswith("$ ")]
         return "```console\n" + "".join(f"{command}\n{run(command, folder)}" for command in commands) + "```"

@@ -16,6 +16,8 @@ def changed_since(revision: str, folder: Path) -> frozenset[str]:
         UsageError: the folder is in no repository, or there is no such revision.
     """
     top = Path(_git(folder, "rev-parse", "--show-toplevel", failing=f"{folder} is in no git repository").strip("\n"))
+    if revision == "HEAD" and not _git(top, "rev-list", "--all", "--max-count=1", failing="").strip():
+        return frozenset({os.path.realpath(top)})  # nothing is committed yet: everything is new
     unknown = f"there is no revision {revision!r} in {top}"
     commit = _git(top, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}", failing=unknown).strip()
     changed = _git(top, "diff", "--name-only", "--no-renames", "-z", commit, "--", failing=unknown)

@@ -143,6 +143,7 @@ def test_no_revision_and_no_repository(tmp_path):
     with pytest.raises(UsageError, match="is in no git repository"):
         changed_since("HEAD", tmp_path)
     git(tmp_path, "init")
+    assert changed_since("HEAD", tmp_path) == {str(tmp_path)}  # all of it: nothing is committed yet
     for revision in ("absent", "--output=x", ""):
         with pytest.raises(UsageError, match="there is no revision"):
             changed_since(revision, tmp_path)
