@@ -8,9 +8,7 @@ given back.
 
 from __future__ import annotations
 
-import functools
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -18,28 +16,15 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.nodes import postorder
-from shapeproof.constraints.terms import Term
 from shapeproof.constraints.text import format_formula
 from shapeproof.export import nodes, tracing
+from shapeproof.export.computed import Computation, NoGraphForm, readings
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.trial import Trial
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.prove import decide
 
 SENTENCE = "input outside the declared domain: {}"
-
-_COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {"<=": operator.le, "==": operator.eq, "!=": operator.ne}
-
-
-class NoGraphForm(ValueError):  # noqa: N818 - says what the formula has, and is always caught
-    """A formula that cannot be computed by operators of a graph."""
-
-
-def has_graph_form(formula: Formula) -> bool:
-    """Whether a formula can be computed by operators of a graph."""
-    computable = f.BooleanConstant | f.Compare | f.And | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
-    return all(isinstance(node, computable) for node in postorder(formula))
 
 
 def assert_domain(program: torch.export.ExportedProgram, inputs: Inputs, formulas: Iterable[Formula]) -> list[Formula]:
@@ -101,26 +86,13 @@ class _Writer:
             )
         )
         self._before = next(node for node in self._graph.nodes if node.op != "placeholder")
-        self._symbols: dict[str, torch.fx.Node] = {}
         self._sizes: dict[tuple[str, int], torch.fx.Node] = {}
-        self._terms: dict[Term, Any] = {}
-        self._find_symbols()
-
-    def _find_symbols(self) -> None:
-        """Each symbol is read off the first input size that is just that symbol, else solved from a derived one."""
-        declared = [
-            (leaf, i, term) for leaf in self._inputs.leaves for i, term in enumerate(leaf.terms) if not term.is_constant
-        ]
-        for leaf, i, term in declared:
-            for name in term.symbols:
-                if term is t.symbol(name) and name not in self._symbols:
-                    self._symbols[name] = self._size(leaf.source, i)
-        for leaf, i, term in declared:
-            for name in term.symbols - self._symbols.keys():
-                offset, step = _linear(term, name)
-                size = self._size(leaf.source, i)
-                shifted = self._call(operator.sub, size, offset) if offset else size
-                self._symbols[name] = self._call(operator.floordiv, shifted, step) if step != 1 else shifted
+        leaves = inputs.leaves
+        self._symbols = {
+            name: place.value(self._size(leaves[place.leaf].source, place.index), self._call)
+            for name, place in readings([leaf.terms for leaf in leaves]).items()
+        }
+        self._computation = Computation(self._symbols, self._call)
 
     def relations(self) -> list[tuple[Formula, str]]:
         """Input sizes that are functions of the symbols: equal to what the declaration says."""
@@ -141,7 +113,7 @@ class _Writer:
     def check(self, formula: Formula, text: str) -> None:
         """Assert one formula."""
         for part in _as_inequalities(formula):
-            condition = self._formula(part)
+            condition = self._computation.formula(part)
             if isinstance(condition, torch.fx.Node):
                 self._call(tracing.ASSERTION, condition, SENTENCE.format(text))
 
@@ -161,49 +133,6 @@ class _Writer:
         if key not in self._sizes:
             self._sizes[key] = self._call(torch.ops.aten.sym_size.int, placeholder, index)
         return self._sizes[key]
-
-    def _formula(self, formula: Formula) -> Any:
-        match formula:
-            case f.Compare(op, term):
-                plus = [(factors, value) for factors, value in term.monomials if value > 0]
-                minus = [(factors, -value) for factors, value in term.monomials if value < 0]
-                return self._call(_COMPARE[op], self._sum(plus), self._sum(minus))
-            case f.And(parts):
-                return functools.reduce(lambda a, b: self._call(operator.and_, a, b), map(self._formula, parts))
-            case f.Or(parts):
-                return functools.reduce(lambda a, b: self._call(operator.or_, a, b), map(self._formula, parts))
-            case _ if formula is f.TRUE or formula is f.FALSE:
-                return formula is f.TRUE
-            case _:
-                raise NoGraphForm(str(formula))
-
-    def _term(self, term: Term) -> Any:
-        if term not in self._terms:
-            self._terms[term] = self._sum(term.monomials)
-        return self._terms[term]
-
-    def _sum(self, monomials: Sequence[tuple[Any, int]]) -> Any:
-        products = [self._monomial(factors, coefficient) for factors, coefficient in monomials]
-        return functools.reduce(lambda a, b: self._call(operator.add, a, b), products) if products else 0
-
-    def _monomial(self, factors: Any, coefficient: int) -> Any:
-        values = [self._atom(atom) for atom, power in factors for _ in range(power)]
-        if coefficient != 1 or not values:
-            values.insert(0, coefficient)
-        return functools.reduce(lambda a, b: self._call(operator.mul, a, b), values)
-
-    def _atom(self, atom: t.Atom) -> Any:
-        match atom:
-            case t.Symbol(name) if name in self._symbols:
-                return self._symbols[name]
-            case t.FloorDiv(numerator, divisor):
-                return self._call(operator.floordiv, self._term(numerator), self._term(divisor))
-            case t.Min(args):
-                return functools.reduce(lambda a, b: self._call(torch.sym_min, a, b), map(self._term, args))
-            case t.Max(args):
-                return functools.reduce(lambda a, b: self._call(torch.sym_max, a, b), map(self._term, args))
-            case _:
-                raise NoGraphForm(str(atom))
 
     def _call(self, target: Callable[..., Any], *args: Any) -> Any:
         """The node for an application, or the value itself where nothing is symbolic."""
@@ -226,11 +155,3 @@ def _as_inequalities(formula: Formula) -> list[Formula]:
             return [f.le(term, 0), f.ge(term, 0)]
         case _:
             return [formula]
-
-
-def _linear(term: Term, name: str) -> tuple[int, int]:
-    """Offset and step of a derived dim `step*name + offset`."""
-    from shapeproof.constraints.evaluate import evaluate
-
-    offset = evaluate(term, {name: 0})
-    return offset, evaluate(term, {name: 1}) - offset

@@ -59,18 +59,23 @@ def _points(
     for traced in (found.main, *found.served):
         yield {name: traced.trial.point[name] for name in names}
     for ends in itertools.islice(itertools.product((False, True), repeat=len(names)), CORNERS):
-        corner = _corner(dict(zip(names, ends, strict=True)), inputs, domain, largest)
+        corner = _corner(dict(zip(names, ends, strict=True)), found.begun, inputs, domain, largest)
         if corner is not None:
             yield corner
     for slice_ in dict.fromkeys(map(flipped, found.main.trial.harmless)):
         if slice_.symbols <= set(names) and not any(taken_at(slice_, point) for point in run):
             point = find(slice_, domain)
-            if isinstance(point, dict) and _elements(inputs, point) <= largest:
-                yield {name: point[name] for name in names}
+            if isinstance(point, dict) and _elements(inputs, found.begun | point) <= largest:
+                yield {name: (found.begun | point)[name] for name in names}
 
 
-def _corner(ends: Mapping[str, bool], inputs: Inputs, domain: Facts, largest: int) -> dict[str, int] | None:
-    """The point with each size at its end, as near to it as the domain and memory allow."""
+def _corner(
+    ends: Mapping[str, bool], begun: Mapping[str, int], inputs: Inputs, domain: Facts, largest: int
+) -> dict[str, int] | None:
+    """The point with each size at its end, as near to it as the domain and memory allow.
+
+    What the domain says nothing of (an int without bounds) is as it was where the exploration began.
+    """
     facts = domain.fork()
     best: dict[str, int] | None = None
     for name, high in ends.items():
@@ -81,8 +86,9 @@ def _corner(ends: Mapping[str, bool], inputs: Inputs, domain: Facts, largest: in
             nearer = facts.fork()
             nearer.learn(f.eq(symbol(name), wanted))
             point = find(f.TRUE, nearer)
-            if isinstance(point, dict) and _elements(inputs, {n: point[n] for n in ends}) <= largest:
-                facts, best = nearer, {n: point[n] for n in ends}
+            whole = {n: point.get(n, begun[n]) for n in ends} if isinstance(point, dict) else None
+            if whole is not None and _elements(inputs, whole) <= largest:
+                facts, best = nearer, whole
                 break
     return best
 

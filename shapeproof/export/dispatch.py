@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import ZERO, Term, symbol
+from shapeproof.constraints.terms import Term
 from shapeproof.constraints.text import format_formula, format_term, parse_formula, parse_term
 from shapeproof.export import tracing
+from shapeproof.export.computed import plainly, readings
 from shapeproof.export.findings import taken_at
 from shapeproof.export.shape_env import leaves
 
 if TYPE_CHECKING:
+    from shapeproof.export.merge import Merging
     from shapeproof.export.report import Report
 
 FORMAT = 1
@@ -48,6 +49,8 @@ class Regions:
     arguments: tuple[str, ...]
     names: Mapping[str, str]
     report: Report | None = None
+    merging: Merging | None = field(default=None, repr=False)
+    """What `merged` rests on; None where the regions were loaded from a file."""
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -57,6 +60,28 @@ class Regions:
     def module(self) -> torch.nn.Module:
         """The programs as one module, which takes what the model takes."""
         return _Dispatch(self)
+
+    def merged(self) -> torch.export.ExportedProgram:
+        """One program that dispatches by torch.cond, so that one AOTInductor package serves all regions.
+
+        It is proved like any program, and is compiled and saved like one.
+
+        Raises:
+            UsageError: the programs cannot be the branches of a torch.cond; the sentence says why.
+
+        >>> from shapeproof.export import Dim, export
+        >>> class Model(torch.nn.Module):
+        ...     def forward(self, x):
+        ...         return x * 2 if x.shape[0] <= 30 else x - 1
+        >>> shapes = {"x": {0: Dim("n", min=0, max=100)}}
+        >>> regions = export(Model(), (torch.randn(5),), dynamic_shapes=shapes, branches="split")
+        >>> regions.merged().module()(torch.ones(31)).sum()
+        tensor(0.)
+        """
+        if self.merging is None:
+            message = "regions that were loaded from a file cannot be merged: merge them first and save the program"
+            raise UsageError(message)
+        return self.merging.merged(self.programs)
 
     def save(self, path: str | Path) -> None:
         """Write all programs and their regions as one PT2 archive; `load_regions` reads it."""
@@ -79,17 +104,36 @@ def load_regions(path: str | Path) -> Regions:
     """
     try:
         programs, extra = tracing.load_archive(str(path))
-        manifest = json.loads(extra[_MANIFEST])
-        return Regions(
-            tuple(programs[f"region{index}"] for index in range(len(programs))),
-            tuple(map(parse_formula, manifest["holds"])),
-            tuple(tuple(map(parse_term, terms)) for terms in manifest["sizes"]),
-            tuple(manifest["arguments"]),
-            manifest["names"],
-        )
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         message = f"{path} holds no regions: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
         raise UsageError(message) from None
+    if _MANIFEST not in extra:
+        raise UsageError(f"{path} holds programs, but not what regions they serve: it was not written by Regions.save")
+    try:
+        return _regions(programs, json.loads(extra[_MANIFEST]))
+    except _OtherFormatError as other:
+        raise UsageError(f"{path} holds regions of format {other}; this release reads format {FORMAT}") from None
+    except KeyError as missing:
+        raise UsageError(f"{path} holds damaged regions: {missing} is missing") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path} holds damaged regions: {error}") from None
+
+
+class _OtherFormatError(Exception):
+    """The regions were written by a release that wrote them otherwise; the message is the format."""
+
+
+def _regions(programs: Mapping[str, torch.export.ExportedProgram], manifest: Mapping[str, Any]) -> Regions:
+    """Raises KeyError for a part that is missing, and ValueError or TypeError for one that cannot be read."""
+    if manifest["format"] != FORMAT:
+        raise _OtherFormatError(manifest["format"])
+    return Regions(
+        tuple(programs[f"region{index}"] for index in range(len(manifest["holds"]))),
+        tuple(map(parse_formula, manifest["holds"])),
+        tuple(tuple(map(parse_term, terms)) for terms in manifest["sizes"]),
+        tuple(manifest["arguments"]),
+        manifest["names"],
+    )
 
 
 class _Dispatch(torch.nn.Module):
@@ -113,20 +157,9 @@ def _point(regions: Regions, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     """The value of each symbol, read off the inputs' sizes as far as they are what they should be."""
     given = dict(zip(regions.arguments, args, strict=False)) | dict(kwargs)
     flat = leaves([given[name] for name in regions.arguments if name in given])
-    point: dict[str, int] = {}
-    for leaf, terms in zip(flat, regions.sizes, strict=False):
-        values = leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,)
-        for term, value in zip(terms, values, strict=False):
-            point |= _solved(term, value)
-    return point
-
-
-def _solved(term: Term, value: int) -> dict[str, int]:
-    """The symbol of a term that is linear in one, where the term has the value."""
-    if len(term.symbols) != 1:
-        return {}
-    name = next(iter(term.symbols))
-    constant = evaluate(term, {name: 0})
-    slope = evaluate(term, {name: 1}) - constant
-    linear = slope and term - symbol(name) * slope - constant is ZERO
-    return {name: (value - constant) // slope} if linear and (value - constant) % slope == 0 else {}
+    sizes = [leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in flat]
+    return {
+        name: place.value(sizes[place.leaf][place.index], plainly)
+        for name, place in readings(regions.sizes).items()
+        if place.leaf < len(sizes) and place.index < len(sizes[place.leaf])
+    }

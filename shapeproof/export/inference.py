@@ -14,7 +14,7 @@ from shapeproof.constraints.decisions import Decision
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import symbol
-from shapeproof.export.contract import has_graph_form
+from shapeproof.export.computed import has_graph_form
 from shapeproof.export.findings import Exploration, Narrowing, narrowed, taken_at
 from shapeproof.export.inputs import Inputs
 from shapeproof.solver.budget import Budget

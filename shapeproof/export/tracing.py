@@ -458,6 +458,11 @@ def load_archive(path: str) -> tuple[dict[str, torch.export.ExportedProgram], di
     return (found := load_pt2(path)).exported_programs, found.extra_files
 
 
+def unflattened(results: Sequence[Any], program: torch.export.ExportedProgram) -> Any:
+    """The flat results of a program in the structure that it returns."""
+    return pytree.tree_unflatten(list(results), program.call_spec.out_spec)
+
+
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """What consumers make of a program: functional, in core operators."""
     with quiet():

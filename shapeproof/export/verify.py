@@ -21,6 +21,7 @@ from shapeproof.export.corners import disagreements
 from shapeproof.export.explain import also, contradiction, diagnose
 from shapeproof.export.findings import Exploration, Impossible, narrowed
 from shapeproof.export.inputs import Inputs
+from shapeproof.export.merge import Merging
 from shapeproof.export.regions import Split, split
 from shapeproof.export.remedies import causes, helps, remedies
 from shapeproof.export.report import Report
@@ -56,10 +57,16 @@ def verified(  # noqa: PLR0913 - what the user gave
     if narrow:
         inputs = replace(inputs, inferred=frozenset(inputs.domain.symbols))
     trace = functools.partial(tracing.trace, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
-    explorer = Explorer(mod, inputs, trace, budget, progress, splitting=splitting)
+    return _reported(_Task(mod, inputs, budget, progress), trace, splitting=splitting)
+
+
+def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *, splitting: bool) -> Report:
+    """The report, with what the solver was asked and spent; the program carries it."""
+    explorer = Explorer(task.mod, task.inputs, trace, task.budget, task.progress, splitting=splitting)
     with one_ledger() as ledger:
-        report = _verified(_Task(mod, inputs, budget, progress), explorer, splitting=splitting)
-    report = replace(report, spent=ledger.spent, answers=Subject(ledger.entries, inputs.user_names, budget))
+        report = _verified(task, explorer, splitting=splitting)
+    answers = Subject(ledger.entries, task.inputs.user_names, task.budget)
+    report = replace(report, spent=ledger.spent, answers=answers)
     if report.program is not None:
         report.program.report = report
     return report
@@ -103,4 +110,13 @@ def _by_several(task: _Task, done: Split) -> Report:
         if not diagnostics:
             diagnostics += disagreements(task.mod, task.inputs, region.found, done.within(region))
     arguments = tuple(tracing.bind(task.mod, task.inputs.args, task.inputs.kwargs))
-    return together(task.inputs, arguments, done, diagnostics, task.budget)
+    report = together(task.inputs, arguments, done, diagnostics, task.budget)
+    if report.program is not None:
+        report.program.merging = Merging(task.mod, task.inputs, done, functools.partial(_by_cond, task))
+    return report
+
+
+def _by_cond(task: _Task, mod: torch.nn.Module, inputs: Inputs) -> Report:
+    """The verdict on the programs of a split model as branches of one module."""
+    trace = functools.partial(tracing.trace, mod, inputs)
+    return _reported(replace(task, mod=mod, inputs=inputs), trace, splitting=False)

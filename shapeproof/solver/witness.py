@@ -68,7 +68,7 @@ def smallest(
     names = list(order) if order is not None else sorted(found)
     here = facts.fork()
     here.learn(formula)
-    best = found
+    best = dict.fromkeys(names, 0) | found  # nothing is said of a symbol that the point leaves out
     for measure in _measures(names):
         best = _least(measure, here, best, budget)
     return best

@@ -83,3 +83,23 @@ def test_several_programs_and_texts_fit_into_one_archive(tmp_path):
     found = load_pt2(str(tmp_path / "two.pt2"))
     assert set(found.exported_programs) == {"a", "b"}
     assert found.extra_files["c"] == "text"
+
+
+def test_a_cond_on_sizes_keeps_its_predicate():
+    """merge._cond relies on it: the operator itself takes a SymBool, records both branches and asks nothing."""
+    asked = []
+
+    class Env(ShapeEnv):
+        def evaluate_expr(self, *args, **kwargs):
+            asked.append(args)
+            return super().evaluate_expr(*args, **kwargs)
+
+    def forward(x):
+        seen = len(asked)
+        (y,) = torch.ops.higher_order.cond(x.shape[0] > 4, lambda x: (x.sin(),), lambda x: (x.cos(),), (x,))
+        assert all("> 4" not in str(args[0]) for args in asked[seen:])
+        return y
+
+    graph = make_fx(forward, tracing_mode="symbolic")(torch.ones(3)).graph
+    (node,) = (node for node in graph.nodes if node.target is torch.ops.higher_order.cond)
+    assert isinstance(node.args[0], torch.fx.Node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch.export import Dim
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.evaluate import holds
 from shapeproof.export import ConstraintViolation, check, export, load_regions
+from shapeproof.export.tracing import load_archive, save_archive
 from tests.agreement import RAISES, agree, outcome
 from tests.export.test_regions import NAMES, at, built, programs
 
@@ -83,6 +85,37 @@ def test_a_file_without_regions_is_one_sentence(tmp_path):
     path.write_bytes(b"nothing")
     with pytest.raises(UsageError, match=r"nothing\.pt2 holds no regions"):
         load_regions(path)
+
+
+def damaged(manifest):
+    """What may be wrong with the manifest of an archive, and the sentence for it."""
+    yield None, "holds programs, but not what regions they serve"
+    yield "no JSON", "holds damaged regions: Expecting value"
+    yield json.dumps([]), "holds damaged regions: "
+    yield json.dumps(manifest | {"format": 99}), "holds regions of format 99; this release reads format 1"
+    yield json.dumps(manifest | {"holds": [*manifest["holds"], "n == 1"]}), "'region3' is missing"
+    yield json.dumps(manifest | {"holds": ["n =="]}), "holds damaged regions: "
+    for part in manifest:
+        yield json.dumps({key: manifest[key] for key in manifest if key != part}), f"'{part}' is missing"
+
+
+def test_damaged_regions_are_one_sentence(three, tmp_path):
+    three.save(tmp_path / "three.pt2")
+    programs, texts = load_archive(str(tmp_path / "three.pt2"))
+    ((name, text),) = texts.items()
+    for index, (changed, sentence) in enumerate(damaged(json.loads(text))):
+        path = tmp_path / f"{index}.pt2"
+        save_archive(str(path), programs, {} if changed is None else {name: changed})
+        with pytest.raises(UsageError, match=sentence) as caught:
+            load_regions(path)
+        assert "\n" not in str(caught.value)
+
+
+def test_an_archive_that_is_cut_off_is_one_sentence(three, tmp_path):
+    three.save(tmp_path / "three.pt2")
+    (tmp_path / "cut.pt2").write_bytes((tmp_path / "three.pt2").read_bytes()[:1000])
+    with pytest.raises(UsageError, match=r"cut\.pt2 holds no regions"):
+        load_regions(tmp_path / "cut.pt2")
 
 
 def test_a_model_without_branches_is_one_region():

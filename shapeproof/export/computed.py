@@ -1,0 +1,139 @@
+"""Computes the sizes of a domain, and conditions on them, by operators that a graph may hold: on nodes, or on sizes.
+
+Nothing is decided here. A formula without such a form (an opaque function, a real number) is refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints import terms as t
+from shapeproof.constraints.evaluate import evaluate
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.terms import Term
+
+_COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {"<=": operator.le, "==": operator.eq, "!=": operator.ne}
+
+
+class NoGraphForm(ValueError):  # noqa: N818 - says what the formula has, and is always caught
+    """A formula that cannot be computed by operators of a graph."""
+
+
+def has_graph_form(formula: Formula) -> bool:
+    """Whether a formula can be computed by operators of a graph."""
+    computable = f.BooleanConstant | f.Compare | f.And | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
+    return all(isinstance(node, computable) for node in postorder(formula))
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Where a symbol is read: size `index` of flat input `leaf` is `offset + step*symbol`."""
+
+    leaf: int
+    index: int
+    offset: int = 0
+    step: int = 1
+
+    def value(self, size: Any, call: Callable[..., Any]) -> Any:
+        """The symbol, where the size is this."""
+        shifted = call(operator.sub, size, self.offset) if self.offset else size
+        return call(operator.floordiv, shifted, self.step) if self.step != 1 else shifted
+
+
+def readings(sizes: Sequence[Sequence[Term]]) -> dict[str, Reading]:
+    """Each symbol is read off the first input size that is just that symbol, else solved from a derived one.
+
+    >>> n = t.symbol("n")
+    >>> readings([[2 * n + 1, t.constant(4)]])["n"]
+    Reading(leaf=0, index=0, offset=1, step=2)
+    """
+    found: dict[str, Reading] = {}
+    derived: dict[str, Reading] = {}
+    for leaf, terms in enumerate(sizes):
+        for index, term in enumerate(terms):
+            for name in term.symbols:
+                if term is t.symbol(name):
+                    found.setdefault(name, Reading(leaf, index))
+                else:
+                    offset = evaluate(term, {name: 0})
+                    derived.setdefault(name, Reading(leaf, index, offset, evaluate(term, {name: 1}) - offset))
+    return derived | found
+
+
+def plainly(target: Callable[..., Any], *args: Any) -> Any:
+    """An operator applied to the sizes themselves."""
+    return target(*args)
+
+
+class Computation:
+    """Computes terms and formulas from the values of their symbols.
+
+    Args:
+        symbols: the value of each; more may be added while this lasts.
+        call: applies an operator to values.
+    """
+
+    def __init__(self, symbols: Mapping[str, Any], call: Callable[..., Any] = plainly) -> None:
+        self._symbols = symbols
+        self._call = call
+        self._terms: dict[Term, Any] = {}
+
+    def formula(self, formula: Formula) -> Any:
+        """The value of a formula.
+
+        Raises:
+            NoGraphForm: it cannot be computed.
+        """
+        match formula:
+            case f.Compare(op, term):
+                plus = [(factors, value) for factors, value in term.monomials if value > 0]
+                minus = [(factors, -value) for factors, value in term.monomials if value < 0]
+                return self._call(_COMPARE[op], self._sum(plus), self._sum(minus))
+            case f.And(parts):
+                return functools.reduce(self._joined(operator.and_), map(self.formula, parts))
+            case f.Or(parts):
+                return functools.reduce(self._joined(operator.or_), map(self.formula, parts))
+            case _ if formula is f.TRUE or formula is f.FALSE:
+                return formula is f.TRUE
+            case _:
+                raise NoGraphForm(str(formula))
+
+    def term(self, term: Term) -> Any:
+        """The value of a term."""
+        if term not in self._terms:
+            self._terms[term] = self._sum(term.monomials)
+        return self._terms[term]
+
+    def _sum(self, monomials: Iterable[tuple[Any, int]]) -> Any:
+        products = [self._monomial(factors, coefficient) for factors, coefficient in monomials]
+        return functools.reduce(self._joined(operator.add), products) if products else 0
+
+    def _monomial(self, factors: Any, coefficient: int) -> Any:
+        values = [self._atom(atom) for atom, power in factors for _ in range(power)]
+        if coefficient != 1 or not values:
+            values.insert(0, coefficient)
+        return functools.reduce(self._joined(operator.mul), values)
+
+    def _atom(self, atom: t.Atom) -> Any:
+        match atom:
+            case t.Symbol(name) if name in self._symbols:
+                return self._symbols[name]
+            case t.FloorDiv(numerator, divisor):
+                return self._call(operator.floordiv, self.term(numerator), self.term(divisor))
+            case t.Min(args):
+                return functools.reduce(self._joined(torch.sym_min), map(self.term, args))
+            case t.Max(args):
+                return functools.reduce(self._joined(torch.sym_max), map(self.term, args))
+            case _:
+                raise NoGraphForm(str(atom))
+
+    def _joined(self, target: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+        return functools.partial(self._call, target)

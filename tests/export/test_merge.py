@@ -1,0 +1,194 @@
+"""The regions of a split model as one program that dispatches by torch.cond: it does what eager does, or is refused."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.export import check, export, load_regions
+from tests.agreement import RAISES, agree, outcome
+
+N = Dim("n", min=0, max=100)
+EDGES = (0, 1, 9, 10, 11, 30, 31, 100)
+
+
+class Three(torch.nn.Module):
+    """Three regions, which share a parameter and have constants of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.register_buffer("scale", torch.tensor(3.0))
+
+    def forward(self, x):
+        if x.shape[0] == 10:
+            return self.linear(x) * torch.tensor([1.0, 2.0, 3.0, 4.0])
+        if x.shape[0] <= 30:
+            return self.linear(x) + self.scale * torch.tensor([4.0, 3.0, 2.0, 1.0])
+        return x - 1
+
+
+def rows(n):
+    return (torch.arange(4.0 * n).reshape(n, 4),)
+
+
+def split(mod, args=None, shapes=None, **options):
+    """The regions of a model; of one tensor with a dynamic first size, if nothing else is said."""
+    return export(mod, args or rows(5), dynamic_shapes=shapes or ({0: N},), branches="split", **options)
+
+
+def model(forward):
+    """A model of one function."""
+    return type("Model", (torch.nn.Module,), {"forward": lambda _, x: forward(x)})()
+
+
+@pytest.fixture(scope="module")
+def three():
+    mod = Three()
+    regions = split(mod)
+    return mod, regions, regions.merged()
+
+
+def test_one_program_does_what_eager_does_in_every_region(three):
+    mod, regions, program = three
+    assert len(regions.programs) == 3
+    assert program.report.status == "proved"
+    run = program.module()
+    assert all(agree(mod, run, rows(n)) for n in range(101))
+    assert outcome(run, rows(101)) == RAISES
+
+
+def test_the_choice_is_made_by_the_sizes_in_the_graph(three):
+    """The predicate stays symbolic, and the branches are nested for more than two regions."""
+    graphs = [module for module in three[2].graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
+    conds = [node for graph in graphs for node in graph.graph.nodes if node.target is torch.ops.higher_order.cond]
+    assert len(conds) == 2
+    assert all(isinstance(node.args[0].meta["val"], torch.SymBool) for node in conds)
+
+
+def test_parameters_and_buffers_are_those_of_the_model(three):
+    mod, _, program = three
+    assert all(program.state_dict[name] is tensor for name, tensor in mod.state_dict(keep_vars=True).items())
+
+
+def test_it_is_saved_and_loaded_like_any_program(three, tmp_path):
+    mod, _, program = three
+    torch.export.save(program, tmp_path / "three.pt2")
+    for loaded in (torch.export.load(tmp_path / "three.pt2"), program.run_decompositions()):
+        run = loaded.module()
+        assert all(agree(mod, run, rows(n)) for n in EDGES)
+        assert outcome(run, rows(101)) == RAISES
+
+
+@pytest.mark.slow
+def test_one_aotinductor_package_serves_all_regions(three, tmp_path):
+    mod, _, program = three
+    path = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "three.pt2"))
+    run = torch._inductor.aoti_load_package(path)
+    assert all(agree(mod, run, rows(n)) for n in EDGES)
+    assert outcome(run, rows(101)) == RAISES
+
+
+def test_one_region_is_its_program():
+    regions = split(torch.nn.ReLU())
+    assert regions.merged() is regions.programs[0]
+
+
+class Kinds(torch.nn.Module):
+    """Two sizes, one of them derived; a nested keyword, a flag and an int; a structure with None comes out."""
+
+    def forward(self, x, pair, *, flag, times):
+        y = x + pair["k"].sum() if flag else x
+        if x.shape[0] > 2 * pair["k"].shape[0]:
+            return {"y": y * times, "nothing": None}, y
+        return {"y": y.sin(), "nothing": None}, y + 1
+
+
+def test_inputs_and_results_of_any_structure():
+    k = Dim("k", min=0, max=4)
+    shapes = {"x": {0: N}, "pair": {"k": {0: 2 * k}}, "flag": None, "times": torch.export.Dim.DYNAMIC}
+
+    def at(n, k):
+        return (torch.ones(n), {"k": torch.ones(2 * k)}), {"flag": True, "times": n + 3}
+
+    args, kwargs = at(5, 2)
+    regions = export(Kinds(), args, kwargs, dynamic_shapes=shapes, branches="split")
+    run = regions.merged().module()
+    assert len(regions.programs) == 2
+    assert all(agree(Kinds(), run, *at(*sizes)) for sizes in itertools.product((0, 1, 7, 8, 9, 100), range(5)))
+
+
+def test_numbers_and_sizes_that_are_the_same_in_every_region():
+    """A product of the sizes, a matrix whose inner size is dynamic, and a transposed result."""
+    mod = model(
+        lambda x: (x @ x.t(), x.shape[0] * 2, x.t() * 2) if x.shape[0] > 30 else (x @ -x.t(), x.shape[0] * 2, x.t())
+    )
+    run = split(mod).merged().module()
+    assert all(agree(mod, run, rows(n)) for n in EDGES)
+
+
+def test_what_was_inferred_is_enforced():
+    """The greatest row of none raises: `Dim.AUTO` is narrowed, and the merged program refuses the rest."""
+
+    def forward(x):
+        y = x - x.amax(0)
+        return y.sin() if x.shape[0] > 30 else y.cos()
+
+    mod = model(forward)
+    run = split(mod, rows(6), ({0: Dim.AUTO},)).merged().module()
+    assert all(agree(mod, run, rows(n)) for n in range(1, 60))
+    assert outcome(run, rows(0)) == RAISES
+
+
+def test_a_result_that_is_an_input_is_a_copy():
+    mod = model(lambda x: x if x.shape[0] > 30 else (x + 1)[:, :])
+    x = rows(31)[0]
+    run = split(mod).merged().module()
+    assert all(agree(mod, run, rows(n)) for n in EDGES)
+    assert run(x).data_ptr() != x.data_ptr()
+
+
+REFUSED = {
+    "another structure": (lambda x: (x, x + 1) if x.shape[0] > 3 else (x,), "region . returns another structure"),
+    "another rank": (lambda x: x[0] if x.shape[0] == 1 else x, "result 1 is a .* of 2 dimensions .* in region 1 and"),
+    "another type": (lambda x: x.double() if x.shape[0] > 3 else x, r"result 1 is a torch\.float.* and a torch\.float"),
+    "a constant that differs": (lambda x: (x, 1) if x.shape[0] > 3 else (x, 2), "result 2 is . in region 1 and . in"),
+    "a number": (lambda x: (x, x.shape[0] + int(x.shape[0] > 3)), "result 2 is another number of the sizes in each"),
+    "a change in place": (lambda x: x.add_(1) if x.shape[0] > 3 else x, "region . changes `x` in place"),
+    "sizes that only one region has": (
+        lambda x: x.view(2, 5, 4).sum(0) if x.shape[0] == 10 else x[:5] + 1,
+        "region 2 cannot be traced at the sizes of the others",
+    ),
+    "a rank that only one region has": (
+        lambda x: x.squeeze(0).sum(0, keepdim=True) if x.shape[0] == 1 else x.sum(1),
+        "region 2 cannot be traced at the sizes of the others, .*: result 1 has 2 dimensions",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_merged_is_refused_in_one_sentence(name):
+    forward, sentence = REFUSED[name]
+    regions = split(model(forward))
+    assert len(regions.programs) == 2
+    with pytest.raises(UsageError, match=f"^the regions cannot be merged into one program: {sentence}") as caught:
+        regions.merged()
+    assert "\n" not in str(caught.value)
+
+
+def test_regions_from_a_file_are_not_merged(three, tmp_path):
+    three[1].save(tmp_path / "three.pt2")
+    with pytest.raises(UsageError, match="loaded from a file cannot be merged"):
+        load_regions(tmp_path / "three.pt2").merged()
+
+
+def test_a_merged_program_is_checked_like_a_model(three):
+    """Its module is a model again: one program, with nothing left to split."""
+    mod, _, program = three
+    report = check(program.module(check_guards=False), rows(5), dynamic_shapes=({0: N},))
+    assert report.status == "proved", str(report)
+    assert all(agree(mod, report.program.module(), rows(n)) for n in EDGES)
