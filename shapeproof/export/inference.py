@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.decisions import Decision
+from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import symbol
@@ -67,6 +67,17 @@ def lifted(decision: Decision, inputs: Inputs, budget: Budget) -> Narrowing | No
             if decide(decision.taken, facts, budget).status == "proved":
                 return Narrowing(raised, decision)
     return None
+
+
+def nonempty(domain: Facts, inputs: Inputs) -> list[Narrowing]:
+    """No size that may be lifted is 0: what is left to try where torch cannot trace for sizes from 0 on."""
+    example = inputs.example or {}
+    return [
+        Narrowing(above, Decision(above, Kind.ASSUMED, outcome=True))
+        for name in sorted(inputs.inferred | inputs.liftable)
+        if domain.range_of(name).lower == 0 and example.get(name, 1) > 0
+        for above in [f.ge(symbol(name), 1)]
+    ]
 
 
 def condensed(found: Exploration, inputs: Inputs, budget: Budget) -> list[Narrowing]:

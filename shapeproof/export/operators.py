@@ -17,6 +17,7 @@ import torch
 
 from shapeproof.export import local, nodes
 from shapeproof.export.shape_env import ProofShapeEnv, leaves, map_tensors
+from shapeproof.export.storages import storage_of
 from shapeproof.export.trial import Trial
 
 Run = Callable[[Any, Any, Any], Any]
@@ -81,9 +82,11 @@ class _Operation:
     def settle(self, result: Any) -> None:
         """Have what makes no difference to the result forgotten."""
         trial = self._env.trial
-        if self._repeatable and len(trial.steps) > self._steps and self._env.brought == self._brought:
+        found = leaves(result)
+        placed = all(storage_of(tensor) is not None for tensor in (*self._operands, *_tensors(found)))
+        if placed and self._repeatable and len(trial.steps) > self._steps and self._env.brought == self._brought:
             key = (self._func, _modes(), self._key(self._arguments), *local.sharing(self._operands))
-            made = local.Call(key, self._operands, leaves(result), self._again, self._env.read)
+            made = local.Call(key, self._operands, found, self._again, self._env.read)
             local.settle(trial, self._steps, made)
 
     def _key(self, value: Any) -> Hashable:

@@ -25,7 +25,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch._guards import Source
 from torch.fx.experimental.symbolic_shapes import RuntimeAssert, ShapeEnv, uninteresting_files
-from torch.utils._sympy.functions import FloorDiv, Max, Min
+from torch.utils._sympy.functions import CeilToInt, FloorDiv, FloorToInt, Max, Min, RoundToInt, TruncToInt
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, make_symbol, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges
@@ -46,8 +46,9 @@ from shapeproof.export.places import OURS, Body, body, merged, noting, place, se
 from shapeproof.export.promises import PROMISING, VIEWING, counted, meanings, promises, ranged
 from shapeproof.export.storages import Contents, storages
 from shapeproof.export.text import short
-from shapeproof.export.translate import Translator, Untranslatable, Writer
+from shapeproof.export.translate import Translator, Untranslatable, Writer, simpler
 from shapeproof.export.trial import Place, Trial
+from shapeproof.solver.facts import Facts
 
 if TYPE_CHECKING:
     from shapeproof.export.operators import Operators
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
 _DIVISIONS = {operator.floordiv, operator.mod, operator.truediv}
 LARGE = 24
 """The number of nodes from which torch is given the canonical form of an expression."""
+_OPAQUE = (Max, TruncToInt, FloorToInt, CeilToInt, RoundToInt)
+"""Functions that sympy seldom sees through, though the domain tells what they are."""
 _INT64 = Interval(-(2**63), 2**63 - 1)
 
 
@@ -107,6 +110,8 @@ class ProofShapeEnv(ShapeEnv):
         self._names = (name for name in map("u{}".format, itertools.count()) if name not in declared)
         self.translator = Translator(self._term)
         self.writer = Writer(self._roots, FloorDiv, Min, Max)
+        lower = [f.ge(symbol(name), b.lower) for name, b in trial.known.ranges.items() if b.lower is not None]
+        self._simpler = functools.cache(functools.partial(simpler, self.translator, self.writer, Facts(lower)))
         self._replacements_version_counter = 1  # makes SymNode.expr go through `replace`
 
     # ------------------------------------------------------------------ symbols
@@ -431,18 +436,15 @@ class ProofShapeEnv(ShapeEnv):
         return None if known is None else (sympy.true if known else sympy.false)
 
     def replace(self, expr: Any) -> Any:  # type: ignore[override]
-        """What torch computes with: a large expression in its canonical form, which sympy need not simplify.
+        """What torch computes with: an expression that sympy need not simplify, nor could.
 
-        torch caches the answer, so it depends on the expression alone.
+        torch.cond wants strides to be products of sizes, and the `Max(1, s)` that torch notes for a fresh tensor is `s`
+        where no size is 0. torch caches the answer, so it depends on the expression alone.
         """
         expr = super().replace(expr) if self.replacements else expr
-        if not isinstance(expr, sympy.Expr) or self.writer.size(expr) <= LARGE:
+        if not isinstance(expr, sympy.Expr) or not (self.writer.size(expr) > LARGE or expr.has(*_OPAQUE)):
             return expr
-        try:
-            canonical = self.writer.write(self.translator.term(expr))
-        except Untranslatable:
-            return expr
-        return canonical if self.writer.size(canonical) < self.writer.size(expr) else expr
+        return self._simpler(expr)
 
     def simplify(self, expr: Any, size_oblivious: bool = False) -> Any:  # type: ignore[override]  # noqa: ARG002, FBT001, FBT002
         """Expressions are simplified as terms, where it matters; torch keeps what it has."""

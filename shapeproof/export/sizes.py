@@ -24,8 +24,22 @@ from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Symbol, symbol
 from shapeproof.export import graphs, local, replay, tracing
+<<<<<<< Updated upstream
 from shapeproof.export.findings import Exploration, Finding, Impossible, Outcome, Traced, attributed, taken_at
 from shapeproof.export.inference import condensed, given_up, lifted, sayable
+=======
+from shapeproof.export.findings import (
+    Exploration,
+    Finding,
+    Impossible,
+    Outcome,
+    Traced,
+    attributed,
+    narrowed,
+    taken_at,
+)
+from shapeproof.export.inference import condensed, given_up, lifted, nonempty
+>>>>>>> Stashed changes
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.places import raised_by_user
 from shapeproof.export.trial import Step, Trial, flipped
@@ -89,6 +103,22 @@ class Explorer:
         Raises:
             Exception: what the model raised, if it cannot be traced at any point that was tried.
         """
+        try:
+            best = self._best(domain)
+        except Impossible:
+            raise
+        except Exception:  # torch traces torch.cond only where no size is 0
+            above_zero = nonempty(domain, self._inputs)
+            if not above_zero:
+                raise
+            best = self._best(narrowed(domain, above_zero))
+            best.narrowings += above_zero
+        best.traces = self._traces
+        best.narrowings = condensed(best, self._inputs, self._budget)
+        return best
+
+    def _best(self, domain: Facts) -> Exploration:
+        """The exploration that leaves out least, with torch's general path where a point's own did not serve."""
         best = self._explore(domain)
         checked: set[Formula] = set()
         for _ in range(OBLIVIOUS_ROUNDS):
@@ -100,8 +130,6 @@ class Explorer:
             again = self._explore(domain)
             if _left_out(again) < _left_out(best):
                 best = again
-        best.traces = self._traces
-        best.narrowings = condensed(best, self._inputs, self._budget)
         return best
 
     def _explore(self, domain: Facts) -> Exploration:
@@ -141,7 +169,7 @@ class Explorer:
         """The main program; where it branches on data, the one that goes the example's way."""
         try:
             main = self._choose_main(domain)
-        except Exception:
+        except Exception:  # torch traces torch.cond only where no size is 0
             if self._observed or not self._observe(domain):
                 raise
             return self._choose_main(domain)

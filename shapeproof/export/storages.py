@@ -55,7 +55,16 @@ def _of_constant(tensor: torch.Tensor) -> Span | None:
 
 def storages(value: Any) -> list[StorageWeakRef]:
     """What tells the storages apart of a tensor, or of those in nested lists, in order."""
-    return [StorageWeakRef(tensor.untyped_storage()) for tensor in _tensors(value)]
+    found = map(storage_of, _tensors(value))
+    return [storage for storage in found if storage is not None]
+
+
+def storage_of(tensor: torch.Tensor) -> StorageWeakRef | None:
+    """What tells the storage of a tensor apart; None where it has none of its own, as inside torch.vmap."""
+    try:
+        return StorageWeakRef(tensor.untyped_storage())
+    except NotImplementedError:
+        return None
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

@@ -33,6 +33,7 @@ from torch.utils._sympy.numbers import int_oo
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import symbol
 from shapeproof.export import nodes
+from shapeproof.export.conversions import keep_symbolic
 from shapeproof.export.operators import Operators, call
 from shapeproof.export.places import read_by_the_model
 from shapeproof.export.promises import VIEWING
@@ -259,13 +260,22 @@ def trace(
     args, kwargs = (inputs.args, inputs.kwargs) if on_data else inputs.at(trial.point, filled=False)
     mode, env = recording_mode(trial, inputs.sizes, on_data=on_data)
     with quiet(), torch_tracing(TracingContext(mode)), _Watch(env):
-        return torch.export.export(
-            fresh_copy(mod),
+        program = torch.export.export(
+            keep_symbolic(fresh_copy(mod)),
             args,
             kwargs,
             dynamic_shapes=_hints(mod, inputs),
             preserve_module_call_signature=preserve_module_call_signature,
         )
+    for name, value in program.constants.items():
+        if isinstance(value, FakeTensor) or _is_wrapped(value):
+            message = f"torch.export cannot follow the model: `{name}`, which it computes, is taken for a constant"
+            raise UsageError(message)
+    return program
+
+
+def _is_wrapped(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value)
 
 
 class _Watch(TorchFunctionMode):

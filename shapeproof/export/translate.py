@@ -20,6 +20,7 @@ import sympy
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.nodes import Node, postorder
+from shapeproof.solver.facts import Facts
 
 Value = t.Term | t.Real | f.Formula
 
@@ -307,3 +308,12 @@ class Writer:
 
     def _monomial(self, factors: Any, coefficient: int) -> sympy.Expr:
         return sympy.Mul(coefficient, *(sympy.Pow(self._written[atom], power) for atom, power in factors))
+
+
+def simpler(translator: Translator, writer: Writer, bounds: Facts, expr: sympy.Expr) -> sympy.Expr:
+    """An expression over the same symbols, equal within some bounds, and with fewer nodes if one is found."""
+    try:
+        found = writer.write(bounds.reduce(translator.term(expr)))
+    except Untranslatable:
+        return expr
+    return found if not found.is_number and writer.size(found) < writer.size(expr) else expr

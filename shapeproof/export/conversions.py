@@ -1,0 +1,151 @@
+"""Python's `int`, `float` and `len` give plain numbers, and so would freeze a size; in a trace they do not.
+
+Python lets no object decide what `int(n)` is, and torch can follow `torch.sym_int(n)` alone. So the copy of a model
+that is traced gets methods of its own, whose code calls the functions below where the model's calls those three;
+functions that they call by a global name, and functions in their closures, likewise. Lines, defaults and closures
+stay. The model itself, its class and its module are left as they are, and so is what belongs to torch or to Python.
+
+Nothing is decided here. Eager runs the model's own code: a replay shows where the two do not agree.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import CellType, CodeType, FunctionType, MethodType
+from typing import Any
+
+import torch
+
+_FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
+_IN_A_BYTE = 256
+
+
+def _number(value: Any) -> Any:
+    return value.item() if isinstance(value, torch.Tensor) else value
+
+
+def _int(*args: Any, **kwargs: Any) -> Any:
+    value = _number(args[0]) if len(args) == 1 else None
+    return torch.sym_int(value) if isinstance(value, torch.SymInt | torch.SymFloat) else int(*args, **kwargs)
+
+
+def _float(*args: Any) -> Any:
+    value = _number(args[0]) if args else None
+    return torch.sym_float(value) if isinstance(value, torch.SymInt | torch.SymFloat) else float(*args)
+
+
+def _len(value: Any) -> Any:
+    return value.shape[0] if isinstance(value, torch.Tensor) and value.dim() else len(value)
+
+
+_CALLED: Mapping[str, Callable[..., Any]] = {"int": _int, "float": _float, "len": _len}
+_NAMES = {name: f"symbolic {name}" for name in _CALLED}
+"""The global names they go by; none that a model can have."""
+
+
+def keep_symbolic(copy: torch.nn.Module) -> torch.nn.Module:
+    """Have a copy of a model, made for one trace, keep sizes where its code asks for plain numbers.
+
+    >>> class Half(torch.nn.Module):
+    ...     def forward(self, x):
+    ...         return x[: int(x.shape[0] / 2)]
+    >>> half = Half()
+    >>> keep_symbolic(half)(torch.arange(5)), Half.forward is type(half).forward
+    (tensor([0, 1]), True)
+    """
+    rewriting = _Rewriting()
+    for module in copy.modules():
+        for name, function in _methods(module):
+            found = rewriting.of(function)
+            if found is not None:
+                vars(module)[name] = found if name in vars(module) else MethodType(found, module)
+    return copy
+
+
+def _methods(module: torch.nn.Module) -> list[tuple[str, FunctionType]]:
+    """The functions that belong to a module, its own before its class's, a class's before its base's."""
+    found: dict[str, Any] = dict(vars(module))
+    for cls in type(module).__mro__:
+        if not _is_foreign(cls):
+            found = {**vars(cls), **found}
+    return [(name, value) for name, value in found.items() if isinstance(value, FunctionType) and name[:2] != "__"]
+
+
+def _is_foreign(value: Any) -> bool:
+    return (value.__module__ or "").partition(".")[0] in _FOREIGN
+
+
+class _Rewriting:
+    """Makes functions anew, each once."""
+
+    def __init__(self) -> None:
+        self._made: dict[FunctionType, FunctionType | None] = {}
+
+    def of(self, function: FunctionType) -> FunctionType | None:
+        """The function made anew; None if neither it nor what it calls asks for plain numbers."""
+        if function not in self._made:
+            self._made[function] = None  # one that calls itself is called as it is
+            self._made[function] = None if _is_foreign(function) else self._make(function)
+        return self._made[function]
+
+    def _make(self, function: FunctionType) -> FunctionType | None:
+        code = function.__code__
+        called = {name: self._value(function.__globals__.get(name)) for name in _globals(code)}
+        called = {name: found for name, found in called.items() if found is not None}
+        cells = tuple(map(self._cell, function.__closure__ or ()))
+        if _CALLED.keys().isdisjoint(function.__globals__):
+            code = _rewritten(code)
+        if code is function.__code__ and not called and cells == (function.__closure__ or ()):
+            return None
+        names = {_NAMES[name]: found for name, found in _CALLED.items()}
+        made = FunctionType(code, {**function.__globals__, **called, **names}, function.__name__, None, cells)
+        functools.update_wrapper(made, function)
+        del made.__wrapped__  # type: ignore[attr-defined]
+        vars(made).update(vars(function))
+        made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+        return made
+
+    def _value(self, value: Any) -> FunctionType | None:
+        return self.of(value) if isinstance(value, FunctionType) else None
+
+    def _cell(self, cell: CellType) -> CellType:
+        try:
+            found = self._value(cell.cell_contents)
+        except ValueError:  # it is empty
+            return cell
+        return cell if found is None else CellType(found)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code of a function, and of those defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+@functools.cache
+def _globals(code: CodeType) -> frozenset[str]:
+    """The names that may be global in a function, or in one defined in it."""
+    return frozenset(name for each in _codes(code) for name in each.co_names)
+
+
+@functools.cache
+def _rewritten(code: CodeType) -> CodeType:
+    """The code with calls of the three by their other names; one that assigns global names is left alone."""
+    if any(found.opname in {"STORE_GLOBAL", "DELETE_GLOBAL"} for each in _codes(code) for found in dis.Bytecode(each)):
+        return code
+    body, names = bytearray(code.co_code), list(code.co_names)
+    for found in dis.get_instructions(code):
+        if found.opname == "LOAD_GLOBAL" and found.argval in _NAMES and found.arg is not None and found.arg & 1:
+            if _NAMES[found.argval] not in names:
+                names.append(_NAMES[found.argval])
+            argument = names.index(_NAMES[found.argval]) << 1 | 1  # the last bit says that it is called
+            if max(argument, found.arg) < _IN_A_BYTE:
+                body[found.offset + 1] = argument
+    constants = tuple(_rewritten(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    same = bytes(body) == code.co_code and all(a is b for a, b in zip(constants, code.co_consts, strict=True))
+    return code if same else code.replace(co_code=bytes(body), co_names=tuple(names), co_consts=constants)

@@ -1,0 +1,168 @@
+"""Sizes stay sizes where a model asks Python for plain numbers, and its code does what it did otherwise."""
+
+from __future__ import annotations
+
+import copy
+import dis
+import functools
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.export import check, export
+from shapeproof.export.conversions import keep_symbolic
+from tests.agreement import agree
+
+calls = 0
+
+
+def rows_of(windows, size):
+    """As window attention is written: a number of rows by way of a float."""
+    return int(windows.shape[0] / (4 / size))
+
+
+def through(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def counts(x):
+    global calls  # noqa: PLW0603 - that it writes a global name is the point
+    calls += int(x.shape[0] > 0)
+    return x
+
+
+class Scales(torch.nn.Module):
+    def forward(self, x):
+        return x[: int(x.shape[0] * 0.5)]
+
+
+class Measures(torch.nn.Module):
+    def forward(self, x):
+        return torch.arange(len(x)) + x / float(x.shape[0])
+
+
+class AsksAHelper(torch.nn.Module):
+    def forward(self, x):
+        return x[: rows_of(x, 2)]
+
+
+class AsksInAComprehension(torch.nn.Module):
+    def forward(self, x):
+        return torch.cat([x[: int(x.shape[0] / k)] for k in (1, 2)])
+
+
+class AsksBehindADecorator(torch.nn.Module):
+    @through
+    def forward(self, x):
+        return x[: int(x.shape[0] / 2)]
+
+
+class AsksInAMethodOfItsBase(Scales):
+    def forward(self, x):
+        return self.half(x) * 2
+
+    def half(self, x):
+        return x[: int(x.shape[0] / 2)]
+
+
+class TakesIntAsAType(torch.nn.Module):
+    """The name is called in one place and is a type in the others."""
+
+    def forward(self, x):
+        n = int(x.shape[0] / 2)
+        return x[:n].to(int) if isinstance(3, int) and int in {int: 0} else x
+
+
+class TakesACount(torch.nn.Module):
+    def forward(self, x, lengths):
+        longest = int(lengths.max())
+        torch._check(longest >= 0)
+        torch._check(longest <= x.shape[0])
+        return x[:longest]
+
+
+MODELS = [
+    Scales,
+    Measures,
+    AsksAHelper,
+    AsksInAComprehension,
+    AsksBehindADecorator,
+    AsksInAMethodOfItsBase,
+    TakesIntAsAType,
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_size_stays_a_size_where_python_is_asked_for_a_plain_number(model):
+    program = export(model(), (torch.randn(6),), dynamic_shapes=({0: Dim("n", min=1, max=40)},))
+    assert program.report.status == "proved"
+    assert all(agree(model(), program.module(), (torch.randn(n),)) for n in (1, 2, 3, 39, 40))
+
+
+def test_the_number_in_a_tensor_is_a_size_that_is_taken_from_data():
+    shapes = ({0: Dim("n", min=1, max=40)}, None)
+    program = export(TakesACount(), (torch.randn(6), torch.tensor([2, 5])), dynamic_shapes=shapes)
+    assert program.report.status == "proved"
+    assert all(agree(TakesACount(), program.module(), (torch.randn(7), torch.tensor([0, k]))) for k in (0, 1, 7))
+
+
+def test_a_difference_at_a_plain_number_is_still_found():
+    class Rounds(torch.nn.Module):
+        def forward(self, x):
+            return x * 2 if int(x.shape[0] * 0.29) == 28 else x
+
+    report = check(Rounds(), (torch.randn(6),), dynamic_shapes=({0: Dim("n", min=1, max=120)},))
+    assert report.status == "refuted"
+    assert {d.witness["x.shape[0]"] for d in report.diagnostics} <= {97, 98, 99}
+
+
+def test_the_model_its_class_and_its_module_are_left_as_they_are():
+    model, names = AsksAHelper(), set(globals())
+    before = dict(vars(model)), AsksAHelper.forward, rows_of.__code__
+    keep_symbolic(copy.deepcopy(model))
+    assert (dict(vars(model)), AsksAHelper.forward, rows_of.__code__) == before
+    assert set(globals()) == names
+
+
+def test_code_that_assigns_global_names_is_left_alone():
+    class Counts(torch.nn.Module):
+        def forward(self, x):
+            return counts(x)
+
+    assert "forward" not in vars(keep_symbolic(Counts()))
+
+
+def plain(text, *more, base=10, **named):
+    scale = 2
+
+    def inner(value):
+        return [int(value, base), len(text), *(len(each) * scale for each in more), float("1.5"), sorted(named)]
+
+    return [*inner(text), int(3.9), int("z", base=36), len({1, 2}), isinstance(int("1"), int)]
+
+
+class Plain(torch.nn.Module):
+    def forward(self, *args, **kwargs):
+        return plain(*args, **kwargs)
+
+
+def test_what_is_no_size_is_converted_as_python_does():
+    changed = keep_symbolic(Plain())
+    assert "forward" in vars(changed)
+    assert changed("12", "ab", "c", base=8, k=1) == Plain()("12", "ab", "c", base=8, k=1)
+    for wrong in [("x",), (3,)]:
+        with pytest.raises((TypeError, ValueError)) as theirs:
+            Plain()(*wrong)
+        with pytest.raises(theirs.type, match=str(theirs.value).replace("(", "\\(").replace(")", "\\)")):
+            changed(*wrong)
+
+
+def test_canary_the_last_bit_of_a_global_name_says_that_it_is_called():
+    code = (lambda x: int(x) if isinstance(x, int) else int).__code__
+    bits = [found.arg & 1 for found in dis.get_instructions(code) if found.argval == "int"]
+    assert bits == [0, 1, 0]
