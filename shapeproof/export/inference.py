@@ -69,15 +69,16 @@ def lifted(decision: Decision, inputs: Inputs, budget: Budget) -> Narrowing | No
     return None
 
 
-def nonempty(domain: Facts, inputs: Inputs) -> list[Narrowing]:
-    """No size that may be lifted is 0: what is left to try where torch cannot trace for sizes from 0 on."""
+def nonempty(domain: Facts, inputs: Inputs) -> tuple[Facts, list[Narrowing]]:
+    """The part of a domain in which no size that may be lifted is 0, for what torch cannot trace from 0 on."""
     example = inputs.example or {}
-    return [
+    lifts = [
         Narrowing(above, Decision(above, Kind.ASSUMED, outcome=True))
         for name in sorted(inputs.inferred | inputs.liftable)
         if domain.range_of(name).lower == 0 and example.get(name, 1) > 0
         for above in [f.ge(symbol(name), 1)]
     ]
+    return narrowed(domain, lifts), lifts
 
 
 def condensed(found: Exploration, inputs: Inputs, budget: Budget) -> list[Narrowing]:

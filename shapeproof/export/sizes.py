@@ -24,22 +24,8 @@ from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Symbol, symbol
 from shapeproof.export import graphs, local, replay, tracing
-<<<<<<< Updated upstream
 from shapeproof.export.findings import Exploration, Finding, Impossible, Outcome, Traced, attributed, taken_at
-from shapeproof.export.inference import condensed, given_up, lifted, sayable
-=======
-from shapeproof.export.findings import (
-    Exploration,
-    Finding,
-    Impossible,
-    Outcome,
-    Traced,
-    attributed,
-    narrowed,
-    taken_at,
-)
-from shapeproof.export.inference import condensed, given_up, lifted, nonempty
->>>>>>> Stashed changes
+from shapeproof.export.inference import condensed, given_up, lifted, nonempty, sayable
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.places import raised_by_user
 from shapeproof.export.trial import Step, Trial, flipped
@@ -108,11 +94,11 @@ class Explorer:
         except Impossible:
             raise
         except Exception:  # torch traces torch.cond only where no size is 0
-            above_zero = nonempty(domain, self._inputs)
-            if not above_zero:
+            above, lifts = nonempty(domain, self._inputs)
+            if not lifts:
                 raise
-            best = self._best(narrowed(domain, above_zero))
-            best.narrowings += above_zero
+            best = self._best(above)
+            best.narrowings += lifts
         best.traces = self._traces
         best.narrowings = condensed(best, self._inputs, self._budget)
         return best
