@@ -59,6 +59,11 @@ def storages(value: Any) -> list[StorageWeakRef]:
     return [storage for storage in found if storage is not None]
 
 
+def is_wrapped(value: Any) -> bool:
+    """Whether it is a tensor as torch.vmap and torch.func.grad see it, which is nothing outside of them."""
+    return isinstance(value, torch.Tensor) and value.layout == torch.strided and storage_of(value) is None
+
+
 def storage_of(tensor: torch.Tensor) -> StorageWeakRef | None:
     """What tells the storage of a tensor apart; None where it has none of its own, as inside torch.vmap."""
     try:

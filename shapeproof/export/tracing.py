@@ -39,6 +39,7 @@ from shapeproof.export.places import read_by_the_model
 from shapeproof.export.promises import VIEWING
 from shapeproof.export.quiet import quiet
 from shapeproof.export.shape_env import ProofShapeEnv
+from shapeproof.export.storages import is_wrapped
 from shapeproof.export.translate import Translator
 
 if TYPE_CHECKING:
@@ -268,14 +269,10 @@ def trace(
             preserve_module_call_signature=preserve_module_call_signature,
         )
     for name, value in program.constants.items():
-        if isinstance(value, FakeTensor) or _is_wrapped(value):
+        if isinstance(value, FakeTensor) or is_wrapped(value):
             message = f"torch.export cannot follow the model: `{name}`, which it computes, is taken for a constant"
             raise UsageError(message)
     return program
-
-
-def _is_wrapped(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value)
 
 
 class _Watch(TorchFunctionMode):
@@ -324,8 +321,7 @@ class _Watch(TorchFunctionMode):
 
 
 def _is_symbolic(value: Any) -> bool:
-    sizes = value.shape if isinstance(value, torch.Tensor) else (value,)
-    return any(isinstance(size, torch.SymInt) for size in sizes)
+    return any(isinstance(size, torch.SymInt) for size in getattr(value, "shape", (value,)))
 
 
 def _hints(mod: torch.nn.Module, inputs: Inputs) -> Any:
