@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from typing import Self
 
-import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from shapeproof.ci.jobs import Check, Result
+from shapeproof.ci.terminal import say
 
 
 class Display:
@@ -48,7 +48,7 @@ class Display:
         if self._live:
             self._progress.console.print(Text(line))
         else:
-            typer.echo(line, err=True)
+            say(line)
 
 
 def _key(check: Check) -> str:

@@ -51,9 +51,13 @@ def write_lock(folder: Path, outcomes: Sequence[Outcome]) -> Path:
     """Write the lock file of a folder.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: it cannot be written, or two models have the same name in it.
     """
-    found = {outcome.check.name: locked(outcome) for outcome in outcomes}
+    found: dict[str, Locked | None] = {}
+    for name, outcome in ((outcome.check.name, outcome) for outcome in outcomes):
+        if name in found:
+            raise UsageError(f"two specs in {folder} have a model `{name}`; one lock file cannot hold both")
+        found[name] = locked(outcome)
     lock = _Lock(models={name: each for name, each in found.items() if each is not None})
     path = folder / NAME
     try:

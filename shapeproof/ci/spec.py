@@ -113,7 +113,7 @@ def load_specs(paths: list[Path]) -> list[SpecFile]:
         UsageError: a file cannot be read, or is no spec.
     """
     if paths:
-        return [load_spec(path) for path in paths]
+        return [load_spec(path) for path in {path.resolve(): path for path in paths}.values()]
     found = find_spec(Path())
     if found is None:
         raise UsageError("there is no shapeproof.toml here, and no pyproject.toml with [tool.shapeproof]")

@@ -6,6 +6,7 @@ It is the user's code that runs here: whatever it raises becomes one sentence wi
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
 import operator
 import sys
@@ -51,7 +52,8 @@ def load_subject(target: str) -> Subject:
     build = _found(target)
     found = _called(target, build)
     if not isinstance(found, tuple | list) or len(found) not in {4, 5}:
-        raise UsageError(f"`{target}` must return {RETURNS}, but it returned {_brief(found)}")
+        alone = "; what returns a model alone needs inputs in a spec" if callable(found) else ""
+        raise UsageError(f"`{target}` must return {RETURNS}, but it returned {_brief(found)}{alone}")
     return replace(Subject(*found), where=in_the_file_of(build))
 
 
@@ -75,7 +77,9 @@ def _found(target: str) -> Any:
     try:
         return operator.attrgetter(path)(module)
     except AttributeError:
-        raise UsageError(f"`{module_name}` has no `{path}`") from None
+        near = difflib.get_close_matches(path, dir(module), n=1)
+        hint = f"; did you mean `{near[0]}`?" if near else ""
+        raise UsageError(f"`{module_name}` has no `{path}`{hint}") from None
 
 
 def _called(target: str, build: Any) -> Any:

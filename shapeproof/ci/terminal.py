@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import NoReturn, Self
+from typing import NoReturn, Self, TextIO
 
 import typer
 from rich.console import Console
 from rich.text import Text
+
+from shapeproof.export.text import WIDTH
 
 EXIT_STATUS = {"proved": 0, "refuted": 1, "vacuous": 1, "undecided": 3}
 NO_VERDICT = 2
@@ -31,15 +33,30 @@ def show(text: str) -> None:
     if console.is_terminal:
         console.print(_coloured(text), soft_wrap=True)
         return
+    _write(text, sys.stdout)
+
+
+def say(text: str) -> None:
+    """A remark on stderr. If nobody reads it, the verdict stands."""
+    _write(text, sys.stderr)
+
+
+def width() -> int:
+    """How wide a report may be: as it is saved, or less on a terminal that is not that wide."""
+    console = Console()
+    return min(WIDTH, console.width) if console.is_terminal else WIDTH
+
+
+def _write(text: str, stream: TextIO) -> None:
     try:
-        typer.echo(text)
+        typer.echo(text, file=stream)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def fail(sentence: str) -> NoReturn:
     """One sentence on stderr, and the exit status of a call that has no verdict."""
-    typer.echo(f"shapeproof: {sentence}", err=True)
+    say(f"shapeproof: {sentence}")
     raise typer.Exit(NO_VERDICT)
 
 
@@ -68,7 +85,7 @@ class Progress:
             self._status.update(Text(text))
         elif self._late.is_set() and text != self._said:
             self._said = text
-            typer.echo(text, err=True)
+            say(text)
 
     def __enter__(self) -> Self:
         self._timer.start()

@@ -137,6 +137,9 @@ NO_VERDICT = {
     ":build": "':build' is not of the form module.path:callable",
     "absent:build": "`absent` cannot be imported: ModuleNotFoundError: No module named 'absent'",
     "subject:absent": "`subject` has no `absent`",
+    "subject:prooved": "`subject` has no `prooved`; did you mean `proved`?",
+    "subject:Plain": f"`subject:Plain` must return {subjects.RETURNS}, but it returned a Plain; "
+    "what returns a model alone needs inputs in a spec",
     "subject:SUBJECT.absent": "`subject` has no `SUBJECT.absent`",
     "subject:needs_one": "`subject:needs_one` cannot be called: TypeError: "
     "needs_one() missing 1 required positional argument: 'x'",
@@ -210,9 +213,11 @@ def test_a_path_that_cannot_be_written_is_named_and_the_report_is_printed(monkey
 def test_a_reader_that_stops_early_does_not_change_the_verdict():
     reading, writing = os.pipe()
     os.close(reading)
-    done = shown(PROGRAM.format(text="'refuted' * 100_000"), stdout=writing)
+    program = PROGRAM.format(text="'refuted' * 100_000")
+    alone = shown(program, stdout=writing)
+    both = shown("from shapeproof.ci.terminal import say; say('checking'); " + program, stdout=writing, stderr=writing)
     os.close(writing)
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (alone.returncode, alone.stderr, both.returncode) == (3, "", 3)
 
 
 def test_a_process_finds_the_module_here_and_escapes_what_the_output_cannot_show(folder):
@@ -223,7 +228,7 @@ def test_a_process_finds_the_module_here_and_escapes_what_the_output_cannot_show
     assert done.stderr == "shapeproof: `greek:build` cannot be called: OSError: \\u03b2 (greek.py:1)\n"
 
 
-PROGRAM = "from shapeproof.ci.terminal import show; show({text}); raise SystemExit(1)"
+PROGRAM = "from shapeproof.ci.terminal import show; show({text}); raise SystemExit(3)"
 
 
 def shown(program, **streams):
@@ -235,10 +240,15 @@ def shown(program, **streams):
 
 def on_terminal(text, **environment):
     """What is written to a terminal where the text is shown."""
+    return written_by(PROGRAM.format(text=repr(text)), **environment)
+
+
+def written_by(program, **environment):
+    """What a program writes to a terminal."""
     master, slave = pty.openpty()
     kept = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "COLUMNS"}}
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.format(text=repr(text))],
+        [sys.executable, "-c", program],
         stdout=slave,
         env=kept | {"TERM": "xterm"} | environment,
     ):
@@ -271,6 +281,12 @@ def test_a_terminal_gets_the_same_text_with_severity_words_in_colour():
     written = on_terminal(REPORT, COLUMNS="40")
     assert STYLE.sub("", written) == f"{REPORT}\n"
     assert re.findall(r"\x1b\[[0-9;]*m([^\x1b]*)\x1b\[0m", written) == ["error", "help", "refuted"]
+
+
+def test_a_report_is_as_wide_as_the_terminal():
+    program = "from shapeproof.ci import terminal; print(terminal.width())"
+    assert shown(program, stdout=subprocess.PIPE).stdout == "100\n"
+    assert [written_by(program, COLUMNS=columns) for columns in ("60", "200")] == ["60\n", "100\n"]
 
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])

@@ -75,6 +75,12 @@ def test_a_file_that_cannot_be_written_whole_stays_as_it_was(tmp_path):
         write_lock(tmp_path / "absent", [])
 
 
+def test_two_models_of_one_name_are_not_locked_as_one(tmp_path, outcome):
+    with pytest.raises(UsageError, match=r"have a model `net`; one lock file cannot hold both$"):
+        write_lock(tmp_path, [outcome(), outcome()])
+    assert not (tmp_path / NAME).exists()
+
+
 def test_a_lock_that_is_none_is_one_sentence(tmp_path):
     with pytest.raises(UsageError, match=r"shapeproof.lock cannot be read; `shapeproof lock` writes it$"):
         read_lock(tmp_path)

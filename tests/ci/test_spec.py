@@ -171,6 +171,12 @@ def test_a_file_that_is_none(tmp_path, monkeypatch):
     assert refusal(tmp_path, "", "pyproject.toml") == "pyproject.toml has no table [tool.shapeproof]"
 
 
+def test_a_spec_that_is_named_twice_is_read_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("shapeproof.toml").write_text(SPEC, encoding="utf-8")
+    assert len(load_specs([Path("shapeproof.toml"), tmp_path / "shapeproof.toml"])) == 1
+
+
 # ---------------------------------------------------------------------- the schema
 
 

@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from shapeproof.ci.subjects import RETURNS, check_subject, load_subject
-from shapeproof.ci.terminal import EXIT_STATUS, Progress, fail, show
+from shapeproof.ci.terminal import EXIT_STATUS, Progress, fail, show, width
 from shapeproof.constraints.errors import UsageError
+from shapeproof.export.text import render
 
 
 def explain(
@@ -30,7 +31,7 @@ def explain(
             subject = load_subject(target)
         with Progress("checking") as progress:
             report = check_subject(subject, progress)
-        text = str(report)
+        text = render(report, width())
     except UsageError as error:
         fail(str(error))
     show(text)

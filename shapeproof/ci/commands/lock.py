@@ -9,7 +9,7 @@ import typer
 from shapeproof.ci.commands.check import Processes, Since, Specs, Where, checked, exit_status
 from shapeproof.ci.lock import write_lock
 from shapeproof.ci.render import Format, render
-from shapeproof.ci.terminal import fail, show
+from shapeproof.ci.terminal import fail, say, show
 from shapeproof.constraints.errors import UsageError
 
 
@@ -24,9 +24,9 @@ def lock(specs: Specs = None, since: Since = None, jobs: Processes = None, execu
         if (status := exit_status(outcomes)) == 0:
             for root in dict.fromkeys(outcome.check.job.root for outcome in outcomes):
                 path = write_lock(Path(root), [outcome for outcome in outcomes if outcome.check.job.root == root])
-                typer.echo(f"wrote {path}", err=True)
+                say(f"wrote {path}")
         else:
-            typer.echo("nothing is locked: not every verdict is one that the spec accepts", err=True)
+            say("nothing is locked: not every verdict is one that the spec accepts")
     except UsageError as error:
         fail(str(error))
     raise typer.Exit(status)
