@@ -135,17 +135,23 @@ def narrowed(domain: Facts, narrowings: Sequence[Narrowing]) -> Facts:
 def attributed(finding: Finding, trial: Trial) -> Finding:
     """The finding, laid to the question, among those that the witness answers otherwise, that best explains it.
 
-    A question about data explains itself.
+    A question about data explains itself, unless the model itself branches on data, and goes the other way there.
     """
-    if finding.witness is None or finding.outcome is Outcome.DATA:
+    witness = finding.witness
+    if witness is None or (finding.outcome is Outcome.DATA and _of_the_model(finding.decision)):
         return finding
     answered = [
-        d
-        for d in trial.asked.values()
-        if d.formula.symbols <= finding.witness.keys() and not taken_at(d.taken, finding.witness)
+        d for d in trial.asked.values() if d.formula.symbols <= witness.keys() and not taken_at(d.taken, witness)
     ]
+    if finding.outcome is Outcome.DATA:
+        answered = [d for d in answered if _of_the_model(d) and trial.about_data(d.formula)]
     best = min(answered, key=lambda decision: _blame(decision, finding.outcome), default=finding.decision)
     return replace(finding, decision=best)
+
+
+def _of_the_model(decision: Decision) -> bool:
+    """Whether Python code takes a side, and no operator does."""
+    return decision.kind is Kind.BRANCH and decision.operator is None
 
 
 def _blame(decision: Decision, outcome: Outcome) -> int:
@@ -154,7 +160,7 @@ def _blame(decision: Decision, outcome: Outcome) -> int:
         return 3
     if outcome is Outcome.RAISES:
         return 0 if decision.kind is Kind.ASSERTED else 1
-    return 0 if decision.kind is Kind.BRANCH and decision.operator is None else 1
+    return 0 if _of_the_model(decision) else 1
 
 
 def taken_at(formula: Formula, point: Mapping[str, int]) -> bool:

@@ -16,7 +16,7 @@ is not proved counts as a difference.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,10 @@ from shapeproof.export.translate import Translator, Untranslatable
 from shapeproof.export.trial import Trial
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
+
+_BROADCAST = {"aten.copy_.default": 1, "aten.index_put.default": 2, "aten.index_put_.default": 2}
+"""Operators that broadcast the operand at this place to what they write over: dimensions of size 1 that it begins with
+say nothing. Python's `x[mask] = values` drops them where it knows of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,15 @@ class _Side:
         ):
             return False
         return bool(found) and all(storage in self.roots for storage in found)
+
+    def rank_written(self, node: torch.fx.Node) -> int:
+        """The number of dimensions that an operator which broadcasts an operand writes over."""
+        target, indices = node.args[0], node.args[1] if isinstance(node.args[1], Sequence) else ()
+        found = [self.value(index) for index in indices if isinstance(index, torch.fx.Node)]
+        masks = [index.dim() for index in found if index.dtype in {torch.bool, torch.uint8}]
+        places = [index.dim() for index in found if index.dtype not in {torch.bool, torch.uint8}]
+        rank = self.value(target).dim() if isinstance(target, torch.fx.Node) else 0
+        return int(rank - sum(masks) - len(places) + max([*places, *(1 for _ in masks)], default=0))
 
     def condition(self, value: Any) -> Formula:
         """The condition that an assertion makes."""
@@ -241,13 +254,23 @@ class _Comparison:
             return self._attribute(mine, other)
         if mine.op == "call_function" and mine.target != other.target:
             return _at(other, f"`{_label(mine)}` in one program, `{_label(other)}` in the other")
-        if not self._same(mine.args, other.args) or not self._same(mine.kwargs, other.kwargs):
+        if not self._same_arguments(mine, other) or not self._same(mine.kwargs, other.kwargs):
             return _at(
                 other, f"`{_label(other)}` is given other arguments: {_arguments(mine)} against {_arguments(other)}"
             )
         if not self._same_value(self.left.value(mine), self.right.value(other)):
             return _at(other, f"`{_label(other)}` gives another shape")
         return None
+
+    def _same_arguments(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
+        at = _BROADCAST.get(str(mine.target), len(mine.args))
+        if len(mine.args) != len(other.args) or at >= len(mine.args):
+            return self._same(mine.args, other.args)
+        rest = (args[:at] + args[at + 1 :] for args in (mine.args, other.args))
+        values = mine.args[at], other.args[at]
+        return self._same(*rest) and (
+            self._same(*values) or self._same_broadcast(*values, self.left.rank_written(mine))
+        )
 
     def _attribute(self, mine: torch.fx.Node, other: torch.fx.Node) -> Difference | None:
         a = getattr(self.left.owner, str(mine.target), None)
@@ -283,14 +306,41 @@ class _Comparison:
         a, b = self.left.value(mine), self.right.value(other)
         if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
             return None if mine not in self._pairs else False
+        return self._same_storage(a, b) and self._same_value(a, b) and self._same_strides(a, b)
+
+    def _same_storage(self, a: torch.Tensor, b: torch.Tensor) -> bool:
+        """Whether the two lie in the same storage, and begin at the same place in it."""
         roots = [side.roots.get(next(iter(storages(v)), None)) for side, v in ((self.left, a), (self.right, b))]
-        if roots[0] is None or self._pairs.get(roots[0]) is not roots[1] or not self._same_value(a, b):
+        return (
+            roots[0] is not None
+            and self._pairs.get(roots[0]) is roots[1]
+            and self._same(a.storage_offset(), b.storage_offset())
+        )
+
+    def _same_broadcast(self, mine: Any, other: Any, rank: int) -> bool:
+        """Whether two nodes are the same tensor but for dimensions of size 1 that one begins with.
+
+        `rank` is that of what it is broadcast to: a tensor of a higher one is refused, dropped dimensions or not.
+        """
+        a, b = (
+            side.value(n) if isinstance(n, torch.fx.Node) else n for side, n in ((self.left, mine), (self.right, other))
+        )
+        if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor) or not self._same_storage(a, b):
             return False
-        return self._same_strides(a, b) and self._same(a.storage_offset(), b.storage_offset())
+        more, kept = max(a, b, key=torch.Tensor.dim), min(a.dim(), b.dim())
+        return (
+            more.dim() <= rank
+            and a.dtype == b.dtype
+            and self._same([1] * (more.dim() - kept), list(more.shape[: more.dim() - kept]))
+            and self._same(list(a.shape[a.dim() - kept :]), list(b.shape[b.dim() - kept :]))
+            and self._same_strides(a, b)
+        )
 
     def _same_strides(self, a: torch.Tensor, b: torch.Tensor) -> bool:
-        """Strides agree, except where a dimension has at most one element, or there are no elements at all."""
-        for size, mine, other in zip(a.shape, a.stride(), b.stride(), strict=True):
+        """Strides of the dimensions that both have agree, except where such a one has at most one element."""
+        kept = min(a.dim(), b.dim())
+        dims = (a.shape[a.dim() - kept :], a.stride()[a.dim() - kept :], b.stride()[b.dim() - kept :])
+        for size, mine, other in zip(*dims, strict=True):
             if not self._same(mine, other):
                 term = self.left.quantity(size)
                 if not isinstance(term, Term) or decide(f.le(term, 1), self.region).status != "proved":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -70,8 +70,29 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
         raise ValueError(message)
     found = [Form(fresh_modules(program))]
     if nodes.mutates(program):
-        found.append(Form(fresh_modules(tracing.decomposed(program)), "after run_decompositions, "))
+        found.append(Form(fresh_modules(decomposed(program)), "after run_decompositions, "))
     return found
+
+
+def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """What consumers make of a program: functional, in core operators."""
+    with quiet(), _unrecorded(program):
+        return program.run_decompositions()  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def _unrecorded(program: torch.export.ExportedProgram) -> Iterator[None]:
+    """What is asked while this lasts is about another form of the program: its own trial does not hear of it."""
+    try:
+        env = tracing.shape_env_of(program)
+    except LookupError:
+        yield
+        return
+    mine, env.trial = env.trial, env.trial.elsewhere(env.trial.region.fork(), env.trial.point)
+    try:
+        yield
+    finally:
+        env.trial = mine
 
 
 def eager_failure(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int]) -> str | None:

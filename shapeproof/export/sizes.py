@@ -123,7 +123,7 @@ class Explorer:
         found = Exploration(main, self._example_in(domain) or self._sizes_of(main.trial.point))
         self._runs = replay.forms(main.program)
         found.disagreement = self._disagreement(found.begun, calls=2)
-        if found.disagreement is None:
+        if found.disagreement is None or self._branches_on_data(main):
             self._settle(main, found)
         return found
 
@@ -282,7 +282,7 @@ class Explorer:
         finding = attributed(asked, found.main.trial)
         if finding.decision is step.decision and sayable(f.disjunction(step.decision.taken, same_where)):
             finding = replace(finding, same_where=same_where)
-        if closely or self._about_data(finding.requirement) or not _fails_another_check(finding, step.decision):
+        if closely or not _is_about_another(finding, step.decision):
             found.add(finding)
             return
         found.add(replace(finding, served=f.disjunction(outside, finding.requirement)))
@@ -451,10 +451,15 @@ class Explorer:
         return ", ".join(f"{names.get(name, name)} = {value}" for name, value in sorted(point.items())) or "the example"
 
 
-def _fails_another_check(finding: Finding, decision: Decision) -> bool:
-    """Whether a cell is only known to fail where a check does that eager makes elsewhere: the rest may be served."""
+def _is_about_another(finding: Finding, decision: Decision) -> bool:
+    """Whether a cell is only known to fail where another question is answered otherwise: the rest may be served.
+
+    That other is a check that eager makes elsewhere, or a branch of the model on data.
+    """
     blamed = finding.decision
-    return blamed.kind is Kind.ASSERTED and blamed.taken is not decision.taken and blamed.formula.total
+    if blamed.taken is decision.taken:
+        return False
+    return finding.outcome is Outcome.DATA or (blamed.kind is Kind.ASSERTED and blamed.formula.total)
 
 
 def _of_the_model(decision: Decision) -> bool:

@@ -469,12 +469,6 @@ def unflattened(results: Sequence[Any], program: torch.export.ExportedProgram) -
     return pytree.tree_unflatten(list(results), program.call_spec.out_spec)
 
 
-def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """What consumers make of a program: functional, in core operators."""
-    with quiet():
-        return program.run_decompositions()  # type: ignore[no-any-return]
-
-
 def translator_of(program: torch.export.ExportedProgram) -> Translator:
     """How to read the sizes in a program; any reader will do for one that has none."""
     try:

@@ -94,11 +94,11 @@ class Translator:
             if top in self._memo:
                 stack.pop()
                 continue
-            missing = [arg for arg in top.args if arg not in self._memo]
+            missing = [arg for arg in _parts(top) if arg not in self._memo]
             if missing:
                 stack.extend(missing)
                 continue
-            self._memo[top] = self._node(top, [self._memo[arg] for arg in top.args])
+            self._memo[top] = self._node(top, [self._memo[arg] for arg in _parts(top)])
             stack.pop()
         return self._memo[expr]
 
@@ -110,7 +110,9 @@ class Translator:
             return _compare(kind, *args)
         if kind in {"And", "Or", "Not"}:
             return _connect(kind, args)
-        if kind in {"Where", "Piecewise"}:
+        if kind == "Piecewise":
+            return _piecewise(args)
+        if kind == "Where":
             return _where(kind, args)
         if all(isinstance(arg, t.Term) for arg in args):
             return _integer(kind, [_as_term(arg) for arg in args])
@@ -147,8 +149,25 @@ def _connect(kind: str, args: list[Value]) -> f.Formula:
     return f.conjunction(*parts) if kind == "And" else f.disjunction(*parts)
 
 
+def _parts(expr: sympy.Basic) -> tuple[sympy.Basic, ...]:
+    """The arguments of an expression; those of `Piecewise` are pairs of a value and its condition, laid in a row."""
+    pairs = type(expr).__name__ == "Piecewise"
+    return tuple(part for arg in expr.args for part in (arg.args if pairs else (arg,)))
+
+
+def _piecewise(args: list[Value]) -> Value:
+    """The first value whose condition holds (torch.sym_ite); with none to fall back on it is not known."""
+    values, conditions = args[0::2], args[1::2]
+    if conditions[-1] is not f.TRUE:
+        return _opaque("Piecewise", args)
+    chosen = values[-1]
+    for value, condition in zip(reversed(values[:-1]), reversed(conditions[:-1]), strict=True):
+        chosen = _where("Piecewise", [condition, value, chosen])
+    return chosen
+
+
 def _where(kind: str, args: list[Value]) -> Value:
-    if kind == "Where" and isinstance(args[0], f.Formula) and all(isinstance(arg, t.Term) for arg in args[1:]):
+    if isinstance(args[0], f.Formula) and all(isinstance(arg, t.Term) for arg in args[1:]):
         return t.where(args[0], _as_term(args[1]), _as_term(args[2]))
     return _opaque(kind, args)
 

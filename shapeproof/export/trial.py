@@ -133,6 +133,10 @@ class Trial:
         """The recorded decisions, in program order."""
         return tuple(step.decision for step in self.steps)
 
+    def about_data(self, formula: Formula) -> bool:
+        """Whether the formula is about data, and not about the inputs' sizes alone."""
+        return any(map(self._data, formula.symbols))
+
     def settled(self, formula: Formula) -> bool | None:
         """True or False if the formula is so for every input of the region; None if it is not, or cannot be, proved."""
         return truth(formula, self.region, self._budget).always
@@ -171,13 +175,13 @@ class Trial:
         decision.
         """
         answer = self.settled(formula)
-        if answer is not False and any(map(self._data, formula.symbols)):
+        if answer is not False and self.about_data(formula):
             implied = truth(formula, self.facts, self._budget).always is True
             return implied or self._check_data(formula, place, message)
-        if answer is False and self._outside is not None and any(map(self._data, formula.symbols)):
+        if answer is False and self._outside is not None and self.about_data(formula):
             self.checks.append(DataCheck(formula, place(), message()))  # it fails for those alone that come this way
             return True
-        if answer is False and any(map(self._data, formula.symbols)):
+        if answer is False and self.about_data(formula):
             self.impossible = self.impossible or DataCheck(formula, place(), message())
         if answer is not None:
             self.answered.add(formula)
@@ -260,13 +264,17 @@ class Trial:
         if formula not in self._varying:
             self._varying[formula] = self._varies(formula)
         if self._varying[formula]:
-            self.asked[formula] = _decision(formula, kind, place(), outcome=outcome)
+            here = place()
+            self.asked[formula] = _decision(formula, kind, here, outcome=outcome)
+            self.names[formula] = here.names
 
     def _varies(self, formula: Formula) -> bool:
         """Whether the formula is seen to hold at some points of the domain and not at others.
 
-        Missing one only costs a reason.
+        Missing one only costs a reason. Of data no points are kept: the facts are asked.
         """
+        if self.about_data(formula):
+            return truth(formula, self.facts, self._budget).always is None
         seen = {
             holds(formula, point)
             for point in self.known.samples()

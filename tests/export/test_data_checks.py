@@ -59,6 +59,16 @@ PROGRAMS = {
         kept = x.nonzero().squeeze(1)
         return x * 2 if kept.shape[0] > 3 else x[kept]
     """,
+    "a count of rows that is enough": """
+        kept = x.nonzero().squeeze(1)
+        return x * 2 if kept.shape[0] > 1 else x[kept]
+    """,
+    "no rows": """
+        kept = x[x > 1]
+        if kept.numel() == 0:
+            return x
+        return kept.max()
+    """,
     "a relation to a size": """
         count = n[0].item()
         return x * 2 if 2 * count < x.shape[0] else x
@@ -163,6 +173,21 @@ def test_a_number_without_a_name_is_found_by_its_line(tmp_path):
     assert found.help == ()
     (note,) = (note for note in found.notes if note.label == "u0")
     assert "return x * 2 if n[0].item() > 3 else x" in note.text
+
+
+@pytest.mark.parametrize(
+    ("body", "required"),
+    [
+        (PROGRAMS["a count of rows that is enough"], "kept.shape[0] >= 2"),
+        (PROGRAMS["no rows"], "kept.shape[0] != 0"),
+        ("rows = x.nonzero().shape[0]\nreturn x * (1.0 if rows > 1.5 else 2.0)", "1.5 < float(rows)"),
+        ("if (x > 1).any():\n    return x * 2\nreturn x", "u0 != 1"),
+    ],
+)
+def test_one_cause_is_one_diagnostic_at_the_branch(tmp_path, body, required):
+    """What torch asks of the same number on its way is no cause of its own."""
+    (found,) = checked(tmp_path, model_of(body)).diagnostics
+    assert found.message.endswith(f"`{required}`")
 
 
 def test_the_weakest_check_is_suggested(tmp_path):

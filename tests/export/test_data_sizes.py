@@ -102,6 +102,33 @@ def kept_by_a_mask(x, i):
     return x[i > 1], x.masked_select(i > 2)
 
 
+def written_by_a_mask(x, i):
+    x = x.clone()
+    x[i > 1] = 0.5
+    x[x < 0] = x[x < 0] * 2
+    return x
+
+
+def columns_written_by_a_mask(x, i):
+    found = x.new_zeros(2, x.shape[0], 3)
+    found[:, i > 1] = x[i > 1][:, None] * torch.ones(3)
+    return found
+
+
+def added_in_place(x, i):
+    """The mask is used twice: what torch makes of an operator in place counts its rows anew."""
+    kept = i >= 0
+    found = torch.zeros(21)
+    found.index_put_((i[kept],), x[kept], accumulate=True)
+    return found
+
+
+def chosen_by_a_condition(x, i):
+    wanted = i[0].item()
+    end = torch.sym_max(torch.sym_ite(wanted > x.shape[0], x.shape[0], wanted), 0)
+    return x[:end] if end <= x.shape[0] else x
+
+
 PROVED = [
     counted,
     greatest,
@@ -119,6 +146,10 @@ PROVED = [
     without_the_last,
     one_of,
     kept_by_a_mask,
+    written_by_a_mask,
+    columns_written_by_a_mask,
+    added_in_place,
+    chosen_by_a_condition,
 ]
 
 

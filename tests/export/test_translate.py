@@ -81,6 +81,8 @@ def python_value(expr, point):
         return float(expr)
     if expr in {sympy.true, sympy.false}:
         return bool(expr)
+    if isinstance(expr, sympy.Piecewise):
+        return next(python_value(value, point) for value, condition in expr.args if python_value(condition, point))
     if isinstance(expr, fn.Where):
         return python_value(expr.args[1 if python_value(expr.args[0], point) else 2], point)
     return MEANINGS[expr.func](*(python_value(arg, point) for arg in expr.args))
@@ -258,6 +260,7 @@ FUNCTIONS = {
     "Min": fn.Min(S, N, U),
     "Max": fn.Max(S, 3),
     "Where": fn.Where(sympy.Lt(S, N), S, U),
+    "Piecewise": sympy.Piecewise((S, sympy.Lt(S, N)), (U, sympy.Lt(S, 5)), (N, True)),
     "PowByNatural": fn.PowByNatural(S, N),
     "Pow": S**2,
     "LShift": fn.LShift(S, N),  # torch writes this one and the next two in terms of others
@@ -323,7 +326,7 @@ ODD = {
     "a rounded float": (fn.TruncToInt(fn.RoundDecimal(fn.IntTrueDiv(S, 3), 1)), 2),
     "a truncated float": (fn.TruncToInt(fn.TruncToFloat(fn.IntTrueDiv(S, 2))), 3),
     "a sine": (fn.TruncToInt(fn.OpaqueUnaryFn_sin(fn.ToFloat(S))), 0),
-    "a piecewise": (sympy.Piecewise((S, sympy.Lt(S, N)), (N, True)), 2),
+    "a piecewise with a gap": (sympy.Piecewise((S, sympy.Lt(S, N)), (N, sympy.Gt(S, N))), 2),
     "sympy's floor": (sympy.floor(S / 2), 3),
     "density": (fn.IsNonOverlappingAndDenseIndicator(S, N, N, 1), 1),
 }
