@@ -17,7 +17,6 @@ import sympy
 import torch
 import torch._dynamo.exc
 import torch._functorch.config
-import torch._refs
 import torch.utils._pytree as pytree
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import TracingContext
@@ -38,6 +37,7 @@ from shapeproof.export.operators import Operators, call
 from shapeproof.export.places import read_by_the_model
 from shapeproof.export.promises import VIEWING
 from shapeproof.export.quiet import quiet
+from shapeproof.export.references import reference
 from shapeproof.export.shape_env import ProofShapeEnv
 from shapeproof.export.storages import is_wrapped
 from shapeproof.export.translate import Translator
@@ -278,16 +278,11 @@ def trace(
 class _Watch(TorchFunctionMode):
     """Sees every call into torch: operators that the graph records, questions about layouts, and symbolic sizes.
 
-    Operators that take a plain int are given torch's reference implementation where a size is symbolic. The method
-    `contiguous` looks at the layout before it calls its operator; the operator itself is called, so that it is recorded
-    whatever the layout is.
+    Functions whose operator takes a plain int are written in others where a size is symbolic (references.py). The
+    method `contiguous` looks at the layout before it calls its operator; the operator itself is called, so that it is
+    recorded whatever the layout is.
     """
 
-    _references: Mapping[Any, Callable[..., Any]] = {
-        torch.linspace: torch._refs.linspace,
-        torch.logspace: torch._refs.logspace,
-        torch.Tensor.contiguous: torch.ops.aten.contiguous.default,
-    }
     _layouts = frozenset({torch.Tensor.stride, torch.Tensor.is_contiguous, torch.Tensor.dim_order})
 
     def __init__(self, env: ProofShapeEnv) -> None:
@@ -301,8 +296,9 @@ class _Watch(TorchFunctionMode):
         self._watch_recording(get_proxy_mode())
         if func in self._layouts and self._env.innermost is None and read_by_the_model():
             self._env.trial.layouts_read = True
-        if func in self._references and any(map(_is_symbolic, (*args, *kwargs.values()))):
-            func = self._references[func]
+        if any(map(_is_symbolic, (*args, *kwargs.values()))):
+            contiguous = func is torch.Tensor.contiguous
+            func = torch.ops.aten.contiguous.default if contiguous else reference(func, args, kwargs)
         return func(*args, **kwargs)
 
     def _watch_recording(self, recorder: Any) -> None:
