@@ -21,6 +21,7 @@ from shapeproof.export.naming import statement_of
 from shapeproof.export.text import short
 from shapeproof.export.trial import Trial
 from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 from shapeproof.solver.simplify import simplified
 from shapeproof.solver.witness import find, smallest
@@ -30,13 +31,14 @@ _WRITABLE = f.Compare | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
 
 def distinct(findings: Sequence[Finding], trial: Trial, budget: Budget) -> list[Finding]:
     """The findings without those about data that are settled once the checks for earlier ones are made."""
-    known, kept = trial.facts.fork(), []
+    kept: list[Finding] = []
     for finding in findings:
-        if finding.outcome is Outcome.DATA:
-            if decide(finding.requirement, known, budget).status == "proved":
-                continue
-            known.learn(finding.requirement)
-        kept.append(finding)
+        known = trial.facts_before(finding.decision.formula)
+        for other in kept:
+            if other.outcome is Outcome.DATA:
+                known.learn(other.requirement)
+        if finding.outcome is not Outcome.DATA or decide(finding.requirement, known, budget).status != "proved":
+            kept.append(finding)
     return kept
 
 
@@ -46,17 +48,18 @@ def advice(finding: Finding, trial: Trial, budget: Budget) -> tuple[Help, ...]:
     names = trial.names.get(finding.decision.formula, {})
     if finding.outcome is not Outcome.DATA or where is None:
         return ()
-    needed = simplified([finding.requirement], trial.facts, budget)
+    known = trial.facts_before(finding.decision.formula)
+    needed = simplified([finding.requirement], known, budget)
     parts = [part for each in needed for part in (each.args if isinstance(each, f.And) else (each,))]
-    if not all(_is_writable(part, names) for part in parts) or not _settles(parts, finding.requirement, trial, budget):
+    if not all(_is_writable(part, names) for part in parts) or not _settles(parts, finding.requirement, known, budget):
         return ()
     text = "; ".join(f"torch._check({check_text(part, names)})" for part in parts)
     line = statement_of(where.file, where.line)
     return (Help(text, f"before {short(where.file)}:{line}; proved to settle the question"),)
 
 
-def _settles(parts: Sequence[Formula], required: Formula, trial: Trial, budget: Budget) -> bool:
-    facts = trial.facts.fork()
+def _settles(parts: Sequence[Formula], required: Formula, known: Facts, budget: Budget) -> bool:
+    facts = known.fork()
     for part in parts:
         facts.learn(part)
     return isinstance(find(f.TRUE, facts, budget), dict) and decide(required, facts, budget).status == "proved"
@@ -82,14 +85,16 @@ def data_notes(finding: Finding, trial: Trial, names: Mapping[str, str], budget:
     """About a question on data: the smallest numbers for each answer, and where nameless ones come from."""
     if finding.outcome is not Outcome.DATA:
         return []
-    return [*_both_ways(finding.requirement, trial, names, budget), *_sources(finding.requirement, trial, names)]
+    known = trial.facts_before(finding.decision.formula)
+    both = _both_ways(finding.requirement, known, trial, names, budget)
+    return [*both, *_sources(finding.requirement, trial, names)]
 
 
-def _both_ways(required: Formula, trial: Trial, names: Mapping[str, str], budget: Budget) -> list[Note]:
+def _both_ways(required: Formula, known: Facts, trial: Trial, names: Mapping[str, str], budget: Budget) -> list[Note]:
     shown = sorted(required.symbols | {name for name in trial.point if name not in trial.origins})
     notes = []
     for label, formula in (("true at", required), ("false at", required.negation)):
-        point = smallest(formula, trial.facts, shown, budget)
+        point = smallest(formula, known, shown, budget)
         if isinstance(point, dict):
             values = ", ".join(f"{names.get(name, name)} = {point[name]}" for name in shown if name in point)
             notes.append(Note(label, values))

@@ -26,6 +26,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Real, Term, constant
 from shapeproof.export import nodes, tracing
+from shapeproof.export.bodies import Implied, same_body
 from shapeproof.export.storages import storages
 from shapeproof.export.translate import Translator, Untranslatable
 from shapeproof.export.trial import Trial
@@ -142,7 +143,8 @@ def difference(
     translator = tracing.translator_of(there)
     own = {node: node.meta.get("val") for node in there.graph.nodes}
     right = _Side(there.graph, there.graph_module, own, translator)
-    values = _in_step(program, right, translator, trial.region)
+    implied = _implied_always(program), _implied(translator, trial.region)
+    values = _in_step(program, right, implied, trial.region)
     if values is not None:
         return _outdated(program, values, translator, trial.region)
     try:
@@ -154,11 +156,32 @@ def difference(
     if found is not None:
         return found
     left = _Side(program.graph, program.graph_module, values, translator)
-    return _Comparison(left, right, region).run()
+    return _Comparison(left, right, region, implied).run()
+
+
+def _implied(translator: Translator, facts: Facts) -> Implied:
+    """Which checks in a body follow from facts."""
+
+    def implied(node: torch.fx.Node) -> bool:
+        value = node.args[0].meta.get("val") if isinstance(node.args[0], torch.fx.Node) else node.args[0]
+        if isinstance(value, torch.SymBool):
+            return decide(translator.formula(tracing.expression(value)), facts).status == "proved"
+        return value is True
+
+    return implied
+
+
+def _implied_always(program: torch.export.ExportedProgram) -> Implied:
+    """Which checks in a body of a program follow from what is known wherever it is entered."""
+    try:
+        env = tracing.shape_env_of(program)
+    except LookupError:
+        return lambda _: False
+    return _implied(env.translator, env.trial.facts)
 
 
 def _in_step(
-    program: torch.export.ExportedProgram, right: _Side, translator: Translator, region: Facts
+    program: torch.export.ExportedProgram, right: _Side, implied: tuple[Implied, Implied], region: Facts
 ) -> dict[torch.fx.Node, Any] | None:
     """The value of each node on the region, if the two graphs are the same node by node, views and sizes included.
 
@@ -169,8 +192,8 @@ def _in_step(
     if len(mine) != len(others) or nodes.mutates(program):
         return None
     values = {node: right.value(twin) for node, twin in zip(mine, others, strict=True)}
-    left = _Side(program.graph, program.graph_module, values, translator)
-    comparison = _Comparison(left, right, region)
+    left = _Side(program.graph, program.graph_module, values, right.translator)
+    comparison = _Comparison(left, right, region, implied)
     for node, twin in zip(mine, others, strict=True):
         if comparison.node(node, twin) is not None:
             return None
@@ -227,10 +250,11 @@ def _same_constant(a: Any, b: Any) -> bool:
 class _Comparison:
     """Walks two graphs side by side."""
 
-    def __init__(self, left: _Side, right: _Side, region: Facts) -> None:
+    def __init__(self, left: _Side, right: _Side, region: Facts, implied: tuple[Implied, Implied]) -> None:
         self.left = left
         self.right = right
         self.region = region
+        self._implied = implied
         self._pairs: dict[torch.fx.Node, torch.fx.Node] = {}
 
     def run(self) -> Difference | None:
@@ -276,7 +300,7 @@ class _Comparison:
         a = getattr(self.left.owner, str(mine.target), None)
         b = getattr(self.right.owner, str(other.target), None)
         if isinstance(a, torch.fx.GraphModule) and isinstance(b, torch.fx.GraphModule):
-            same = [m.code for m in a.modules()] == [m.code for m in b.modules()]
+            same = same_body(a, b, self._implied)
             return None if same else _at(other, f"the code of `{mine.target}` differs")
         return None if _same_constant(a, b) else _at(other, f"the constant `{mine.target}` differs")
 

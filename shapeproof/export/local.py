@@ -11,8 +11,9 @@ which an operator in place may change.
 Laws:
 - A decision is forgotten only together with everything that was concluded from it: the region goes back to what it was
   before the operator, and learns again what is kept. A later question is asked anew.
-- An assertion is never settled here: eager raises there. Nor is a decision of an operator that brought facts, checks or
-  sizes of its own, or that may change the size of a storage.
+- An assertion is never settled here: eager raises there. Nor is a decision of an operator that checks data or may
+  change the size of a storage. One that takes sizes from data must give the same ones again, as torch remembers them
+  with its operand.
 - Where a stride was passed over and the model reads layouts in Python, the induction does not hold: `Trial.doubtful`.
 
 Decisions outside an operator (Python code, decompositions that emit other nodes) never come here.
@@ -74,9 +75,10 @@ class Call:
     read: Callable[[int | torch.SymInt], Term]
 
 
-def settle(trial: Trial, first: int, call: Call) -> None:
+def settle(trial: Trial, first: int, known: int, call: Call) -> None:
     """Forget those decisions since step `first`, all made by one operator, that make no difference to its results.
 
+    What it promised is what the trial has learned after the first `known` facts.
     What was found for one call holds for a later one like it: the region only shrinks while a trial goes on.
     """
     if not _enabled:
@@ -84,12 +86,14 @@ def settle(trial: Trial, first: int, call: Call) -> None:
     steps = trial.steps[first:]
     key = (call.key, tuple((step.decision.taken, step.teaches) for step in steps))
     if key not in trial.judged:
-        trial.judged[key] = frozenset(_harmless_ones(trial, steps, call))
-    trial.forget(first, trial.judged[key])
+        trial.judged[key] = frozenset(_harmless_ones(trial, steps, trial.learned[known:], call))
+    trial.forget(first, trial.judged[key], known)
 
 
-def _harmless_ones(trial: Trial, steps: Sequence[Step], call: Call) -> Iterator[int]:
+def _harmless_ones(trial: Trial, steps: Sequence[Step], promised: Sequence[Formula], call: Call) -> Iterator[int]:
     base = steps[0].given.fork()
+    for promise in promised:
+        base.learn(promise)
     for index, step in enumerate(steps):
         if step.decision.kind is not Kind.ASSERTED and _harmless(trial, _without(base, step), call):
             yield index

@@ -65,7 +65,7 @@ class _Operation:
 
     def __init__(self, env: ProofShapeEnv, apart: Any, func: Any, arguments: Any, run: Run) -> None:
         self._env, self._apart, self._func, self._arguments, self._run = env, apart, func, arguments, run
-        self._steps = len(env.trial.steps)
+        self._steps, self._known = len(env.trial.steps), len(env.trial.learned)
         self._brought = env.brought
         self._operands = _tensors(arguments)
         self._changes = nodes.is_mutable(func)
@@ -81,13 +81,13 @@ class _Operation:
 
     def settle(self, result: Any) -> None:
         """Have what makes no difference to the result forgotten."""
-        trial = self._env.trial
-        found = leaves(result)
+        trial, found, (_, checks) = self._env.trial, leaves(result), self._brought
+        self._brought = self._env.brought
         placed = all(storage_of(tensor) is not None for tensor in (*self._operands, *_tensors(found)))
-        if placed and self._repeatable and len(trial.steps) > self._steps and self._env.brought == self._brought:
+        if placed and self._repeatable and len(trial.steps) > self._steps and self._brought[1] == checks:
             key = (self._func, _modes(), self._key(self._arguments), *local.sharing(self._operands))
             made = local.Call(key, self._operands, found, self._again, self._env.read)
-            local.settle(trial, self._steps, made)
+            local.settle(trial, self._steps, self._known, made)
 
     def _key(self, value: Any) -> Hashable:
         """What of the arguments an operator's sizes may depend on; `([a], b)` is another call than `([a, b],)`."""
@@ -107,7 +107,7 @@ class _Operation:
             args, kwargs = self._aliased() if self._changes else self._arguments
             result = self._run(self._func, args, kwargs)
             if self._env.brought != (self._brought[0], 0):
-                message = "the operator takes sizes from data, or checks data, there"
+                message = "the operator takes other sizes from data, or checks data, there"
                 raise LookupError(message)
         return _tensors((args, kwargs)), leaves(result)
 

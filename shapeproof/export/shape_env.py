@@ -199,8 +199,8 @@ class ProofShapeEnv(ShapeEnv):
 
     @property
     def brought(self) -> tuple[int, int]:
-        """How many symbols were made for data, and how many facts the trial has learned beyond its decisions."""
-        return self.unbacked_symint_counter + self.unbacked_symfloat_counter, self.trial.learned
+        """How many symbols were made for data, and how many checks on data the trial has met."""
+        return self.unbacked_symint_counter + self.unbacked_symfloat_counter, len(self.trial.checks)
 
     @contextlib.contextmanager
     def running(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[None]:

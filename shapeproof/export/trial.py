@@ -99,8 +99,10 @@ class Trial:
         self.checks: list[DataCheck] = []
         self.impossible: DataCheck | None = None
         """A check that no data pass, for all that is known."""
-        self.learned = 0
-        """How many facts operators and checks on data have brought."""
+        self.learned: list[Formula] = []
+        """What operators have promised and checks on data have brought, in order."""
+        self._learned_before: dict[Formula, int] = {}
+        """How much of that was learned when a question was asked."""
         self.answered: set[Formula] = set()
         """Questions that what is known answers."""
         self.harmless: list[Step] = []
@@ -115,7 +117,7 @@ class Trial:
         """What the user's code calls the symbols of a question, where it was asked."""
         self.origins: dict[str, Place] = {}
         """Where a number was taken from data."""
-        self._outside: tuple[Facts, Facts, int, list[Formula]] | None = None
+        self._outside: tuple[Facts, Facts, int, int, list[Formula]] | None = None
         self.judged: dict[Hashable, frozenset[int]] = {}
         """Which of the decisions that an operator makes were harmless, by how it was called and what it asked."""
         self._varying: dict[Formula, bool] = {}
@@ -176,12 +178,15 @@ class Trial:
         """
         answer = self.settled(formula)
         if answer is not False and self.about_data(formula):
-            implied = truth(formula, self.facts, self._budget).always is True
-            return implied or self._check_data(formula, place, message)
+            follows = truth(formula, self.facts, self._budget).always is True
+            if answer is True and not follows:
+                # An operator's check that follows from what it has assumed: where that fails is looked at on its own.
+                follows = place().operator is not None
+            return follows or self._check_data(formula, place, message)
         if answer is False and self._outside is not None and self.about_data(formula):
             self.checks.append(DataCheck(formula, place(), message()))  # it fails for those alone that come this way
             return True
-        if answer is False and self.about_data(formula):
+        if answer is False and self.about_data(formula) and truth(formula, self.facts, self._budget).always is False:
             self.impossible = self.impossible or DataCheck(formula, place(), message())
         if answer is not None:
             self.answered.add(formula)
@@ -193,14 +198,15 @@ class Trial:
 
     def enter(self) -> None:
         """From here on, until `leave`, checks are made only by those inputs that come this way."""
-        self._outside = (self.facts.fork(), self.region.fork(), len(self.steps), [])
+        self._outside = (self.facts.fork(), self.region.fork(), len(self.steps), len(self.learned), [])
 
     def leave(self) -> None:
         """The way ends where it began: its checks are no facts any more; what operators promised still is."""
         if self._outside is None:
             return
-        self.facts, self.region, first, promised = self._outside
+        self.facts, self.region, first, known, promised = self._outside
         self._outside = None
+        self.learned[known:] = promised
         for formula in promised:
             self.facts.learn(formula)
             self.region.learn(formula)
@@ -210,12 +216,19 @@ class Trial:
 
     def learn(self, formula: Formula) -> None:
         """Take what an operator promises (`0 <= nonzero(x).shape[0] <= x.numel()`) as a fact."""
-        self.learned += 1
+        self.learned.append(formula)
         if self._outside is not None:
             self._outside[-1].append(formula)
         self.facts.learn(formula)
         self.region.learn(formula)
         self._repair_point(formula)
+
+    def facts_before(self, question: Formula) -> Facts:
+        """What held wherever the question was asked: no check that is made later, or on one side only."""
+        facts = self.known.fork()
+        for fact in self.learned[: self._learned_before.get(question, 0)]:
+            facts.learn(fact)
+        return facts
 
     def elsewhere(self, cell: Facts, point: Mapping[str, int]) -> Trial:
         """A trial of its own in a part of the domain."""
@@ -223,13 +236,16 @@ class Trial:
         apart._varying = self._varying
         return apart
 
-    def forget(self, first: int, harmless: Collection[int]) -> None:
+    def forget(self, first: int, harmless: Collection[int], known: int) -> None:
         """Take back those steps, counted from `first` on, that make no difference, and what was concluded from them.
 
-        No fact may have been learned since `first`.
+        Only the first `known` facts had been learned before `first`; what operators promised since stays. No check on
+        data may have been learned since.
         """
         steps, self.steps = self.steps[first:], self.steps[:first]
         self.region = steps[0].given.fork()
+        for promise in self.learned[known:]:
+            self.region.learn(promise)
         for index, step in enumerate(steps):
             if index in harmless:
                 self.harmless.append(step)
@@ -248,9 +264,9 @@ class Trial:
         fallback: bool | None = None,
     ) -> None:
         here = place()
-        self.names.setdefault(formula, here.names)
         decision = _decision(formula, kind, here, outcome=outcome)
-        self.asked.setdefault(formula, decision)
+        if not self._is_noted(formula, kind):
+            self._remember(decision, here)
         self.steps.append(Step(decision, self.region.fork(), fallback))
         self.region.learn(decision.taken)
         if formula.symbols <= self.point.keys():
@@ -258,15 +274,22 @@ class Trial:
 
     def _note(self, formula: Formula, kind: Kind, place: Callable[[], Place], *, outcome: bool) -> None:
         """Remember a question that earlier decisions answered; the user's own line is preferred to torch's."""
-        known = self.asked.get(formula)
-        if known is not None and (known.kind is not Kind.ASSUMED or kind is Kind.ASSUMED):
+        if self._is_noted(formula, kind):
             return
         if formula not in self._varying:
             self._varying[formula] = self._varies(formula)
         if self._varying[formula]:
             here = place()
-            self.asked[formula] = _decision(formula, kind, here, outcome=outcome)
-            self.names[formula] = here.names
+            self._remember(_decision(formula, kind, here, outcome=outcome), here)
+
+    def _is_noted(self, formula: Formula, kind: Kind) -> bool:
+        known = self.asked.get(formula)
+        return known is not None and (known.kind is not Kind.ASSUMED or kind is Kind.ASSUMED)
+
+    def _remember(self, decision: Decision, here: Place) -> None:
+        self.asked[decision.formula] = decision
+        self.names[decision.formula] = here.names
+        self._learned_before[decision.formula] = len(self.learned)
 
     def _varies(self, formula: Formula) -> bool:
         """Whether the formula is seen to hold at some points of the domain and not at others.
@@ -286,7 +309,7 @@ class Trial:
         if not self._repair_point(formula):
             return False
         self.checks.append(DataCheck(formula, place(), message()))
-        self.learned += 1
+        self.learned.append(formula)
         self.facts.learn(formula)
         self.region.learn(formula)
         return True

@@ -328,6 +328,27 @@ def test_a_check_in_one_branch_is_made_in_that_branch_alone():
         run(torch.ones(3), torch.tensor(4))
 
 
+def sum_of_some(x, n):  # noqa: ARG001 - torch.cond gives both branches the same
+    return x[x > 0].sum()
+
+
+def sum_of_first(x, n):
+    return x[: n.item()].sum()
+
+
+class Sums(torch.nn.Module):
+    def forward(self, x, n):
+        return torch.cond(x.sum() > 0, sum_of_some, sum_of_first, (x, n))
+
+
+def test_branches_may_take_sizes_from_data():
+    """What torch asserts of them in a branch follows from what operators promise."""
+    report = check(Sums(), (torch.ones(5), torch.tensor(2)), dynamic_shapes=({0: M}, None))
+    assert report.status == "proved", str(report)
+    for size, low, count in ((1, -1.0, 0), (1, 1.0, 3), (5, -1.0, -2), (5, 0.1, 9), (16, -0.5, 4)):
+        assert agree(Sums(), report.program.module(), (torch.rand(size) + low, torch.tensor(count)))
+
+
 def test_a_size_on_which_branches_differ_is_that_of_one_of_them():
     class Model(torch.nn.Module):
         def forward(self, x):
@@ -339,6 +360,64 @@ def test_a_size_on_which_branches_differ_is_that_of_one_of_them():
     assert {bound.limits for bound in report.bounds} == {(32,)}
     for x in (torch.ones(3), -torch.ones(3)):
         assert agree(Model(), report.program.module(), (x,))
+
+
+class OneSided(torch.nn.Module):
+    def forward(self, x, n):
+        count = n.item()
+        if count > 3:
+            torch._check(count > 4)
+            return x * 2
+        return x
+
+
+@pytest.mark.parametrize("example", [2, 6])
+def test_a_check_on_one_side_of_a_branch_settles_no_branch(example):
+    """It is made after the branch, and only there."""
+    report = check(OneSided(), (ROWS, torch.tensor(example)), dynamic_shapes=({0: M}, None))
+    (found,) = report.diagnostics
+    assert (report.status, found.id) == ("refuted", "data-dependent")
+    assert found.help[0].text == ("torch._check(count <= 3)" if example == 2 else "torch._check(count >= 4)")
+
+
+def test_a_check_after_a_branch_settles_it():
+    """Eager raises on the other side, too, if later."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x, n):
+            count = n.item()
+            y = x * 2 if count > 3 else x
+            torch._check(count > 3)
+            return y
+
+    report = check(Model(), (ROWS, torch.tensor(6)), dynamic_shapes=({0: M}, None))
+    assert report.status == "proved", str(report)
+    for count in (3, 4):
+        assert agree(Model(), report.program.module(), (ROWS, torch.tensor(count)))
+
+
+class Selected(torch.nn.Module):
+    def forward(self, x):
+        return x[x > 0] * 2
+
+
+def test_what_torch_checks_after_an_assumption_of_its_own_is_no_check_of_the_model():
+    """Of one element at most one is selected: torch assumes that it is not none, and checks that it is one."""
+    report = check(Selected(), (torch.ones(1),))
+    assert report.status == "proved", str(report)
+    for value in (1.0, -1.0):
+        assert agree(Selected(), report.program.module(), (torch.full((1,), value),))
+
+
+def test_a_number_that_means_something_else_is_no_size():
+    """`expand(-1)` keeps the size."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x, n):
+            return x[:1].expand(n.item())
+
+    (found,) = check(Model(), (ROWS, torch.tensor(3)), dynamic_shapes=({0: M}, None)).diagnostics
+    assert found.message.endswith("`u0 != -1`")
 
 
 def test_contradictory_checks_are_refuted_at_the_line_that_makes_them_so():

@@ -164,6 +164,22 @@ def test_what_is_known_of_data_settles_what_is_asked(function):
             assert agree(model, run, (torch.randn(size), torch.randint(low, high, (size,))))
 
 
+def experts(x, i):
+    found = torch.zeros_like(x)
+    for index in range(3):
+        mine = (i == index).nonzero().squeeze(-1)
+        found = found.index_add(0, mine, x[mine] * index)
+    return found
+
+
+def test_what_operators_ask_of_their_own_sizes_from_data_is_settled_in_place():
+    """None and one are no other programs: nothing is traced for them."""
+    report = check(Model(experts), (X, INDEX), dynamic_shapes={"x": {0: M}, "i": {0: M}})
+    assert (report.status, report.statistics["traces"]) == ("proved", 1), str(report)
+    for size in (1, 5):
+        assert agree(Model(experts), report.program.module(), (torch.randn(size), torch.randint(0, 5, (size,))))
+
+
 def sliced_and_checked(x, i):
     start = i.clone().mul_(1)[0].item()
     x = x[start:] + x[start:].sum()
