@@ -31,6 +31,7 @@ from shapeproof.export.computed import Computation, NoGraphForm, has_graph_form,
 from shapeproof.export.corners import disagreements
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.regions import Split
+from shapeproof.export.replay import decomposed
 from shapeproof.export.report import Report
 from shapeproof.export.shape_env import leaves
 from shapeproof.export.storages import storages
@@ -190,7 +191,7 @@ class _Branch:
 
     def changed(self) -> str | None:
         """A buffer or an input that it changes, if there is one."""
-        signature = tracing.decomposed(self.program).graph_signature
+        signature = decomposed(self.program).graph_signature
         return next(iter([*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]), None)
 
     def __call__(

@@ -45,11 +45,13 @@ def logspace(start: Any, end: Any, steps: Any, base: float = 10.0, **options: An
 
 
 _WRITTEN: Mapping[Any, Callable[..., torch.Tensor]] = {torch.linspace: linspace, torch.logspace: logspace}
+REWRITTEN = frozenset(_WRITTEN)
+"""The functions of torch that are written here."""
 
 
 def reference(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Callable[..., Any]:
-    """What to call for a function of torch where a size is symbolic: the function itself where there is none here."""
+    """What to call for one of these functions where a size is symbolic: the function itself where ours is not the same."""
     dtype = kwargs.get("dtype") or torch.get_default_dtype()
     numbers = not any(isinstance(value, torch.Tensor | complex) for value in (*args, *kwargs.values()))
     suits = numbers and dtype.is_floating_point and not kwargs.get("requires_grad")
-    return _WRITTEN[func] if suits and func in _WRITTEN else func
+    return _WRITTEN[func] if suits else func

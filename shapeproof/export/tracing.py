@@ -37,7 +37,7 @@ from shapeproof.export.operators import Operators, call
 from shapeproof.export.places import read_by_the_model
 from shapeproof.export.promises import VIEWING
 from shapeproof.export.quiet import quiet
-from shapeproof.export.references import reference
+from shapeproof.export.references import REWRITTEN, reference
 from shapeproof.export.shape_env import ProofShapeEnv
 from shapeproof.export.storages import is_wrapped
 from shapeproof.export.translate import Translator
@@ -296,8 +296,8 @@ class _Watch(TorchFunctionMode):
         self._watch_recording(get_proxy_mode())
         if func in self._layouts and self._env.innermost is None and read_by_the_model():
             self._env.trial.layouts_read = True
-        if any(map(_is_symbolic, (*args, *kwargs.values()))):
-            contiguous = func is torch.Tensor.contiguous
+        contiguous = func is torch.Tensor.contiguous
+        if (contiguous or func in REWRITTEN) and any(map(_is_symbolic, (*args, *kwargs.values()))):
             func = torch.ops.aten.contiguous.default if contiguous else reference(func, args, kwargs)
         return func(*args, **kwargs)
 
