@@ -8,16 +8,18 @@ and nothing is laid out.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.diagnostics import Help, Note
+from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.text import format_formula
 from shapeproof.export.findings import Finding, Outcome
-from shapeproof.export.naming import statement_of
+from shapeproof.export.naming import fresh_name, statement_of
 from shapeproof.export.text import short
 from shapeproof.export.trial import Trial
 from shapeproof.solver.budget import Budget
@@ -44,18 +46,52 @@ def distinct(findings: Sequence[Finding], trial: Trial, budget: Budget) -> list[
 
 def advice(finding: Finding, trial: Trial, budget: Budget) -> tuple[Help, ...]:
     """The check that settles a finding about data; nothing where there is none that can be written and proved."""
-    where = finding.decision.where
-    names = trial.names.get(finding.decision.formula, {})
-    if finding.outcome is not Outcome.DATA or where is None:
+    if finding.outcome is not Outcome.DATA:
         return ()
     known = trial.facts_before(finding.decision.formula)
     needed = simplified([finding.requirement], known, budget)
     parts = [part for each in needed for part in (each.args if isinstance(each, f.And) else (each,))]
-    if not all(_is_writable(part, names) for part in parts) or not _settles(parts, finding.requirement, known, budget):
+    there = _there(finding, parts, trial)
+    if there is None or not _settles(parts, finding.requirement, known, budget):
         return ()
-    text = "; ".join(f"torch._check({check_text(part, names)})" for part in parts)
+    checks = (f"torch._check({check_text(part, there.names, trial.flags)})" for part in parts)
+    line = f"before {short(there.file)}:{there.line}{there.means}"
+    return (Help("; ".join([*there.bindings, *checks]), f"{line}; proved to settle the question"),)
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """Where checks can be pasted, and what the numbers are called there; what had no name is bound to one first."""
+
+    file: str
+    line: int
+    names: Mapping[str, str]
+    bindings: Sequence[str]
+    means: str
+
+
+def _there(finding: Finding, parts: Sequence[Formula], trial: Trial) -> _There | None:
+    """Where the parts can be written: at the question's line, or where the one number they ask for comes from.
+
+    A number without a name at the question's line must be taken from data in the same statement.
+    """
+    asked = frozenset[str]().union(*(part.symbols for part in parts))
+    names = dict(trial.names.get(finding.decision.formula, {}))
+    nameless = sorted(asked - names.keys())
+    taken = [(name, trial.origins[name]) for name in nameless if name in trial.origins]
+    numbers = [(name, each.user, each.number) for name, each in taken if each.user and each.number]
+    where = numbers[0][1] if numbers and len(asked) == 1 else finding.decision.where
+    if where is None or len(numbers) < len(nameless) or not all(map(_is_writable, parts)):
+        return None
     line = statement_of(where.file, where.line)
-    return (Help(text, f"before {short(where.file)}:{line}; proved to settle the question"),)
+    bindings, means = [], []
+    for name, user, number in numbers:
+        if (user.file, statement_of(user.file, user.line)) != (where.file, line):
+            return None
+        names[name] = fresh_name(number, names.values())
+        bindings.append(f"{names[name]} = {number.expression}")
+        means.append(f", where `{names[name]}` then stands for `{number.written}`")
+    return _There(where.file, line, names, bindings, "".join(means))
 
 
 def _settles(parts: Sequence[Formula], required: Formula, known: Facts, budget: Budget) -> bool:
@@ -65,19 +101,24 @@ def _settles(parts: Sequence[Formula], required: Formula, known: Facts, budget: 
     return isinstance(find(f.TRUE, facts, budget), dict) and decide(required, facts, budget).status == "proved"
 
 
-def _is_writable(formula: Formula, names: Mapping[str, str]) -> bool:
-    return formula.symbols <= names.keys() and all(isinstance(node, _WRITABLE) for node in postorder(formula))
+def _is_writable(formula: Formula) -> bool:
+    return all(isinstance(node, _WRITABLE) for node in postorder(formula))
 
 
-def check_text(formula: Formula, names: Mapping[str, str]) -> str:
+def check_text(formula: Formula, names: Mapping[str, str], flags: Collection[str] = ()) -> str:
     """A condition as an argument of torch._check: symbolic sizes know `|`, and torch.sym_min for `min`.
+
+    `flags`: the symbols that stand for bools, which are compared with nothing.
 
     >>> from shapeproof.constraints.text import parse_formula
     >>> check_text(parse_formula("u0 <= min(n, 3) or u0 >= 9"), {"u0": "rows", "n": "x.shape[0]"})
     '(rows >= 9) | (rows <= torch.sym_min(x.shape[0], 3))'
     """
+    if isinstance(formula, f.Compare) and formula.symbols <= frozenset(flags) and len(formula.symbols) == 1:
+        (name,) = formula.symbols
+        return names[name] if holds(formula, {name: 1}) else f"torch.sym_not({names[name]})"
     if isinstance(formula, f.Or):
-        return " | ".join(f"({check_text(part, names)})" for part in formula.args)
+        return " | ".join(f"({check_text(part, names, flags)})" for part in formula.args)
     return re.sub(r"\b(min|max)\(", r"torch.sym_\1(", format_formula(formula, rename=names))
 
 

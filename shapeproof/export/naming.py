@@ -6,8 +6,13 @@ A check that is suggested for a line is written in these words, so that it can b
 from __future__ import annotations
 
 import ast
+import contextlib
+import dis
+import itertools
 import linecache
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -56,6 +61,91 @@ def _solved(term: Term, text: str) -> tuple[str, str] | None:
     if sign == -1:
         return name, f"({offset} - {text})"
     return name, text if not offset else f"({text} {'-' if offset > 0 else '+'} {abs(offset)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as a line has it, and an expression for it; `taken` are the names that the function knows already."""
+
+    written: str
+    expression: str
+    taken: frozenset[str]
+
+
+def number_in(frame: FrameType) -> Number | None:
+    """The number that a frame is computing; None if that is no number.
+
+    That is `n.item()` or `int(n)`, or a tensor of one element where Python asks whether it is true.
+    """
+    code = frame.f_code
+    if code.co_name.startswith("<"):
+        return None  # what is computed in a lambda or a comprehension may have no meaning outside
+    where = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    source, node = _computed(code.co_filename, *where)
+    while isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
+        node = node.test
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node = node.operand
+    text = ast.get_source_segment(source, node) if isinstance(node, ast.expr) else None
+    pattern = _as_number(node, asked=_asks(frame))
+    if text is None or "\n" in text or pattern is None:
+        return None
+    return Number(text, pattern.format(text), frozenset({*code.co_names, *code.co_varnames, *frame.f_globals}))
+
+
+def _as_number(node: ast.AST | None, *, asked: bool) -> str | None:
+    """How an expression is written as a number; `asked`: Python asks whether it is true."""
+    match node:
+        case ast.Call(ast.Attribute(attr="item"), []) | ast.Call(ast.Name("int" | "bool"), [_]):
+            return "{}"
+        case ast.Call(ast.Attribute(attr="any" | "all")) if asked:
+            return "{}.item()"
+        case ast.Compare() if asked:
+            return "({}).item()"
+        case ast.Name() | ast.Attribute() | ast.Call() | ast.Subscript() if asked:
+            return "{}.bool().item()"
+        case _:
+            return None
+
+
+def _computed(
+    file: str, line: int | None, end_line: int | None, first: int | None, last: int | None
+) -> tuple[str, ast.AST | None]:
+    """What stands at a place of a file: an expression in a line, or else a part of the file; after its source."""
+    if line is not None and line == end_line:
+        text = linecache.getline(file, line).encode()[first:last].decode()
+        with contextlib.suppress(SyntaxError):
+            return text, ast.parse(text, mode="eval").body
+    source = "".join(linecache.getlines(file))
+    with contextlib.suppress(SyntaxError):
+        for node in ast.walk(ast.parse(source)):
+            if (place := _place(node)) is not None and place == (line, end_line, first, last):
+                return source, node
+    return source, None
+
+
+def _place(node: ast.AST) -> tuple[int | None, ...] | None:
+    if not isinstance(node, ast.expr | ast.stmt):
+        return None
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
+
+
+def _asks(frame: FrameType) -> bool:
+    """Whether a frame asks whether something is true."""
+    steps = dis.get_instructions(frame.f_code)
+    return any(step.offset == frame.f_lasti and ("JUMP" in step.opname or step.opname == "UNARY_NOT") for step in steps)
+
+
+def fresh_name(number: Number, taken: Collection[str]) -> str:
+    """A new name for a number, after the tensor that it is taken from.
+
+    >>> fresh_name(Number("lengths.max().item()", "lengths.max().item()", frozenset()), ())
+    'lengths_item'
+    """
+    words = re.findall(r"\b[A-Za-z_]\w*", number.expression)
+    root = next((word for word in words if word not in {"self", "int", "bool"}), "")
+    names = (f"{root}_item{count or ''}" for count in itertools.count())
+    return next(name for name in names if name not in number.taken and name not in taken)
 
 
 def statement_of(file: str, line: int) -> int:

@@ -20,7 +20,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
-from shapeproof.export.naming import names_in
+from shapeproof.export.naming import names_in, number_in
 from shapeproof.export.trial import Place
 
 OURS = str(Path(__file__).parent.parent)
@@ -48,7 +48,7 @@ def place(operator: str | None, read: Callable[[Any], Term] | None = None) -> Pl
     """
     user, framework = _frames(inspect.currentframe())
     names = names_in(user, read) if user is not None and read is not None else {}
-    return Place(_location(user) if user else None, operator, framework, names)
+    return Place(_location(user) if user else None, operator, framework, names, number_in(user) if user else None)
 
 
 def sentence() -> str | None:

@@ -50,7 +50,7 @@ REWRITTEN = frozenset(_WRITTEN)
 
 
 def reference(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Callable[..., Any]:
-    """What to call for one of these functions where a size is symbolic: the function itself where ours is not the same."""
+    """What to call for one of these functions where a size is symbolic: torch's own where ours differs."""
     dtype = kwargs.get("dtype") or torch.get_default_dtype()
     numbers = not any(isinstance(value, torch.Tensor | complex) for value in (*args, *kwargs.values()))
     suits = numbers and dtype.is_floating_point and not kwargs.get("requires_grad")

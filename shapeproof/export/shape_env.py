@@ -293,6 +293,7 @@ class ProofShapeEnv(ShapeEnv):
         fresh = super().create_unbacked_symbool()
         for drawn in fresh.node.expr.free_symbols:
             self._take_from_data(drawn, None)
+            self.trial.flags |= self._term(drawn).symbols
             for bound in ranged(self._term(drawn), 0, 1):
                 self.trial.learn(bound)
         return fresh
@@ -300,7 +301,7 @@ class ProofShapeEnv(ShapeEnv):
     def set_real_tensor_prop_unbacked_vals(self, k: sympy.Symbol, v: Any) -> None:
         """What the example's data give for a symbol; told only where the operators run on data, too."""
         super().set_real_tensor_prop_unbacked_vals(k, v)
-        term = self._term(k)
+        term = self._term(k.lhs if isinstance(k, sympy.Eq) else k)  # a bool is the question whether its symbol is 1
         for name in term.symbols:
             if term is symbol(name):
                 self.trial.observe(name, int(v))

@@ -244,7 +244,7 @@ class Explorer:
             found.narrowings.append(whole)
             return
         before = list(found.findings), list(found.narrowings)
-        closely = whole is not None or (_of_the_model(step.decision) and not enough)
+        closely = whole is not None or (_of_the_model(step.decision, self._declared) and not enough)
         self._look_into(step, cell, outside, found, closely=closely and not self._splitting)
         whole = whole or lifted(step.decision, self._inputs, self._budget)
         news = [finding for finding in found.findings if finding not in before[0]]
@@ -462,9 +462,10 @@ def _is_about_another(finding: Finding, decision: Decision) -> bool:
     return finding.outcome is Outcome.DATA or (blamed.kind is Kind.ASSERTED and blamed.formula.total)
 
 
-def _of_the_model(decision: Decision) -> bool:
-    """Whether the model itself takes a side there: which others take the same cannot be read off the question."""
-    return decision.kind is Kind.BRANCH and decision.operator is None and decision.where is not None
+def _of_the_model(decision: Decision, sizes: frozenset[str]) -> bool:
+    """Whether the model itself takes a side on sizes: which others take the same cannot be read off the question."""
+    about_sizes = decision.formula.symbols <= sizes
+    return about_sizes and decision.kind is Kind.BRANCH and decision.operator is None and decision.where is not None
 
 
 def _left_out(found: Exploration) -> tuple[int, int]:

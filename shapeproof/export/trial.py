@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.errors import Unevaluable
@@ -31,18 +32,23 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import truth
 from shapeproof.solver.witness import find
 
+if TYPE_CHECKING:
+    from shapeproof.export.naming import Number
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a question was asked: the user's line, the operator being run, torch's own line.
 
-    `names` says what the user's code calls the symbols at that line, where that was looked for.
+    `names` says what the user's code calls the symbols at that line, where that was looked for. `number` is
+    what is being computed there, if it is a number.
     """
 
     user: SourceLocation | None = None
     operator: str | None = None
     framework: SourceLocation | None = None
     names: Mapping[str, str] = field(default_factory=dict)
+    number: Number | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +123,8 @@ class Trial:
         """What the user's code calls the symbols of a question, where it was asked."""
         self.origins: dict[str, Place] = {}
         """Where a number was taken from data."""
+        self.flags: set[str] = set()
+        """Those numbers that are bools."""
         self._outside: tuple[Facts, Facts, int, int, list[Formula]] | None = None
         self.judged: dict[Hashable, frozenset[int]] = {}
         """Which of the decisions that an operator makes were harmless, by how it was called and what it asked."""

@@ -37,9 +37,11 @@ def model_of(body, helpers=""):
 
 
 def paste(source, help_):
-    """The source with a suggested check before the line that it names."""
-    line = int(re.search(r":(\d+); proved to settle the question$", help_.proof)[1])
+    """The source with a suggested check before the line that it names; what it names is called so from there on."""
+    line = int(re.search(r":(\d+)(?:, where .*)?; proved to settle the question$", help_.proof)[1])
     lines = source.splitlines(keepends=True)
+    for name, written in re.findall(r"where `(\w+)` then stands for `(.*?)`[,;]", help_.proof):
+        lines[line - 1 :] = [each.replace(written, name) for each in lines[line - 1 :]]
     indent = re.match(r"\s*", lines[line - 1])[0]
     return "".join([*lines[: line - 1], f"{indent}{help_.text}\n", *lines[line - 1 :]])
 
@@ -168,11 +170,36 @@ def test_both_answers_are_shown_with_the_sizes_they_need(tmp_path):
     assert notes["false at"] == "x.shape[0] = 4, kept.shape[0] = 4"
 
 
-def test_a_number_without_a_name_is_found_by_its_line(tmp_path):
-    (found,) = checked(tmp_path, model_of("return x * 2 if n[0].item() > 3 else x")).diagnostics
+@pytest.mark.parametrize(
+    ("body", "help_"),
+    [
+        ("return x * 2 if n[0].item() > 3 else x", "n_item = n[0].item(); torch._check(n_item <= 3)"),
+        ("return x * 2 if int(n[0]) > 2 else x", "n_item = int(n[0]); torch._check(n_item >= 3)"),
+        (
+            "return x * 2 if n[0].item() > n[1].item() else x",
+            "n_item = n[0].item(); n_item1 = n[1].item(); torch._check(n_item1 < n_item)",
+        ),
+        ("if (x > 1).any():\n    return x * 2\nreturn x", "x_item = (x > 1).any().item(); torch._check(x_item)"),
+        ("if n[1] > 1:\n    x = x * 2\nreturn x", "n_item = (n[1] > 1).item(); torch._check(torch.sym_not(n_item))"),
+        ("if not n[0]:\n    x = x * 2\nreturn x", "n_item = n[0].bool().item(); torch._check(n_item)"),
+        ("while n[0] > 9:\n    x = x * 2\nreturn x", "n_item = (n[0] > 9).item(); torch._check(torch.sym_not(n_item))"),
+    ],
+)
+def test_a_number_without_a_name_is_given_one(tmp_path, body, help_):
+    source = model_of(body)
+    (found,) = checked(tmp_path, source).diagnostics
+    assert [each.text for each in found.help] == [help_]
+    assert any(note.label == "u0" for note in found.notes)
+    settled = paste(source, found.help[0])
+    assert checked(tmp_path, settled).status == "proved", settled
+    assert torch.equal(load(tmp_path, settled)(ROWS, COUNTS), load(tmp_path, source)(ROWS, COUNTS))
+
+
+def test_a_number_that_a_lambda_takes_from_data_is_found_by_its_line(tmp_path):
+    (found,) = checked(tmp_path, model_of("return x * 2 if (lambda n: n.item())(n[0]) > 3 else x")).diagnostics
     assert found.help == ()
     (note,) = (note for note in found.notes if note.label == "u0")
-    assert "return x * 2 if n[0].item() > 3 else x" in note.text
+    assert "return x * 2 if" in note.text
 
 
 @pytest.mark.parametrize(
