@@ -49,13 +49,16 @@ class Operators:
         return self.run(func, args, kwargs, run, call, settling=lambda: count == self._recorded)
 
     def run(  # noqa: PLR0913 - a call, and how it is made
-        self, func: Any, args: Any, kwargs: Any, run: Run, again: Run, *, settling: Callable[[], bool]
+        self, func: Any, args: Any, kwargs: Any, run: Run, again: Run, *, settling: Callable[[], bool] | None
     ) -> Any:
-        """Run an operator; afterwards settle its decisions with the help of other runs, if it is `settling` them."""
-        operation = _Operation(self._env, self._apart, func, (args, kwargs), again)
+        """Run an operator; afterwards settle its decisions with the help of other runs, if it is `settling` them.
+
+        Without `settling` it is a part of another that does.
+        """
+        operation = _Operation(self._env, self._apart, func, (args, kwargs), again) if settling else None
         with self._env.running(func, args, kwargs):
             result = run(func, args, kwargs)
-            if settling() and result is not NotImplemented:
+            if operation and settling and settling() and result is not NotImplemented:
                 operation.settle(result)
         return result
 

@@ -146,14 +146,16 @@ def _first_line(text: str) -> str:
 
 
 def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], Callable[..., Any]]:
-    """Makes callables of a program; each starts from the program's own state."""
-    module = module_of(program)
+    """Makes callables of a program; each starts from the program's own state, and none shares it with the model."""
+    with quiet():
+        module = copy.deepcopy(module_of(program))
 
     def fresh() -> Callable[..., Any]:
         with quiet():
             return copy.deepcopy(module)
 
-    return fresh
+    # The schema of batch_norm does not say that it writes its running statistics in training; nothing reads them then.
+    return fresh if nodes.mutates(program) else lambda: module
 
 
 def module_of(program: torch.export.ExportedProgram) -> torch.nn.Module:
