@@ -186,7 +186,7 @@ def _in_step(
     needs to be run again. None where the graphs are not in step, or tensors are changed in place.
     """
     mine, others = list(program.graph.nodes), list(right.graph.nodes)
-    if len(mine) != len(others) or nodes.mutates(program):
+    if len(mine) != len(others) or nodes.mutates(program.graph):
         return None
     values = {node: right.value(twin) for node, twin in zip(mine, others, strict=True)}
     left = _Side(program.graph, program.graph_module, values, translator, region)

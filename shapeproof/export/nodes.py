@@ -45,9 +45,9 @@ def schema_of(target: Any) -> Any:
     return getattr(target, "_schema", None)
 
 
-def mutates(program: torch.export.ExportedProgram) -> bool:
-    """Whether the program changes any tensor in place."""
-    return any(changed_operands(node) for node in program.graph.nodes)
+def mutates(graph: torch.fx.Graph) -> bool:
+    """Whether a graph changes any tensor in place."""
+    return any(changed_operands(node) for node in graph.nodes)
 
 
 def changed_operands(node: torch.fx.Node) -> list[torch.fx.Node]:

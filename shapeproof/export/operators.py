@@ -85,10 +85,12 @@ class _Operation:
     def settle(self, result: Any) -> None:
         """Have what makes no difference to the result forgotten."""
         trial = self._env.trial
+        if not self._repeatable or len(trial.steps) == self._steps or self._env.brought != self._brought:
+            return
         found = leaves(result)
-        placed = all(storage_of(tensor) is not None for tensor in (*self._operands, *_tensors(found)))
-        if placed and self._repeatable and len(trial.steps) > self._steps and self._env.brought == self._brought:
-            key = (self._func, _modes(), self._key(self._arguments), *local.sharing(self._operands))
+        values = [*self._operands, *found]
+        if all(storage_of(tensor) is not None for tensor in _tensors(values)):
+            key = (self._func, _modes(), self._key(self._arguments), self._key(values), *local.sharing(values))
             made = local.Call(key, self._operands, found, self._again, self._env.read)
             local.settle(trial, self._steps, made)
 

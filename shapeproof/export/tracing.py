@@ -381,7 +381,7 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
     values: dict[torch.fx.Node, Any] = {}
     noted: dict[torch.fx.Node, Any] = {}
     called: dict[Any, torch.SymInt] = {}
-    as_it_is = _as_it_is if nodes.mutates(program) else lambda value: value
+    as_it_is = _as_it_is if nodes.mutates(program.graph) else lambda value: value
     with quiet(), mode or contextlib.nullcontext(), enable_python_dispatcher():
         for node in program.graph.nodes:
             if node.op == "placeholder":
