@@ -18,7 +18,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.text import format_formula, parse_formula
 
-CELLS = 96
+CELLS = 128
 """How many sizes of a dim are drawn at most; of more, a sample at equal distances."""
 UNBOUNDED = 64
 """How far a dim without a bound is drawn."""

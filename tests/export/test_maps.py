@@ -79,7 +79,7 @@ def test_every_cell_has_the_colour_of_where_its_size_goes(name):
 
 def test_a_long_range_is_sampled_and_says_so():
     text = RegionMap(formulas("n <= 30", "n >= 31"), formulas("n >= 0", "n <= 4096")).svg()
-    assert "n, every 43" in text
+    assert "n, every 33" in text
     assert len(re.findall("<rect", text)) < 10
 
 
