@@ -46,14 +46,14 @@ def _image(model: nn.Module, size: int, **dims: Any) -> Built:
 
 
 def llama() -> Built:
-    """A Llama decoder with grouped heads and rotary positions."""
+    """A Llama decoder of four layers, with grouped heads and rotary positions."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
         vocab_size=VOCABULARY,
         hidden_size=32,
         intermediate_size=64,
-        num_hidden_layers=2,
+        num_hidden_layers=4,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=LONGEST,

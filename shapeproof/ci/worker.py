@@ -63,7 +63,7 @@ def _verdict(job: Job, progress: Any, begin: float) -> Result:
         contract=Contract(
             inputs={name: list(sizes) for name, sizes in report.inputs.items()},
             domain=report.domain,
-            regions=report.regions,
+            regions=tuple(report.regions),
             bounds=tuple(map(str, report.bounds)),
             peak_bytes_bound=report.peak_bytes_bound,
         ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from shapeproof.constraints import formulas as f
 from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.domain import Origin
 from shapeproof.constraints.formulas import Formula
@@ -17,6 +18,7 @@ from shapeproof.export.dispatch import Regions
 from shapeproof.export.explain import declared_at, domain_texts, narrowing_note
 from shapeproof.export.findings import Exploration, Outcome, statistics
 from shapeproof.export.inputs import Inputs
+from shapeproof.export.maps import RegionMap
 from shapeproof.export.program import VerifiedProgram
 from shapeproof.export.regions import Split, proved
 from shapeproof.export.remedies import declarations
@@ -82,6 +84,7 @@ def together(
         decisions=tuple(decision for report in reports for decision in report.decisions),
         domain=domain_texts(_irredundant(inputs.domain.formulas), inputs),
         notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
+        regions=_map(inputs, done),
         statistics=counts | {"regions": len(reports), "traces": traces},
         inputs=inputs.shapes,
     )
@@ -97,7 +100,15 @@ def together(
     for report in reports:
         report.program.report = report
     status = "proved" if proved(done, budget) else "undecided"
-    return replace(refuted, status=status, regions=regions.domains, program=regions)
+    return replace(refuted, status=status, program=regions)
+
+
+def _map(inputs: Inputs, done: Split) -> RegionMap:
+    """The regions, and where no program helps."""
+    inferred = (narrowing.requirement for region in done.regions for narrowing in region.found.narrowings)
+    domain = tuple(_irredundant([*inputs.domain.formulas, *inferred]))
+    refuted = tuple(f.negate(finding.requirement) for finding in done.findings)
+    return RegionMap(tuple(region.holds for region in done.regions), domain, refuted, inputs.user_names)
 
 
 def vacuous(inputs: Inputs, core: Sequence[Formula]) -> Report:

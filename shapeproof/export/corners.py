@@ -38,13 +38,12 @@ def disagreements(mod: torch.nn.Module, inputs: Inputs, found: Exploration, doma
     """
     if found.disagreement is not None:
         return [_diagnostic(found.begun, found.disagreement, inputs)]
-    programs = replay.forms(found.main.program)
     run = [found.begun]
     for point in _points(inputs, found, domain, run):
         if point in run:
             continue
         run.append(point)
-        result = replay.compare(mod, programs, inputs, point)
+        result = replay.compare(mod, found.forms, inputs, point)
         if not result.agrees:
             return [_diagnostic(point, result, inputs)]
     return []

@@ -19,6 +19,7 @@ from shapeproof.constraints.text import format_formula
 from shapeproof.export.advice import advice, data_notes
 from shapeproof.export.findings import Finding, Narrowing, Outcome
 from shapeproof.export.inputs import Inputs
+from shapeproof.export.loops import rounds
 from shapeproof.export.places import of_torch
 from shapeproof.export.remedies import Cause
 from shapeproof.export.text import short
@@ -141,6 +142,8 @@ def _title(finding: Finding, names: dict[str, str], required: str) -> str:
     if finding.outcome is Outcome.DATA:
         return f"the program depends on data that is known only at run time: `{required}`"
     if finding.outcome is Outcome.MANY:
+        if rounds(decision.where):
+            return "the model needs too many programs: another for each number of rounds of a loop over a size"
         return f"the model needs too many programs: another wherever `{required}` is answered otherwise"
     if finding.outcome is Outcome.UNDECIDED:
         return f"could not be decided: is the program right where `{required}` does not hold?"
@@ -169,7 +172,14 @@ def _notes(finding: Finding, inputs: Inputs, names: dict[str, str], required: st
         notes.append(Note(label, f"{sizes}   {_happened(finding)}"))
     elif finding.text:
         notes.append(Note("because", finding.text))
+    repeating = rounds(finding.decision.where) if finding.outcome in _OF_ROUNDS else None
+    if repeating:
+        notes.append(Note("loop", f"{repeating} is written into the program as often as it runs"))
     return notes
+
+
+_OF_ROUNDS = {Outcome.DIFFERS, Outcome.UNDECIDED, Outcome.MANY}
+"""What a loop over a size leads to: another number of rounds is another program."""
 
 
 def _happened(finding: Finding) -> str:

@@ -15,7 +15,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.formulas import Formula
-from shapeproof.export.replay import Replay
+from shapeproof.export.replay import Form, Replay
 from shapeproof.export.trial import Trial
 from shapeproof.solver.facts import Facts
 
@@ -88,11 +88,13 @@ class Exploration:
     """The program, and how the whole domain relates to it.
 
     Attributes:
+        forms: the program as it is run beside eager.
         begun: the point at which the program was first run beside eager: the example, if there is one.
         disagreement: what was seen there, if they do not agree.
     """
 
     main: Traced
+    forms: Sequence[Form]
     begun: dict[str, int]
     disagreement: Replay | None = None
     findings: list[Finding] = field(default_factory=list)

@@ -7,7 +7,8 @@ then asks becomes part of the region.
 
 A view is no operation of its own: an operand is the storage it lies in, seen through sizes, strides and an offset,
 so that `x[:n]` is `x` where n is all of it. Operators that copy or alias as the sizes will have it (`reshape`,
-`contiguous`) do count.
+`contiguous`) do count. Nor is a copy that adds nothing (`pad` by 0), if neither it nor what it copies is written into,
+and it is not returned.
 
 The answer is a reason why the programs are not known to be the same, or None. No data is run, and an equality that
 is not proved counts as a difference.
@@ -56,6 +57,7 @@ class _Side:
     owner: torch.nn.Module
     values: Mapping[torch.fx.Node, Any]
     translator: Translator
+    region: Facts
     checks: list[Formula] = field(default_factory=list)
     roots: dict[Any, torch.fx.Node] = field(default_factory=dict)
     changed: set[Any] = field(default_factory=set)
@@ -67,14 +69,45 @@ class _Side:
         self.changed = {
             s for node in self.graph.nodes for t in nodes.changed_operands(node) for s in storages(self.value(t))
         }
+        returned = {s for node in self.graph.find_nodes(op="output") for t in node.all_input_nodes for s in self.at(t)}
         for node in self.graph.nodes:
+            copied = self.copied(node)
+            if copied is not None and returned.isdisjoint(self.at(node)):
+                self.roots |= dict.fromkeys(self.at(node), self.roots[self.at(copied)[0]])
+                continue
             if node.target is tracing.ASSERTION:
                 self.checks.append(self.condition(node.args[0]))
             elif node.op in {"placeholder", "output", "get_attr"} or not (self.is_size(node) or self.is_view(node)):
                 kept.append(node)
-            for storage in storages(self.value(node)):
+            for storage in self.at(node):
                 self.roots.setdefault(storage, node)
         return kept
+
+    def at(self, node: torch.fx.Node) -> list[Any]:
+        """The storages that a node's tensors lie in."""
+        return storages(self.value(node))
+
+    def copied(self, node: torch.fx.Node) -> torch.fx.Node | None:
+        """The operand whose elements a node gives again, lying as they did, and neither of them written into."""
+        source, numbers, neutral = nodes.copying(node)
+        mine, other = self.value(node), self.value(source) if source is not None else None
+        if source is None or not isinstance(mine, torch.Tensor) or not isinstance(other, torch.Tensor):
+            return None
+        pure = self.changed.isdisjoint([*self.at(node), *self.at(source)])
+        if not pure or mine.dtype != other.dtype or mine.dim() != other.dim() or not self.at(source):
+            return None
+        laid = ([*t.shape, *t.stride(), t.storage_offset()] for t in (mine, other))
+        pairs = [*zip(*laid, strict=True), *((number, neutral) for number in numbers)]
+        return source if all(self.same(a, b) for a, b in pairs) else None
+
+    def same(self, a: Any, b: Any) -> bool:
+        """Whether two sizes are proved equal."""
+        mine, other = self.quantity(a), self.quantity(b)
+        return mine is other or (
+            isinstance(mine, Term)
+            and isinstance(other, Term)
+            and decide(f.eq(mine, other), self.region).status == "proved"
+        )
 
     def value(self, node: torch.fx.Node) -> Any:
         """The node's fake value on the region."""
@@ -142,7 +175,7 @@ def difference(
         return found
     translator = tracing.translator_of(there)
     own = {node: node.meta.get("val") for node in there.graph.nodes}
-    right = _Side(there.graph, there.graph_module, own, translator)
+    right = _Side(there.graph, there.graph_module, own, translator, trial.region)
     implied = _implied_always(program), _implied(translator, trial.region)
     values = _in_step(program, right, implied, trial.region)
     if values is not None:
@@ -155,7 +188,7 @@ def difference(
     found = _outdated(program, values, translator, region)
     if found is not None:
         return found
-    left = _Side(program.graph, program.graph_module, values, translator)
+    left = _Side(program.graph, program.graph_module, values, translator, region)
     return _Comparison(left, right, region, implied).run()
 
 
@@ -189,10 +222,10 @@ def _in_step(
     needs to be run again. None where the graphs are not in step, or tensors are changed in place.
     """
     mine, others = list(program.graph.nodes), list(right.graph.nodes)
-    if len(mine) != len(others) or nodes.mutates(program):
+    if len(mine) != len(others) or nodes.mutates(program.graph):
         return None
     values = {node: right.value(twin) for node, twin in zip(mine, others, strict=True)}
-    left = _Side(program.graph, program.graph_module, values, right.translator)
+    left = _Side(program.graph, program.graph_module, values, right.translator, region)
     comparison = _Comparison(left, right, region, implied)
     for node, twin in zip(mine, others, strict=True):
         if comparison.node(node, twin) is not None:

@@ -60,7 +60,7 @@ class Call:
     """An operator as it was called, and how to call it again in another trial.
 
     Attributes:
-        key: tells calls apart that may ask or give otherwise.
+        key: tells calls apart that may ask or give otherwise, or whose results are other terms.
         operands: the tensors among its arguments, after the call.
         result: what it gave.
         again: runs it again on fresh aliases of the operands as they were; gives the aliases and the result. It
@@ -78,8 +78,8 @@ class Call:
 def settle(trial: Trial, first: int, known: int, call: Call) -> None:
     """Forget those decisions since step `first`, all made by one operator, that make no difference to its results.
 
-    What it promised is what the trial has learned after the first `known` facts.
-    What was found for one call holds for a later one like it: the region only shrinks while a trial goes on.
+    What it promised is what the trial has learned after the first `known` facts. What was found for one call holds for
+    a later one like it, with the same results: the region only shrinks while a trial goes on.
     """
     if not _enabled:
         return

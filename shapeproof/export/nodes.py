@@ -30,6 +30,13 @@ _COPY_OR_VIEW = {
 """Operators that return their operand, a view of it or a copy, as the sizes and types will have it."""
 
 
+_PADDING = {"constant_pad_nd": "pad", "pad": "pad"} | {
+    f"{kind}_pad{dims}d": "padding" for kind in ("reflection", "replication") for dims in (1, 2, 3)
+}
+"""Operators that pad, and the argument that says by how much.
+https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html"""
+
+
 _RESIZING = {"resize_", "resize_as_", "set_", "resize_as_sparse_"}
 
 
@@ -38,9 +45,9 @@ def schema_of(target: Any) -> Any:
     return getattr(target, "_schema", None)
 
 
-def mutates(program: torch.export.ExportedProgram) -> bool:
-    """Whether the program changes any tensor in place."""
-    return any(changed_operands(node) for node in program.graph.nodes)
+def mutates(graph: torch.fx.Graph) -> bool:
+    """Whether a graph changes any tensor in place."""
+    return any(changed_operands(node) for node in graph.nodes)
 
 
 def changed_operands(node: torch.fx.Node) -> list[torch.fx.Node]:
@@ -65,6 +72,18 @@ def written(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list
     return [
         named.get(a.name) for a in schema_of(target).arguments if a.alias_info is not None and a.alias_info.is_write
     ]
+
+
+def copying(node: torch.fx.Node) -> tuple[torch.fx.Node | None, list[Any], int]:
+    """The operand that an operator copies where some numbers among its arguments all have one value, and that value."""
+    if schema_of(node.target) is None or node.op != "call_function":
+        return None, [], 0
+    name, named = node.target.overloadpacket.__name__, by_name(node.target, node.args, node.kwargs)  # type: ignore[union-attr]
+    if name in _PADDING:
+        return named["self"], list(named[_PADDING[name]]), 0
+    if name == "repeat":
+        return named["self"], list(named["repeats"]), 1
+    return (named["self"] if name == "clone" else None), [], 0
 
 
 def is_view_operator(target: Any, *, pure: bool) -> bool:

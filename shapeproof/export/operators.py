@@ -49,13 +49,16 @@ class Operators:
         return self.run(func, args, kwargs, run, call, settling=lambda: count == self._recorded)
 
     def run(  # noqa: PLR0913 - a call, and how it is made
-        self, func: Any, args: Any, kwargs: Any, run: Run, again: Run, *, settling: Callable[[], bool]
+        self, func: Any, args: Any, kwargs: Any, run: Run, again: Run, *, settling: Callable[[], bool] | None
     ) -> Any:
-        """Run an operator; afterwards settle its decisions with the help of other runs, if it is `settling` them."""
-        operation = _Operation(self._env, self._apart, func, (args, kwargs), again)
+        """Run an operator; afterwards settle its decisions with the help of other runs, if it is `settling` them.
+
+        Without `settling` it is a part of another that does.
+        """
+        operation = _Operation(self._env, self._apart, func, (args, kwargs), again) if settling else None
         with self._env.running(func, args, kwargs):
             result = run(func, args, kwargs)
-            if settling() and result is not NotImplemented:
+            if operation and settling and settling() and result is not NotImplemented:
                 operation.settle(result)
         return result
 
@@ -81,11 +84,14 @@ class _Operation:
 
     def settle(self, result: Any) -> None:
         """Have what makes no difference to the result forgotten."""
-        trial, found, (_, checks) = self._env.trial, leaves(result), self._brought
+        trial, (_, checks) = self._env.trial, self._brought
         self._brought = self._env.brought
-        placed = all(storage_of(tensor) is not None for tensor in (*self._operands, *_tensors(found)))
-        if placed and self._repeatable and len(trial.steps) > self._steps and self._brought[1] == checks:
-            key = (self._func, _modes(), self._key(self._arguments), *local.sharing(self._operands))
+        if not self._repeatable or len(trial.steps) == self._steps or self._brought[1] != checks:
+            return
+        found = leaves(result)
+        values = [*self._operands, *found]
+        if all(storage_of(tensor) is not None for tensor in _tensors(values)):
+            key = (self._func, _modes(), self._key(self._arguments), self._key(values), *local.sharing(values))
             made = local.Call(key, self._operands, found, self._again, self._env.read)
             local.settle(trial, self._steps, self._known, made)
 

@@ -69,7 +69,7 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
         message = "there is no program to run"
         raise ValueError(message)
     found = [Form(fresh_modules(program))]
-    if nodes.mutates(program):
+    if nodes.mutates(program.graph):
         found.append(Form(fresh_modules(decomposed(program)), "after run_decompositions, "))
     return found
 
@@ -167,17 +167,19 @@ def _first_line(text: str) -> str:
 
 
 def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], Callable[..., Any]]:
-    """Makes callables of a program; each starts from the program's own state."""
-    module = module_of(program)
+    """Makes callables of a program; each starts from the program's own state, and none shares it with the model."""
+    with quiet():
+        module = copy.deepcopy(module_of(program))
 
     def fresh() -> Callable[..., Any]:
         with quiet():
             return copy.deepcopy(module)
 
-    return fresh
+    # The schema of batch_norm does not say that it writes its running statistics in training; nothing reads them then.
+    return fresh if nodes.mutates(module.graph) else lambda: module
 
 
-def module_of(program: torch.export.ExportedProgram) -> torch.nn.Module:
+def module_of(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
     """The program as a module, without torch's guards on its inputs."""
     with quiet():
         return program.module(check_guards=False)

@@ -19,11 +19,12 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula
 from shapeproof.export import tracing
 from shapeproof.export.bounds import Bound
+from shapeproof.export.maps import RegionMap
 from shapeproof.export.redeclare import Declarations
 from shapeproof.export.text import render
 from shapeproof.solver.certificate import Subject, write_certificate
 
-FORMAT = 1
+FORMAT = 2
 """The version of the saved form."""
 
 
@@ -41,8 +42,8 @@ class Report:
     decisions: tuple[Decision, ...] = ()
     domain: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    regions: tuple[str, ...] = ()
-    """Where branches are split: what holds of the sizes that each program serves."""
+    regions: RegionMap = field(default_factory=RegionMap)
+    """Where branches are split: what holds of the sizes that each program serves, as texts that draw themselves."""
     statistics: Mapping[str, int] = field(default_factory=dict)
     inputs: Mapping[str, list[str]] = field(default_factory=dict)
     spent: Mapping[str, int] = field(default_factory=dict)
@@ -83,7 +84,7 @@ class Report:
             "domain": list(self.domain),
             "inputs": {name: list(sizes) for name, sizes in self.inputs.items()},
             "notes": list(self.notes),
-            "regions": list(self.regions),
+            "regions": self.regions.saved(),
             "statistics": dict(self.statistics),
             "spent": dict(self.spent),
             "bounds": [dataclasses.asdict(bound) for bound in self.bounds],
@@ -132,7 +133,7 @@ def load_report(path: str | Path) -> Report:
             tuple(map(_loaded_decision, saved["decisions"])),
             tuple(saved["domain"]),
             tuple(saved["notes"]),
-            tuple(saved["regions"]),
+            RegionMap.loaded(saved["regions"]),
             saved["statistics"],
             saved["inputs"],
             saved["spent"],

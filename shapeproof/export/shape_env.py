@@ -217,9 +217,9 @@ class ProofShapeEnv(ShapeEnv):
         if not isinstance(func, torch._ops.OpOverload):
             return
         self._contents.forget(nodes.written(func, args, kwargs))
-        listed = results if isinstance(results, tuple | list) else (results,)
-        speaks = str(func) in SPEAKING and any(isinstance(r, torch.Tensor) and str(r.dtype) in INTEGRAL for r in listed)
-        if not speaks and str(func) not in PROMISING:
+        name, listed = str(func), results if isinstance(results, tuple | list) else (results,)
+        speaks = name in SPEAKING and any(isinstance(r, torch.Tensor) and str(r.dtype) in INTEGRAL for r in listed)
+        if not speaks and name not in PROMISING:
             return
         call = self._call(func, args, kwargs, listed)
         for promise in promises(call):

@@ -81,7 +81,7 @@ class Explorer:
         self._oblivious: frozenset[Formula] = frozenset()
         self._observed: dict[str, int] = {}
         self._raising: dict[Formula, str] = {}
-        self._runs: list[replay.Form] = []
+        self._forms: list[replay.Form] = []
 
     def run(self, domain: Facts) -> Exploration:
         """Explore the whole domain.
@@ -120,8 +120,8 @@ class Explorer:
 
     def _explore(self, domain: Facts) -> Exploration:
         main = self._followed(domain)
-        found = Exploration(main, self._example_in(domain) or self._sizes_of(main.trial.point))
-        self._runs = replay.forms(main.program)
+        self._forms = replay.forms(main.program)
+        found = Exploration(main, self._forms, self._example_in(domain) or self._sizes_of(main.trial.point))
         found.disagreement = self._disagreement(found.begun, calls=2)
         if found.disagreement is None or self._branches_on_data(main):
             self._settle(main, found)
@@ -129,7 +129,7 @@ class Explorer:
 
     def _disagreement(self, point: dict[str, int], *, calls: int = 1) -> replay.Replay | None:
         """How the program, in any form, does not do what eager does at a point."""
-        result = replay.compare(self._mod, self._runs, self._inputs, point, calls=calls)
+        result = replay.compare(self._mod, self._forms, self._inputs, point, calls=calls)
         return None if result.agrees else result
 
     # ------------------------------------------------------------------ the main program

@@ -35,7 +35,7 @@ def summary(report: Report, width: int = WIDTH) -> str:
         lines += [_wrap(f"  for every input with {', '.join(report.domain)}", width, "    ")]
         erased = "asserted in the graph; torch.onnx and ExecuTorch erase assertions: ship report.save() with them"
         lines += [_wrap(f"  {erased}", width, "    ")]
-    lines += [_wrap(f"  region {number}   {text}", width, "    ") for number, text in enumerate(report.regions, 1)]
+        lines += [_wrap(f"  region {number}   {text}", width, "    ") for number, text in enumerate(report.regions, 1)]
     return "\n".join([*lines, *_bounds_text(report, width)])
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -21,7 +20,7 @@ import torch.utils._pytree as pytree
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import TracingContext
 from torch._guards import tracing as torch_tracing
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, disable_fake_tensor_cache
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export.dynamic_shapes import _combine_args, _DerivedDim, _Dim, _DimHint, _DimHintType, _tree_map_with_path
 from torch.export.pt2_archive._package import load_pt2, package_pt2
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode
@@ -223,26 +222,20 @@ def recording_mode(
     env = ProofShapeEnv(trial, sizes)
     with torch._functorch.config.patch(fake_tensor_propagate_real_tensors=on_data):
         mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True, export=True)
-    operators = env.operators = Operators(env, functools.partial(_apart, mode))
+    operators = env.operators = Operators(env, apart=disable_proxy_modes_tracing)
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         def run(func: Any, args: Any, kwargs: Any) -> Any:
             return FakeTensorMode.dispatch(mode, func, types, args, kwargs)
 
-        outermost = env.innermost is None
-        result = operators.run(func, args, kwargs or {}, run, run, settling=lambda: outermost)
+        settling = (lambda: True) if env.innermost is None else None
+        result = operators.run(func, args, kwargs or {}, run, run, settling=settling)
         env.called(func, args, kwargs or {}, result)
         return result
 
     mode.dispatch = dispatch  # type: ignore[method-assign]
+    mode.cache_enabled = False  # a run is to ask again; and an entry with symbols in it costs more than it saves
     return mode, env
-
-
-@contextlib.contextmanager
-def _apart(mode: FakeTensorMode) -> Iterator[None]:
-    """Nothing is recorded in a graph, and no result is taken from the mode's cache or kept in it."""
-    with disable_proxy_modes_tracing(), disable_fake_tensor_cache(mode):
-        yield
 
 
 def trace(
@@ -384,7 +377,7 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
     values: dict[torch.fx.Node, Any] = {}
     noted: dict[torch.fx.Node, Any] = {}
     called: dict[Any, torch.SymInt] = {}
-    as_it_is = _as_it_is if nodes.mutates(program) else lambda value: value
+    as_it_is = _as_it_is if nodes.mutates(program.graph) else lambda value: value
     with quiet(), mode or contextlib.nullcontext(), enable_python_dispatcher():
         for node in program.graph.nodes:
             if node.op == "placeholder":

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch._subclasses import meta_utils
-from torch._subclasses.fake_tensor import FakeTensorMode, disable_fake_tensor_cache
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.pt2_archive._package import load_pt2, package_pt2
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode, make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -62,12 +63,18 @@ def test_nothing_is_recorded_while_recording_is_disabled():
     assert [str(node.target) for node in graph.nodes if node.op == "call_function"] == ["aten.add.Tensor"]
 
 
-def test_results_of_fake_tensors_are_remembered_unless_that_is_disabled():
-    """tracing._apart relies on it: a second run is to ask again, and not to be given what the first one gave."""
+@pytest.mark.parametrize("enabled", [True, False])
+def test_results_of_fake_tensors_are_remembered_unless_that_is_disabled(enabled):
+    """tracing.recording_mode relies on it: a second run is to ask again, and not to be given what the first gave."""
     mode = FakeTensorMode(shape_env=ShapeEnv())
     assert mode.cache_enabled
-    with disable_fake_tensor_cache(mode):
-        assert not mode.cache_enabled
+    mode.cache_enabled = enabled
+    before = FakeTensorMode.cache_info()
+    x = mode.from_tensor(torch.randn(3, 4))
+    with mode:
+        assert (x + 1).shape == (x + 1).shape
+    after = FakeTensorMode.cache_info()
+    assert (after.hits + after.misses > before.hits + before.misses) is enabled
 
 
 def test_the_notes_of_torch_are_made_where_places_looks_for_them():

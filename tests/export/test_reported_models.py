@@ -60,3 +60,45 @@ def test_where_cond_cannot_be_traced_for_sizes_from_0_on_it_is_for_sizes_from_1_
     assert report.status == "proved"
     assert {"x.shape[0] >= 1", "x.shape[1] >= 1"} <= set(report.domain)
     assert serves(Chosen(), report.program, [(torch.ones(*each, 4),) for each in [(1, 1), (1, 4), (3, 1)]])
+
+
+class PadsWhereNeeded(torch.nn.Module):
+    """To rows of eight; where that adds nothing the operator is skipped."""
+
+    def forward(self, x):
+        missing = (8 - x.shape[0] % 8) % 8
+        if missing > 0:
+            x = torch.nn.functional.pad(x, (0, missing))
+        return self.used(x)
+
+    def used(self, x):
+        return x.reshape(-1, 8).sum(1)
+
+
+class PadsAndWrites(PadsWhereNeeded):
+    """Where nothing is added it is the input that is written into."""
+
+    def used(self, x):
+        return x.add_(1).sum()
+
+
+class PadsAndReturns(PadsWhereNeeded):
+    """Where nothing is added it is the input that is returned."""
+
+    def used(self, x):
+        return x
+
+
+def padded(model):
+    return check(model, (torch.randn(12),), dynamic_shapes=({0: Dim("n", min=1, max=24)},))
+
+
+def test_a_copy_that_adds_nothing_is_no_operation():
+    report = padded(PadsWhereNeeded())
+    assert report.status == "proved"
+    assert serves(PadsWhereNeeded(), report.program, [(torch.randn(n),) for n in (1, 7, 8, 9, 24)])
+
+
+@pytest.mark.parametrize("model", [PadsAndWrites, PadsAndReturns])
+def test_a_copy_that_is_written_into_or_returned_is_one(model):
+    assert padded(model()).status in {"refuted", "undecided"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import json
 
@@ -29,16 +30,6 @@ class Three(torch.nn.Module):
         if x.shape[0] <= 30:
             return x + 1
         return x - 1
-
-
-class Rows(torch.nn.Module):
-    """A loop over a size: another program for each."""
-
-    def forward(self, x):
-        total = x.sum()
-        for row in range(x.shape[0]):
-            total = total + x[row]
-        return total
 
 
 @pytest.fixture(scope="module")
@@ -124,12 +115,86 @@ def test_a_model_without_branches_is_one_region():
     assert agree(torch.nn.ReLU(), regions.module(), (torch.randn(1),))
 
 
-def test_a_loop_over_a_size_is_refused_at_its_line():
+def added_in_a_for(x):
+    total = x.sum()
+    for row in range(x.shape[0]):
+        total = total + x[row]
+    return total
+
+
+def added_in_a_while(x):
+    total, row = x.sum(), 0
+    while row < x.shape[0]:
+        total, row = total + x[row], row + 1
+    return total
+
+
+def stacked(x):
+    return torch.stack([x[row].sin() for row in range(x.shape[0])])
+
+
+def unbound(x):
+    total = x.sum()
+    for row in x.unbind(0):
+        total = total + row
+    return total
+
+
+def shorter(x):
+    return x if x.shape[0] <= 1 else shorter(x[1:]) + x[0]
+
+
+def in_each_other(x):
+    total = x.sum()
+    for row in range(x.shape[0] // 2):
+        for column in range(row):
+            total = total * x[column]
+    return total
+
+
+def without_a_loop(x):
+    return x.sin() if x.shape[0] == 5 else x
+
+
+LOOPS = [added_in_a_for, added_in_a_while, stacked, unbound, shorter, in_each_other]
+
+
+def model(forward):
+    """A model of one function."""
+    return type("Model", (torch.nn.Module,), {"forward": lambda _, x: forward(x)})()
+
+
+@pytest.mark.parametrize("forward", [*LOOPS, without_a_loop])
+def test_a_loop_over_a_size_is_recognised(forward):
+    report = check(model(forward), (torch.randn(5),), dynamic_shapes={"x": {0: Dim("n", min=1, max=8)}})
+    first, last = inspect.getsourcelines(forward)[1], len(inspect.getsourcelines(forward)[0])
+    assert report.status == "refuted"
+    repeats = [d for d in report.diagnostics if any(note.label == "loop" for note in d.notes)]
+    assert bool(repeats) == (forward in LOOPS), str(report)
+    assert all(d.file == __file__ and first <= d.line < first + last for d in repeats)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("forward", [added_in_a_for, added_in_a_while, unbound, shorter])
+def test_a_loop_over_a_size_is_not_split_without_end(forward):
     with pytest.raises(ConstraintViolation) as caught:
-        export(Rows(), (torch.randn(5),), dynamic_shapes={"x": {0: N}}, branches="split")
+        export(model(forward), (torch.randn(5),), dynamic_shapes={"x": {0: N}}, branches="split")
     (diagnostic,) = caught.value.report.diagnostics
     assert diagnostic.id == "many-programs"
+    assert diagnostic.message.endswith("another for each number of rounds of a loop over a size")
     assert diagnostic.file == __file__
+
+
+@pytest.mark.slow
+def test_a_loop_with_few_rounds_is_split():
+    def forward(x):
+        for start in range(0, x.shape[0], 8):
+            x = x + x[start : start + 1]
+        return x
+
+    mod = model(forward)
+    regions = export(mod, (torch.randn(5),), dynamic_shapes={"x": {0: Dim("n", min=0, max=18)}}, branches="split")
+    assert all(agree(mod, regions.module(), (torch.randn(n),)) for n in range(19))
 
 
 def test_where_eager_raises_no_region_helps():
