@@ -45,7 +45,8 @@ def conclude(  # noqa: PLR0913 - all that was found
     declared = _irredundant(inputs.domain.formulas)
     inferred = [*(narrowing.requirement for narrowing in found.narrowings), *within]
     served = simplified([finding.served for finding in undecided], Facts([*declared, *inferred], budget), budget)
-    enforced = [*_irredundant([*declared, *inferred]), *served]
+    # Where nothing is known of where a question about data is answered otherwise, there is nothing to enforce.
+    enforced = [*_irredundant([*declared, *inferred]), *(formula for formula in served if formula is not f.FALSE)]
     notes = list(dict.fromkeys(narrowing_note(narrowing, inputs) for narrowing in found.narrowings))
     program = None
     if not refuted and found.main.program is not None:
