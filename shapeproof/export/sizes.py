@@ -244,7 +244,7 @@ class Explorer:
             found.narrowings.append(whole)
             return
         before = list(found.findings), list(found.narrowings)
-        closely = whole is not None or (_of_the_model(step.decision) and not enough)
+        closely = whole is not None or (step.decision.of_the_model and not enough)
         self._look_into(step, cell, outside, found, closely=closely and not self._splitting)
         whole = whole or lifted(step.decision, self._inputs, self._budget)
         news = [finding for finding in found.findings if finding not in before[0]]
@@ -455,11 +455,6 @@ def _fails_another_check(finding: Finding, decision: Decision) -> bool:
     """Whether a cell is only known to fail where a check does that eager makes elsewhere: the rest may be served."""
     blamed = finding.decision
     return blamed.kind is Kind.ASSERTED and blamed.taken is not decision.taken and blamed.formula.total
-
-
-def _of_the_model(decision: Decision) -> bool:
-    """Whether the model itself takes a side there: which others take the same cannot be read off the question."""
-    return decision.kind is Kind.BRANCH and decision.operator is None and decision.where is not None
 
 
 def _left_out(found: Exploration) -> tuple[int, int]:

@@ -178,6 +178,21 @@ def test_what_is_declared_anew_holds_and_is_refused_outside(case):
     assert taken
 
 
+def test_one_line_that_branches_is_one_diagnostic_and_it_speaks_true():
+    """Of the smallest sizes that fail; each size that it speaks of takes another side, whatever the other one is."""
+    mod = model("return x + y.sum() if (x.shape[0], y.shape[0]) in ((4, 8), (8, 4)) else x - 1", "xy")
+    shapes = ({0: Dim("n", min=1, max=9)}, {0: Dim("m", min=1, max=9)})
+    report = check(mod, vectors((4, 8)), dynamic_shapes=shapes)
+    (found,) = report.diagnostics
+    assert found.message == "the model does something else where `x.shape[0] != 4 and x.shape[0] != 8`"
+    assert found.witness == {"x.shape[0]": 1, "y.shape[0]": 1}
+    assert [note.text for note in found.notes if note.label == "also"] == ["2 other questions at this line"]
+    repair = report.repair()
+    assert repair.constraints == ("n == 4 or n == 8", "n != 4 or m == 8", "m == 4 or n == 4")
+    again = check(mod, vectors((4, 8)), dynamic_shapes=repair.dynamic_shapes, constraints=repair.constraints)
+    assert again.status == "proved"
+
+
 def test_a_finite_set_is_found_by_narrowing():
     mod = model("if x.shape[0] in (4, 8, 11):\n    return x * 2\nreturn x", "x")
     report = check(mod, vectors((8,)), dynamic_shapes=({0: Dim("n", min=0, max=40)},), narrow=True)
