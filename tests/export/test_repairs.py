@@ -9,9 +9,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import itertools
-import linecache
 import sys
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from shapeproof.constraints.text import parse_formula, parse_term
 from shapeproof.export import TensorSpec, check
 from shapeproof.export.tracing import name_leaves
 from tests.agreement import RAISES, agree, outcome
+from tests.export.test_regions import built
 
 CASES = Path(__file__).parents[3] / "shared" / "cases"
 """Where `make cases` finds them."""
@@ -128,11 +127,7 @@ def model(body, names):
     """A module whose forward has this body; its source can be shown, as that of a model in a file can."""
     lines = ["class Model(torch.nn.Module):", f"    def forward(self, {', '.join(names)}):"]
     source = "\n".join([*lines, *("        " + line for line in body.splitlines())])
-    file = f"repaired_{zlib.crc32(source.encode())}.py"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    space = {"torch": torch}
-    exec(compile(source, file, "exec"), space)  # noqa: S102 - written above
-    return space["Model"]()
+    return built(source)
 
 
 def vectors(sizes):
