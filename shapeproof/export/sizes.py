@@ -244,7 +244,8 @@ class Explorer:
             found.narrowings.append(whole)
             return
         before = list(found.findings), list(found.narrowings)
-        closely = whole is not None or (step.decision.of_the_model and not enough)
+        own = step.decision.of_the_model and not self._about_data(step.decision.formula)
+        closely = whole is not None or (own and not enough)
         self._look_into(step, cell, outside, found, closely=closely and not self._splitting)
         whole = whole or lifted(step.decision, self._inputs, self._budget)
         news = [finding for finding in found.findings if finding not in before[0]]
