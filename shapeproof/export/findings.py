@@ -111,6 +111,11 @@ class Exploration:
                 return
         self.findings.append(finding)
 
+    def take(self, seen: Sequence[Finding | Narrowing]) -> None:
+        """Keep what was seen apart from the cells."""
+        self.findings += [each for each in seen if isinstance(each, Finding)]
+        self.narrowings += [each for each in seen if isinstance(each, Narrowing)]
+
     def wrong_guesses(self) -> frozenset[Formula]:
         """Questions that the program answered against torch's fallback, where that does not serve the domain."""
         asked = {finding.asked for finding in self.findings} | {each.decision.formula for each in self.narrowings}
