@@ -20,6 +20,7 @@ class Worker:
     """The process of a job. When the context ends, it and all that it has begun are gone."""
 
     def __init__(self, job: Job) -> None:
+        self._begin = time.monotonic()
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the context
         self._process = subprocess.Popen(
             [sys.executable, "-m", "shapeproof.ci.worker", str(time.time_ns())],
@@ -60,7 +61,7 @@ class Worker:
                 return ANSWER.validate_python(message["answer"])
             progress(message["progress"])
         self.kill()  # it has ended, for nothing else closes the pipe; what it has begun may not have
-        return Answer(Result(None, self._ending(self._process.wait())))
+        return Answer(Result(None, self._ending(self._process.wait()), seconds=time.monotonic() - self._begin))
 
     def _ending(self, code: int) -> str:
         """Why there is no answer."""

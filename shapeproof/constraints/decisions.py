@@ -51,3 +51,8 @@ class Decision:
     def taken(self) -> Formula:
         """What the trace took to hold."""
         return self.formula if self.outcome else self.formula.negation
+
+    @property
+    def of_the_model(self) -> bool:
+        """Whether the user's own code takes a side there: where else it takes the same is not in the question."""
+        return self.kind is Kind.BRANCH and self.operator is None and self.where is not None

@@ -80,12 +80,14 @@ def also(diagnostic: Diagnostic, cause: Cause, inputs: Inputs) -> Diagnostic:
     """The diagnostic of a cause, with a word on the other findings that it speaks for."""
     if not cause.others:
         return diagnostic
-    places = dict.fromkeys(_place(other.decision) for other in cause.others)
-    lines = ", ".join(f"{short(where.file)}:{where.line}" for where in places if where)
-    settles = format_formula(cause.settled_by, rename=inputs.user_names)
-    many = f"{len(cause.others)} other question{'s' if len(cause.others) > 1 else ''}"
-    note = Note("also", f"{many}, settled as this one is where {settles}: {lines}")
-    return replace(diagnostic, notes=(*diagnostic.notes, note))
+    text = f"{len(cause.others)} other question{'s' if len(cause.others) > 1 else ''}"
+    if cause.settled_by is f.TRUE:
+        text += " at this line"
+    else:
+        places = dict.fromkeys(_place(other.decision) for other in cause.others)
+        lines = ", ".join(f"{short(where.file)}:{where.line}" for where in places if where)
+        text += f", settled as this one is where {format_formula(cause.settled_by, rename=inputs.user_names)}: {lines}"
+    return replace(diagnostic, notes=(*diagnostic.notes, Note("also", text)))
 
 
 def narrowing_note(narrowing: Narrowing, inputs: Inputs) -> str:

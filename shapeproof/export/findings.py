@@ -111,6 +111,11 @@ class Exploration:
                 return
         self.findings.append(finding)
 
+    def take(self, seen: Sequence[Finding | Narrowing]) -> None:
+        """Keep what was seen apart from the cells."""
+        self.findings += [each for each in seen if isinstance(each, Finding)]
+        self.narrowings += [each for each in seen if isinstance(each, Narrowing)]
+
     def wrong_guesses(self) -> frozenset[Formula]:
         """Questions that the program answered against torch's fallback, where that does not serve the domain."""
         asked = {finding.asked for finding in self.findings} | {each.decision.formula for each in self.narrowings}
@@ -140,20 +145,15 @@ def attributed(finding: Finding, trial: Trial) -> Finding:
     A question about data explains itself, unless the model itself branches on data, and goes the other way there.
     """
     witness = finding.witness
-    if witness is None or (finding.outcome is Outcome.DATA and _of_the_model(finding.decision)):
+    if witness is None or (finding.outcome is Outcome.DATA and finding.decision.of_the_model):
         return finding
     answered = [
         d for d in trial.asked.values() if d.formula.symbols <= witness.keys() and not taken_at(d.taken, witness)
     ]
     if finding.outcome is Outcome.DATA:
-        answered = [d for d in answered if _of_the_model(d) and trial.about_data(d.formula)]
+        answered = [d for d in answered if d.of_the_model and trial.about_data(d.formula)]
     best = min(answered, key=lambda decision: _blame(decision, finding.outcome), default=finding.decision)
     return replace(finding, decision=best)
-
-
-def _of_the_model(decision: Decision) -> bool:
-    """Whether Python code takes a side, and no operator does."""
-    return decision.kind is Kind.BRANCH and decision.operator is None
 
 
 def _blame(decision: Decision, outcome: Outcome) -> int:
@@ -162,7 +162,7 @@ def _blame(decision: Decision, outcome: Outcome) -> int:
         return 3
     if outcome is Outcome.RAISES:
         return 0 if decision.kind is Kind.ASSERTED else 1
-    return 0 if _of_the_model(decision) else 1
+    return 0 if decision.of_the_model else 1
 
 
 def taken_at(formula: Formula, point: Mapping[str, int]) -> bool:

@@ -23,9 +23,8 @@ from shapeproof.solver.prove import decide
 from shapeproof.solver.repair import repaired
 from shapeproof.solver.witness import find
 
-MOST_COMPARISONS = 4
-"""A requirement on several sizes with more comparisons than this says too much for a line."""
-MOST_OF_ONE_SIZE = 8
+MOST_COMPARISONS = 8
+"""A requirement with more comparisons than this says too much to be read at a glance."""
 
 
 def given_up(
@@ -100,8 +99,7 @@ def condensed(found: Exploration, inputs: Inputs, budget: Budget) -> list[Narrow
 def sayable(formula: Formula) -> bool:
     """Whether a formula can be read at a glance, and checked by a graph."""
     comparisons = sum(isinstance(node, f.Compare) for node in postorder(formula))
-    most = MOST_COMPARISONS if len(formula.symbols) > 1 else MOST_OF_ONE_SIZE
-    return comparisons <= most and has_graph_form(formula)
+    return comparisons <= MOST_COMPARISONS and has_graph_form(formula)
 
 
 def _asked_by(formula: Formula, narrowings: Sequence[Narrowing]) -> Decision:

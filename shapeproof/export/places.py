@@ -108,7 +108,12 @@ def raised_by_user(error: BaseException | None) -> bool:
 
 def of_torch(where: SourceLocation) -> bool:
     """Whether a line is one of torch's own."""
-    return where.file.startswith(_TORCH)
+    return in_torch(where.file)
+
+
+def in_torch(file: str) -> bool:
+    """Whether a file is one of torch's own."""
+    return file.startswith(_TORCH)
 
 
 def _frames(frame: FrameType | None) -> tuple[FrameType | None, SourceLocation | None]:

@@ -44,16 +44,33 @@ class Cause:
 
 
 def causes(findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Inputs, budget: Budget) -> list[Cause]:
-    """The findings, those that one declaration is proved to settle together; an error of eager's speaks first."""
+    """The findings, together those that one declaration is proved to settle, and those that one line asks for.
+
+    An error of eager's speaks first, then the smallest sizes that fail.
+    """
     free, found = list(findings), []
     for repair in repairs:
         facts = Facts([*inputs.domain.formulas, repair.formula], budget)
         group = [each for each in free if decide(each.requirement, facts, budget).status == "proved"]
         if len(group) > 1:
-            first = min(group, key=lambda each: each.outcome is not Outcome.RAISES)
-            found.append(Cause(first, tuple(each for each in group if each is not first), repair.formula))
+            found.append(_cause(group, repair.formula))
             free = [each for each in free if each not in group]
-    return sorted([*found, *map(Cause, free)], key=lambda cause: findings.index(cause.finding))
+    found += map(_cause, _by_line(free))
+    return sorted(found, key=lambda cause: findings.index(cause.finding))
+
+
+def _cause(group: Sequence[Finding], settled_by: Formula = f.TRUE) -> Cause:
+    first = min(group, key=lambda each: (each.outcome is not Outcome.RAISES, sum((each.witness or {}).values())))
+    return Cause(first, tuple(each for each in group if each is not first), settled_by)
+
+
+def _by_line(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """The findings, those together where the model takes another side at the same line of its own."""
+    groups: dict[object, list[Finding]] = {}
+    for finding in findings:
+        branching = finding.outcome is Outcome.DIFFERS and finding.decision.of_the_model
+        groups.setdefault(finding.decision.where if branching else id(finding), []).append(finding)
+    return list(groups.values())
 
 
 def declarations(repairs: Sequence[Repair], inputs: Inputs) -> Declarations:

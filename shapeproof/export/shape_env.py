@@ -103,6 +103,7 @@ class ProofShapeEnv(ShapeEnv):
         self._expected: list[sympy.Expr] = []
         self._roots: dict[str, sympy.Expr] = {}
         self._contents = Contents()
+        self.span = self._contents.of
         self._open: set[Formula] = set()
         self._body: Body | None = None
         self._deferred: dict[Any, list[RuntimeAssert]] = {}
@@ -337,7 +338,7 @@ class ProofShapeEnv(ShapeEnv):
             return sympy.true if self._check(formula, expr) else sympy.false
         if fallback is None and f.negate(formula) in self.trial.raising and self._about_data(expr):
             return sympy.false if self._check(f.negate(formula), sympy.Not(expr)) else sympy.true
-        if fallback is not None and self.innermost in VIEWING and self._about_data(expr):
+        if fallback is not None and self.innermost in VIEWING:
             # Whatever the answer, such an operator gives what its symbols mean: nothing is assumed. What was open once
             # stays open, though more is known by now: torch runs a graph again, and must meet the same symbols.
             known = None if formula in self._open else self.trial.settled(formula)

@@ -244,7 +244,8 @@ class Explorer:
             found.narrowings.append(whole)
             return
         before = list(found.findings), list(found.narrowings)
-        closely = whole is not None or (_of_the_model(step.decision, self._declared) and not enough)
+        own = step.decision.of_the_model and not self._about_data(step.decision.formula)
+        closely = whole is not None or (own and not enough)
         self._look_into(step, cell, outside, found, closely=closely and not self._splitting)
         whole = whole or lifted(step.decision, self._inputs, self._budget)
         news = [finding for finding in found.findings if finding not in before[0]]
@@ -460,12 +461,6 @@ def _is_about_another(finding: Finding, decision: Decision) -> bool:
     if blamed.taken is decision.taken:
         return False
     return finding.outcome is Outcome.DATA or (blamed.kind is Kind.ASSERTED and blamed.formula.total)
-
-
-def _of_the_model(decision: Decision, sizes: frozenset[str]) -> bool:
-    """Whether the model itself takes a side on sizes: which others take the same cannot be read off the question."""
-    about_sizes = decision.formula.symbols <= sizes
-    return about_sizes and decision.kind is Kind.BRANCH and decision.operator is None and decision.where is not None
 
 
 def _left_out(found: Exploration) -> tuple[int, int]:

@@ -102,9 +102,7 @@ def map_shapes(
         message = f"dynamic_shapes must be a dict, a tuple or a list, not {type(given).__name__}"
         raise UsageError(message)
     try:
-        mapped = _tree_map_with_path(
-            lambda path, _leaf, entry: change(_source(path), entry), combined, given, tree_name="inputs"
-        )
+        mapped = _map_leaves(change, combined, given)
     except (ValueError, AssertionError, TorchConstraintError) as error:
         message = f"dynamic_shapes does not match the inputs: {str(error).splitlines()[0]}"
         raise UsageError(message) from None
@@ -146,6 +144,14 @@ def bind(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 def _flatten(tree: Any) -> list[tuple[Any, Any]]:
     return pytree.tree_flatten_with_path(tree)[0]
+
+
+def _map_leaves(change: Callable[..., Any], tree: Any, *shapes: Any) -> Any:
+    """A tree as dynamic_shapes has it, where a class of the user's stands as the list of what is in it."""
+    sources = iter([_source(path) for path, _ in _flatten(tree)])  # torch's own paths begin anew in such a class
+    return _tree_map_with_path(
+        lambda _path, _leaf, *entry: change(next(sources), *entry), tree, *shapes, tree_name="inputs"
+    )
 
 
 def _source(path: Sequence[Any]) -> str:
@@ -325,7 +331,7 @@ def _hints(mod: torch.nn.Module, inputs: Inputs) -> Any:
             entries[leaf.source] = hints[0] if hints else None
     if not inputs.sizes:
         return None
-    return pytree.tree_map_with_path(lambda path, _: entries[_source(path)], bind(mod, inputs.args, inputs.kwargs))
+    return _map_leaves(entries.__getitem__, bind(mod, inputs.args, inputs.kwargs))
 
 
 def fresh_copy(mod: torch.nn.Module) -> torch.nn.Module:

@@ -20,6 +20,7 @@ from shapeproof.export.conclude import conclude, together, vacuous
 from shapeproof.export.corners import disagreements
 from shapeproof.export.explain import also, contradiction, diagnose
 from shapeproof.export.findings import Exploration, Impossible, narrowed
+from shapeproof.export.indices import out_of_range
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.merge import Merging
 from shapeproof.export.regions import Split, split
@@ -81,7 +82,9 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
     try:
         if splitting:
             return _by_several(task, split(explorer, domain, task.budget))
-        return _by_one(task, explorer.run(domain), domain)
+        found = explorer.run(domain)
+        found.take(out_of_range(task.mod, task.inputs, found, domain, task.budget))
+        return _by_one(task, found, domain)
     except Impossible as impossible:
         return Report("refuted", (contradiction(impossible.trial, task.inputs),), inputs=task.inputs.shapes)
 

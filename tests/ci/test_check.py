@@ -169,6 +169,7 @@ def test_a_model_that_crashes_fails_alone(run):
         "hungry": None,
         "chatty": None,
     }
+    assert all(model["seconds"] > 0 for model in found.values())
     assert found["killed"]["text"] == "the process was killed (SIGKILL), as happens where memory runs out"
     assert found["crash"]["text"] == "the process ended by SIGABRT before there was a verdict: [31mlast words"
     assert found["hungry"]["text"].startswith("`nets:hungry` cannot be called: MemoryError")

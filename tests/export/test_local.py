@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import given, note
 from torch.export import Dim
 
 from benchmarks.models import EXAMPLES, TRANSFORMERS
 from shapeproof.export import check
 from shapeproof.export.local import retracing_everything
 from tests.agreement import agree
-from tests.export.test_regions import built, checked, judge, programs
+from tests.export.test_regions import built, checked, few, judge, programs
 
 ROWS = Dim("n", min=0, max=6)
 
@@ -106,11 +106,7 @@ def test_every_slice_that_was_settled_in_place_is_run():
     assert report.diagnostics[0].witness == {"x.shape[0]": 1}
 
 
-@settings(
-    max_examples=settings().max_examples // 16,
-    phases=[phase for phase in Phase if phase is not Phase.shrink],
-    suppress_health_check=list(HealthCheck),
-)
+@few(16)
 @given(programs())
 def test_a_random_program_has_a_true_verdict_either_way(program):
     source, ranges, example = program

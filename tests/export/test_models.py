@@ -9,6 +9,7 @@ import functools
 
 import pytest
 import torch
+from torch.export import Dim
 
 from benchmarks.models import EXAMPLES, TRANSFORMERS
 from shapeproof.export import check
@@ -111,3 +112,35 @@ def test_swin_is_refuted_for_a_handful_of_reasons_that_fit_on_a_screen():
     assert max(map(len, lines)) <= 100
     outcomes = [outcome(model, *at(args, kwargs, shapes, sizes)) for sizes in witnesses(report, shapes)]
     assert RAISES in outcomes
+
+
+def from_nothing(shapes):
+    """The declarations with every batch from 0, and every sequence to 512."""
+    dims = {"batch": Dim("batch", min=0, max=64), "sequence": Dim("sequence", min=1, max=512)}
+    return {
+        leaf: {i: dims.get(dim.__name__, dim) for i, dim in (declared or {}).items()} or None
+        for leaf, declared in shapes.items()
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted({*EXAMPLES, *PROVED}))
+def test_a_batch_of_none_is_proved_or_refuted_only_because_eager_raises(name):
+    """`view(0, n, -1, 8)` is ambiguous to torch: attention of transformers raises there, and nowhere else."""
+    model, args, kwargs, shapes = built((EXAMPLES | TRANSFORMERS)[name])
+    shapes = from_nothing(shapes)
+    report = check(model, args, kwargs, dynamic_shapes=shapes)
+    if report.status == "refuted":
+        (sizes,) = witnesses(report, shapes)
+        assert sizes["batch"] == 0
+        assert outcome(model, *at(args, kwargs, shapes, sizes)) == RAISES
+        help_ = report.repair()
+        report = check(model, args, kwargs, dynamic_shapes=help_.dynamic_shapes, constraints=help_.constraints)
+        shapes = help_.dynamic_shapes
+        assert declared_dims(shapes)["batch"].min == 1
+    assert report.status == "proved", str(report)
+    run = report.program.module()
+    lowest = {name: dim.min for name, dim in declared_dims(shapes).items()}
+    for changes in ({}, {"batch": 1}, {"batch": 2}, {"sequence": 2}, {"batch": 3, "sequence": 7}):
+        sizes = lowest | {name: size for name, size in changes.items() if name in lowest}
+        assert agree(model, run, *at(args, kwargs, shapes, sizes)), sizes

@@ -106,6 +106,15 @@ def programs(draw):
     return source, ranges, draw(st.sampled_from(working))
 
 
+def few(part):
+    """An export takes a second or so: a part of the examples, and none of the hundreds that shrinking would take."""
+    return settings(
+        max_examples=settings().max_examples // part,
+        phases=[phase for phase in Phase if phase is not Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
 def built(source):
     """The model; its source can be shown, as that of a model in a file can."""
     file = f"generated_{zlib.crc32(source.encode())}.py"
@@ -130,12 +139,7 @@ def disagreements(mod, run, ranges, *, may_refuse=False):
     return [s for s in itertools.product(*ranges) if not agree(mod, run, at(s), may_refuse=may_refuse)]
 
 
-# An export takes a second or so, hence few examples, and none of the hundreds that shrinking would take.
-@settings(
-    max_examples=settings().max_examples // 4,
-    phases=[phase for phase in Phase if phase is not Phase.shrink],
-    suppress_health_check=list(HealthCheck),
-)
+@few(4)
 @given(programs())
 def test_a_verdict_is_true_at_every_point_of_the_box(program):
     source, ranges, example = program

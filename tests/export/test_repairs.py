@@ -9,9 +9,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import itertools
-import linecache
 import sys
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from shapeproof.constraints.text import parse_formula, parse_term
 from shapeproof.export import TensorSpec, check
 from shapeproof.export.tracing import name_leaves
 from tests.agreement import RAISES, agree, outcome
+from tests.export.test_regions import built
 
 CASES = Path(__file__).parents[3] / "shared" / "cases"
 """Where `make cases` finds them."""
@@ -128,11 +127,7 @@ def model(body, names):
     """A module whose forward has this body; its source can be shown, as that of a model in a file can."""
     lines = ["class Model(torch.nn.Module):", f"    def forward(self, {', '.join(names)}):"]
     source = "\n".join([*lines, *("        " + line for line in body.splitlines())])
-    file = f"repaired_{zlib.crc32(source.encode())}.py"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    space = {"torch": torch}
-    exec(compile(source, file, "exec"), space)  # noqa: S102 - written above
-    return space["Model"]()
+    return built(source)
 
 
 def vectors(sizes):
@@ -176,6 +171,21 @@ def test_what_is_declared_anew_holds_and_is_refused_outside(case):
         taken += isinstance(run, tuple)
         assert isinstance(run, str) or eager != RAISES
     assert taken
+
+
+def test_one_line_that_branches_is_one_diagnostic_and_it_speaks_true():
+    """Of the smallest sizes that fail; each size that it speaks of takes another side, whatever the other one is."""
+    mod = model("return x + y.sum() if (x.shape[0], y.shape[0]) in ((4, 8), (8, 4)) else x - 1", "xy")
+    shapes = ({0: Dim("n", min=1, max=9)}, {0: Dim("m", min=1, max=9)})
+    report = check(mod, vectors((4, 8)), dynamic_shapes=shapes)
+    (found,) = report.diagnostics
+    assert found.message == "the model does something else where `x.shape[0] != 4 and x.shape[0] != 8`"
+    assert found.witness == {"x.shape[0]": 1, "y.shape[0]": 1}
+    assert [note.text for note in found.notes if note.label == "also"] == ["2 other questions at this line"]
+    repair = report.repair()
+    assert repair.constraints == ("n == 4 or n == 8", "n != 4 or m == 8", "m == 4 or n == 4")
+    again = check(mod, vectors((4, 8)), dynamic_shapes=repair.dynamic_shapes, constraints=repair.constraints)
+    assert again.status == "proved"
 
 
 def test_a_finite_set_is_found_by_narrowing():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from torch.export import Dim
@@ -102,3 +104,121 @@ def test_a_copy_that_adds_nothing_is_no_operation():
 @pytest.mark.parametrize("model", [PadsAndWrites, PadsAndReturns])
 def test_a_copy_that_is_written_into_or_returned_is_one(model):
     assert padded(model()).status in {"refuted", "undecided"}
+
+
+class Positions(torch.nn.Module):
+    """A table of 32 rows, one for each position."""
+
+    def __init__(self, most=None):
+        super().__init__()
+        self.table = torch.nn.Embedding(32, 4)
+        self.most = most
+
+    def forward(self, x):
+        at = torch.arange(x.shape[0])
+        return x + self.table(at if self.most is None else at.clamp(max=self.most))
+
+
+class Offsets(torch.nn.Module):
+    """Distances between positions from -7 to 7, looked up by an index that counts from the end where it is negative."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.randn(15))
+
+    def forward(self, x):
+        at = torch.arange(x.shape[0])
+        return x @ x.T + self.table[at[:, None] - at[None, :]]
+
+
+class TakesTheFirstPositions(Positions):
+    """Where the indices lie is known of the whole range, and only a part of it is used."""
+
+    def forward(self, x):
+        return x[:20].sum(0) + self.table(torch.arange(x.shape[0])[:20]).sum(0)
+
+
+class Tokens(Positions):
+    def forward(self, ids):
+        return self.table(ids)
+
+
+LONG = ({0: Dim("t", min=1, max=40)},)
+
+
+@pytest.mark.parametrize(("model", "most"), [(Positions(), 32), (Offsets(), 15)])
+def test_a_table_with_fewer_rows_than_there_are_positions_is_refuted_with_the_first_that_has_none(model, most):
+    report = check(model, (torch.randn(10, 4),), dynamic_shapes=LONG)
+    (found,) = report.diagnostics
+    assert (found.id, found.witness) == ("bound", {"x.shape[0]": most + 1})
+    assert f"x.shape[0] <= {most}" in found.message
+    assert "self.table" in str(report)
+
+
+def test_a_range_that_is_inferred_ends_where_the_table_does():
+    report = check(Positions(), (torch.randn(10, 4),), dynamic_shapes=({0: Dim.AUTO},))
+    assert report.status == "proved"
+    assert any("x.shape[0] <= 32" in text for text in report.domain)
+
+
+@pytest.mark.parametrize("model", [Positions(most=31), TakesTheFirstPositions()])
+def test_indices_that_stay_in_the_table_ask_for_nothing(model):
+    assert check(model, (torch.randn(10, 4),), dynamic_shapes=LONG).status == "proved"
+
+
+def test_indices_that_are_data_are_left_to_run_time():
+    assert check(Tokens(), (torch.tensor([1, 31]),), dynamic_shapes=LONG).status == "proved"
+
+
+SLICES = {
+    "cut to a maximum": lambda x: x[:20],
+    "the last five": lambda x: x[-5:],
+    "without the last three": lambda x: x[:-3],
+    "a window": lambda x: x[2:10:3],
+    "from where may be below 0": lambda x: x[x.shape[0] // 2 - 3 :],
+    "between two ends that may cross": lambda x: x[x.shape[0] - 9 : 12],
+}
+
+
+class Sliced(torch.nn.Module):
+    def __init__(self, cut):
+        super().__init__()
+        self.cut = cut
+
+    def forward(self, x):
+        return self.cut(x) * 2
+
+
+@pytest.mark.parametrize("cut", SLICES.values(), ids=SLICES)
+def test_a_slice_is_one_program_on_either_side_of_its_bounds(cut):
+    report = check(Sliced(cut), (torch.randn(10),), dynamic_shapes=({0: Dim("t", min=1, max=40)},))
+    assert report.status == "proved"
+    assert serves(Sliced(cut), report.program, [(torch.randn(n),) for n in range(1, 41)])
+
+
+@dataclasses.dataclass
+class Pair:
+    """A class of the user's among the inputs; dynamic_shapes has a list for it."""
+
+    left: torch.Tensor
+    right: torch.Tensor
+
+
+torch.export.register_dataclass(Pair, serialized_type_name="tests.reported.Pair")
+
+
+class Crosses(torch.nn.Module):
+    def forward(self, scale, pair):
+        return Pair(pair.left * scale, pair.right.flip(0) + pair.left.sum(0))
+
+
+def test_inputs_in_a_class_of_the_users_are_declared_in_a_list():
+    left, right = Dim("left", min=1, max=4), Dim("right", min=1, max=4)
+    shapes = {"scale": None, "pair": [{0: left}, {0: right}]}
+    example = (torch.tensor(2.0), Pair(torch.randn(2, 3), torch.randn(3, 3)))
+    program = export(Crosses(), example, dynamic_shapes=shapes)
+    assert program.report.status == "proved"
+    assert set(program.report.domain) >= {"pair.left.shape[0] <= 4", "pair.right.shape[0] <= 4"}
+    for a, b in [(1, 1), (4, 1), (1, 4)]:
+        probe = (torch.tensor(3.0), Pair(torch.randn(a, 3), torch.randn(b, 3)))
+        assert agree(Crosses(), program.module(), probe)

@@ -8,7 +8,7 @@ import json
 
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import given, note
 from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
@@ -16,7 +16,7 @@ from shapeproof.constraints.evaluate import holds
 from shapeproof.export import ConstraintViolation, check, export, load_regions
 from shapeproof.export.tracing import load_archive, save_archive
 from tests.agreement import RAISES, agree, outcome
-from tests.export.test_regions import NAMES, at, built, programs
+from tests.export.test_regions import NAMES, at, built, few, programs
 
 N = Dim("n", min=0, max=100)
 
@@ -210,11 +210,7 @@ def test_where_eager_raises_no_region_helps():
     assert [diagnostic.witness for diagnostic in report.diagnostics] == [{"x.shape[0]": 7}]
 
 
-@settings(
-    max_examples=settings().max_examples // 16,
-    phases=[phase for phase in Phase if phase is not Phase.shrink],
-    suppress_health_check=list(HealthCheck),
-)
+@few(16)
 @given(programs())
 def test_the_regions_of_a_random_program_partition_its_box(program):
     source, ranges, example = program
