@@ -27,6 +27,7 @@ Point: TypeAlias = "dict[str, int]"
 _PRIMES = (7, 11, 5, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 _FAR = 1000
 _RANDOM_PROFILES = 8
+_MOST_NUDGED = 3
 
 
 def true_at(formula: Formula, point: Mapping[str, int | float]) -> bool | None:
@@ -67,8 +68,45 @@ def named(known: Knowledge, point: Mapping[str, int]) -> Point | None:
         return None
 
 
+def moved(known: Knowledge, base: Point, name: str, value: int) -> tuple[Point, set[str]] | None:
+    """A whole point with another value for a symbol that is left, and the names whose values that may change."""
+    point, changed = base | {name: value}, {name}
+    try:
+        for each in known.solved_with([name]):
+            point[each] = evaluate(known.solved[each], point)
+            changed.add(each)
+        for each in known.defined_with(sorted(changed)):
+            point[each] = evaluate(known.definitions[each], point)
+            changed.add(each)
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+    return point, changed
+
+
+def nudged(known: Knowledge, base: Point, news: Iterable[Formula]) -> Iterator[tuple[Point, set[str]]]:
+    """Whole points with another value for one symbol of the news, and the names whose values that may change."""
+    names = sorted({name for fact in news for name in fact.symbols if name not in known.solved})
+    for name in names[:_MOST_NUDGED]:
+        for profile in (_near_low, _low, _high, _generic):
+            value = profile(known, name, 0)
+            candidate = None if value == base[name] else moved(known, base, name, value)
+            if candidate is not None:
+                yield candidate
+
+
+def extended(known: Knowledge, point: Point, news: Iterable[Formula]) -> Point | None:
+    """The point with values for the symbols of the news, and for the names that were made up for them."""
+    strange = sorted({name for fact in news for name in fact.symbols if name not in point})
+    whole = point | {name: _low(known, name, index) for index, name in enumerate(strange)}
+    try:
+        whole |= {name: evaluate(known.definitions[name], whole) for name in known.coined if name not in whole}
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+    return whole
+
+
 def carried(known: Knowledge, free: set[str], point: Mapping[str, int]) -> Point | None:
-    """A point of fewer facts with values for the symbols that are new; the facts that are new may not hold there."""
+    """A point of fewer facts moved to where solved symbols have their values; the facts that are new may fail there."""
     whole = dict(point)
     try:
         for name, definition in known.definitions.items():

@@ -151,11 +151,10 @@ class Reducer:
 
     def _renamed(self, term: Term) -> Term:
         """Monomials that have a simpler name, replaced until none is left."""
-        rules = self._known.rules
-        if not rules:
+        if not self._known.rules:
             return term
         for _ in range(_RULE_STEPS):
-            match = _first_match(term.poly, rules)
+            match = _first_match(term.poly, self._known)
             if match is None:
                 break
             monomial, rest, replacement = match
@@ -312,10 +311,10 @@ def _joined(formulas: Iterable[Formula], join: Any, absorbing: Formula) -> Formu
     return joined
 
 
-def _first_match(poly: Poly, rules: dict[Monomial, Term]) -> tuple[Monomial, Monomial, Term] | None:
+def _first_match(poly: Poly, known: Knowledge) -> tuple[Monomial, Monomial, Term] | None:
     for monomial in poly:
-        for left, replacement in rules.items():
+        for left in known.renamed(monomial):
             rest = polynomials.over(monomial, left)
             if rest is not None:
-                return monomial, rest, replacement
+                return monomial, rest, known.rules[left]
     return None
