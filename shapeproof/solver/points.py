@@ -84,22 +84,45 @@ def moved(known: Knowledge, base: Point, name: str, value: int) -> tuple[Point, 
 
 
 def nudged(known: Knowledge, base: Point, news: Iterable[Formula]) -> Iterator[tuple[Point, set[str]]]:
-    """Whole points with another value for one symbol of the news, and the names whose values that may change."""
-    names = sorted({name for fact in news for name in fact.symbols if name not in known.solved})
-    for name in names[:_MOST_NUDGED]:
-        for profile in (_near_low, _low, _high, _generic):
-            value = profile(known, name, 0)
-            candidate = None if value == base[name] else moved(known, base, name, value)
-            if candidate is not None:
-                yield candidate
+    """Whole points with other values for symbols of the news, and the names whose values that may change.
+
+    First what is solved gets the value that it has by what is left; then one symbol that is left is moved.
+    """
+    symbols = sorted({name for fact in news for name in fact.symbols})
+    candidates = [_resettled(known, base, [name for name in symbols if name in known.solved])]
+    for name in [name for name in symbols if name not in known.solved][:_MOST_NUDGED]:
+        values = {profile(known, name, 0) for profile in (_near_low, _low, _high, _generic)} - {base[name]}
+        candidates += [moved(known, base, name, value) for value in sorted(values)]
+    return (candidate for candidate in candidates if candidate is not None)
+
+
+def _resettled(known: Knowledge, base: Point, names: Iterable[str]) -> tuple[Point, set[str]] | None:
+    point, changed = dict(base), set(names)
+    try:
+        point |= {name: evaluate(known.solved[name], base) for name in changed}
+        for each in known.defined_with(sorted(changed)):
+            point[each] = evaluate(known.definitions[each], point)
+            changed.add(each)
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+    return point, changed
 
 
 def extended(known: Knowledge, point: Point, news: Iterable[Formula]) -> Point | None:
     """The point with values for the symbols of the news, and for the names that were made up for them."""
+    whole = dict(point)
     strange = sorted({name for fact in news for name in fact.symbols if name not in point})
-    whole = point | {name: _low(known, name, index) for index, name in enumerate(strange)}
+    coined = [name for name in known.coined if name not in point]
     try:
-        whole |= {name: evaluate(known.definitions[name], whole) for name in known.coined if name not in whole}
+        for name in (*strange, *coined):
+            meaning = known.definitions.get(name)
+            if meaning is not None and meaning.symbols <= whole.keys():
+                whole[name] = evaluate(meaning, whole)
+            elif name not in known.solved:
+                whole[name] = _low(known, name, len(whole))
+        for name in strange:
+            if name in known.solved:
+                whole[name] = evaluate(known.solved[name], whole)
     except (ArithmeticError, ValueError, Unevaluable):
         return None
     return whole
