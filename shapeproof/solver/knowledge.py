@@ -24,6 +24,7 @@ from shapeproof.solver import entailment
 from shapeproof.solver.bounding import EVERYTHING, KnownBounds, shape_of
 from shapeproof.solver.history import BEGINNING, History
 from shapeproof.solver.layers import Index, Layered
+from shapeproof.solver.remainders import Remainder
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
@@ -37,7 +38,7 @@ class Knowledge:
     __slots__ = (
         "_alternatives", "_bounds", "_defined_with", "_factors", "_mentioning", "_nonnegative", "_renaming",
         "_renaming_with", "_solved_with", "active", "cases", "coined", "contradiction", "definitions", "inequalities",
-        "linear", "ranges", "rules", "solved", "sources",
+        "linear", "ranges", "remainders", "rules", "solved", "sources",
     )  # fmt: skip
 
     _OWN = frozenset({"_bounds", "_nonnegative", "coined", "contradiction", "sources"})
@@ -50,6 +51,8 @@ class Knowledge:
         self.active: Layered[Formula, None] = Layered()
         self.linear: Layered[Term, Interval] = Layered()
         """Bounds of terms without their constant: what the active comparisons say, by term."""
+        self.remainders: Layered[str, tuple[Remainder, ...]] = Layered()
+        """Of a symbol, the divisions after which something was learned of what is left over; the coarsest first."""
         self.inequalities: Index[tuple[Monomial, bool], Term] = Index()
         """The same as terms that are at least 0, by each monomial in them and whether its coefficient is positive."""
         self._mentioning: Index[str, Formula] = Index()
@@ -129,6 +132,14 @@ class Knowledge:
     def renamed_with(self, names: Iterable[str]) -> list[Monomial]:
         """Products with another name, where either mentions any of these symbols."""
         return self._renaming_with.among(names)
+
+    def note_remainder(self, remainder: Remainder) -> bool:
+        """Something is known of the remainder; whether that is new."""
+        before = self.remainders.get(remainder.name, ())
+        if any(each.modulus == remainder.modulus for each in before):
+            return False
+        self.remainders[remainder.name] = tuple(sorted((*before, remainder), key=lambda each: -each.modulus))
+        return True
 
     # bounds
 

@@ -19,6 +19,7 @@ from shapeproof.solver.bounding import EVERYTHING, shape_of, term_of
 from shapeproof.solver.equalities import Solution, named_term, solve
 from shapeproof.solver.knowledge import Knowledge, within
 from shapeproof.solver.reduction import Reducer
+from shapeproof.solver.remainders import plainly, remainder_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,6 +55,7 @@ class _Learner:
         self._queue: deque[Formula] = deque()
         self._bounds: deque[Formula] = deque()  # just inferred, to be written down though they are implied
         self._moved: set[str] = set()
+        self._restated: set[str] = set()  # symbols whose divisions are written otherwise now
         self._unequal: set[Formula] = set()  # each disequality sends for what it bears on once
         self._touched: dict[Formula, None] = {}
         self._reducer = reducer or Reducer(known)
@@ -67,6 +69,8 @@ class _Learner:
             moved, self._moved = self._moved, set()
             touched, self._touched = self._touched, {}
             names = sorted(moved)
+            self._rewrite_values(sorted(self._restated))
+            self._restated.clear()
             for formula in dict.fromkeys([*self._known.mentioning(names), *touched]):
                 self._revisit(formula)
             self._queue.extend(self._without_rules(names))
@@ -276,8 +280,24 @@ class _Learner:
         if known.nonnegative(term):  # term <= 0 <= term
             self._queue.append(compare("==", term))
             return
+        plainer = self._left_over(term)
+        if plainer is not None:
+            self._queue.extend(plainer)
+            return
         self._keep(formula)
         self._spread(term)
+
+    def _left_over(self, term: Term) -> list[Formula] | None:
+        """The same said of the plain remainder, if that is what `term <= 0` is about; what is plain is noted."""
+        shape, interval = _as_interval("<=", term)
+        remainder = remainder_in(shape)
+        if remainder is None:
+            return None
+        plainer = plainly(remainder, self._known.bounds(shape) & interval)
+        if plainer is None and self._known.note_remainder(remainder):
+            self._moved.add(remainder.name)
+            self._restated.add(remainder.name)
+        return plainer
 
     def _opened(self, term: Term) -> list[Formula] | None:
         """The same said of the arguments of a min, max or division, where that says neither more nor less."""

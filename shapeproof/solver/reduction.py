@@ -51,6 +51,7 @@ from shapeproof.constraints.terms import (
 from shapeproof.solver import audit
 from shapeproof.solver.bounding import term_of
 from shapeproof.solver.exact import exact_comparison, exact_integer
+from shapeproof.solver.remainders import by_remainders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -182,7 +183,7 @@ class Reducer:
         if pinned.lower is not None and pinned.lower == pinned.upper:
             return from_poly({UNIT: pinned.lower})
         if divisor.is_constant:
-            return self._coarser(numerator, divisor.constant_value)
+            return by_remainders(atom, known) or self._coarser(numerator, divisor.constant_value)
         sign = known.sign(divisor)
         if sign == 0 or len(numerator.monomials) > _LONGEST_GUESSED:
             return None
