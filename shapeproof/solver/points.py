@@ -110,9 +110,9 @@ def _resettled(known: Knowledge, base: Point, names: Iterable[str]) -> tuple[Poi
 
 def extended(known: Knowledge, point: Point, news: Iterable[Formula]) -> Point | None:
     """The point with values for the symbols of the news, and for the names that were made up for them."""
-    whole = dict(point)
     strange = sorted({name for fact in news for name in fact.symbols if name not in point})
     coined = [name for name in known.coined if name not in point]
+    whole = dict(point) if strange or coined else point
     try:
         for name in (*strange, *coined):
             meaning = known.definitions.get(name)

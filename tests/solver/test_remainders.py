@@ -45,7 +45,9 @@ def test_the_order_in_which_remainders_are_learned_does_not_matter():
     assert {way.reduce(parse_term("h//4 + (h + 4)//8 + h//8")) for way in ways} == {parse_term("8*(h//16) + 2")}
 
 
-@pytest.mark.parametrize("text", ["h - 4*((h + 4)//8)", "2*h - 8*(h//4)", "h - 8*(h//8)*w", "h - w*(h//w)", "h", "h//8"])
+@pytest.mark.parametrize(
+    "text", ["h - 4*((h + 4)//8)", "2*h - 8*(h//4)", "h - 8*(h//8)*w", "h - w*(h//w)", "h", "h//8"]
+)
 def test_what_is_no_remainder_is_not_taken_for_one(text):
     assert remainder_in(parse_term(text)) is None
 
