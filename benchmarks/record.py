@@ -15,6 +15,7 @@ import argparse
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -94,7 +95,13 @@ class RecordingTrial(Trial):
 
 
 def _question(formula: Formula, kind: str, outcome: bool | None) -> Question:  # noqa: FBT001 - an outcome, not a flag
-    return Question(formula, kind, outcome, str(formula))
+    return Question(formula, kind, outcome, _written(formula))
+
+
+@cache
+def _written(formula: Formula) -> str:
+    """The text: most questions are asked again and again, and some are long."""
+    return str(formula)
 
 
 def distinct(asked: Iterable[Asked]) -> list[Question]:

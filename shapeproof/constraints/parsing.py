@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, ParamSpec, TypeAlias
 
@@ -27,7 +28,7 @@ Number: TypeAlias = Term | Real
 Value: TypeAlias = Term | Real | Formula
 
 _TOKEN = re.compile(
-    rf"""(
+    rf"""\s*(
         (?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+  # a float
       | 0[xX][0-9a-fA-F]+|\d+
       | {printing.NAME}
@@ -37,6 +38,9 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+
+_CALLED = re.compile(r"\s*\(")
+_PARENTHESIS = re.compile(r"[()]|`(?:[^`]|``)*`|\[[^\[\]`]*\]")
 
 
 def _truncate(value: Number) -> Number:
@@ -113,9 +117,9 @@ _CONSTANTS: dict[str, Value] = {
 
 @dataclass(slots=True)
 class _Pending:
-    """An operator or parenthesis whose operands are not complete; `at` is the index of its token.
+    """An operator or parenthesis whose operands are not complete; `at` is where it stands in the text.
 
-    Of a call, `base` counts the values before it.
+    Of a call, `base` counts the values before it, and `inside` is where its arguments begin.
     """
 
     text: str
@@ -123,8 +127,16 @@ class _Pending:
     binding: int
     form: Literal["infix", "prefix", "group", "call"] = "infix"
     base: int = 0
+    inside: int = 0
 
 
+_LONGEST_GROUP = 1_000
+_MOST_GROUPS = 1 << 14
+_GROUPS: dict[str, Value] = {}
+"""What texts in parentheses are: questions about one model repeat them, and a value does not depend on its place."""
+
+
+@lru_cache(maxsize=4096)
 def parse(text: str) -> Value:
     """The term, real or formula that the text is."""
     return _Parser(text).run()
@@ -142,20 +154,19 @@ def as_truth(value: Value) -> Formula:
 
 
 class _Parser:
-    """`values` are complete, `pending` waits for more; `at` is the index of the token being read."""
+    """`values` are complete, `pending` waits for more; the word being read stands between `at` and `end`."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens: list[str] = [*_TOKEN.findall(text), ""]
-        self._at = 0
+        self._at = self._end = 0
         self._values: list[Value] = []
         self._pending: list[_Pending] = []
+        self._closings: dict[int, int] | None = None
 
     def run(self) -> Value:
         wants_operand = True
-        while word := self._tokens[self._at]:
+        while word := self._word():
             wants_operand = self._operand(word) if wants_operand else self._after_operand(word)
-            self._at += 1
         if wants_operand:
             raise self._error("The formula ends where a value should follow.")
         self._reduce()
@@ -163,15 +174,23 @@ class _Parser:
             raise self._error("This parenthesis is not closed.", self._pending[-1].at)
         return self._values[0]
 
+    def _word(self) -> str:
+        """The next word; empty at the end."""
+        match = _TOKEN.match(self._text, self._end)
+        if match is None:
+            self._at = len(self._text)
+            return ""
+        self._at, self._end = match.span(1)
+        return match[1]
+
     def _operand(self, word: str) -> bool:
         """Read what begins a value; whether a value is still to come."""
         if word in _PREFIX:
             self._pending.append(_Pending(word, self._at, _PREFIX[word], "prefix"))
             return True
         if word == "(":
-            self._pending.append(_Pending(word, self._at, -1, "group"))
-            return True
-        if word == ")" and self._tokens[self._at - 1] == "(" and self._pending[-1].form == "call":
+            return self._group()
+        if word == ")" and self._pending and self._pending[-1].form == "call" and self._is_empty(self._pending[-1]):
             self._close()
         elif word in _CONSTANTS:
             self._values.append(_CONSTANTS[word])
@@ -183,10 +202,26 @@ class _Parser:
             raise self._error(f"A value should stand where {word!r} is.")
         return False
 
+    def _is_empty(self, call: _Pending) -> bool:
+        return not self._text[call.inside : self._at].strip()
+
+    def _group(self) -> bool:
+        """A parenthesis: at once to its end where the text in it was read before."""
+        if self._closings is None:
+            self._closings = _closings(self._text)
+        end = self._closings.get(self._at, self._at)
+        known = _GROUPS.get(self._text[self._at : end]) if end - self._at <= _LONGEST_GROUP else None
+        if known is None:
+            self._pending.append(_Pending("(", self._at, -1, "group"))
+            return True
+        self._values.append(known)
+        self._end = end
+        return False
+
     def _name(self, word: str) -> bool:
-        if self._tokens[self._at + 1] == "(":
-            self._pending.append(_Pending(word, self._at, -1, "call", len(self._values)))
-            self._at += 1
+        if called := _CALLED.match(self._text, self._end):
+            self._end = called.end()
+            self._pending.append(_Pending(word, self._at, -1, "call", len(self._values), self._end))
             return True
         self._values.append(t.symbol(_unquoted(word)))
         return False
@@ -223,6 +258,10 @@ class _Parser:
             args = self._values[opened.base :]
             del self._values[opened.base :]
             self._values.append(self._guarded(opened.at, _called, opened.text, args))
+        elif self._end - opened.at <= _LONGEST_GROUP:
+            if len(_GROUPS) >= _MOST_GROUPS:
+                _GROUPS.clear()
+            _GROUPS[self._text[opened.at : self._end]] = self._values[-1]
 
     def _reduce(self, wanted: Callable[[_Pending], bool] = lambda _: True) -> None:
         """Apply the operators on top of the stack, down to the innermost open parenthesis, as long as `wanted`."""
@@ -244,9 +283,20 @@ class _Parser:
             raise self._error(str(error), at) from error
 
     def _error(self, message: str, at: int | None = None) -> FormulaSyntaxError:
-        """The error at a token; where it stands in the text is found only now."""
-        starts = [match.start() for match in _TOKEN.finditer(self._text)]
-        return FormulaSyntaxError(message, [*starts, len(self._text)][self._at if at is None else at] + 1)
+        """The error at a place in the text, or at the word being read."""
+        return FormulaSyntaxError(message, (self._at if at is None else at) + 1)
+
+
+def _closings(text: str) -> dict[int, int]:
+    """Where each opening parenthesis stands -> where the text behind the closing one begins."""
+    opened: list[int] = []
+    closings = {}
+    for match in _PARENTHESIS.finditer(text):
+        if match[0] == "(":
+            opened.append(match.start())
+        elif match[0] == ")" and opened:
+            closings[opened.pop()] = match.end()
+    return closings
 
 
 def _literal(text: str) -> Value:

@@ -21,7 +21,7 @@ from shapeproof.constraints.terms import Apply, Symbol, Term, from_poly
 from shapeproof.solver.doubles import rounded_bounds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 Value: TypeAlias = Interval | bool | None
 
@@ -34,7 +34,7 @@ _COMPUTED: dict[Node, tuple[tuple[tuple[Node, Value], ...], Value]] = {}
 class KnownBounds(Bounds):
     """Bounds over the ranges of the symbols that also use what is known of whole terms."""
 
-    def __init__(self, ranges: dict[str, Interval], linear: dict[Term, Interval]) -> None:
+    def __init__(self, ranges: Mapping[str, Interval], linear: Mapping[Term, Interval]) -> None:
         super().__init__(ranges)
         self._box = ranges
         self._linear = linear

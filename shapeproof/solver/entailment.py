@@ -9,6 +9,7 @@ What this module answers is a proof or nothing.
 from __future__ import annotations
 
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints import polynomials
@@ -29,6 +30,8 @@ _MOST_TRIES = 16
 _MOST_COMPOUND_TRIES = 6
 _MOST_STEPS = 4
 _MOST_MONOMIALS = 200
+_MOST_CANDIDATES = 64
+"""Of the facts with a given monomial, so many are looked at, the oldest."""
 
 
 def nonnegative(term: Term, known: Knowledge) -> bool:
@@ -70,7 +73,7 @@ def _most_alike(term: Term, known: Knowledge) -> list[tuple[Term, Term]]:
 
 def _candidates(part: Monomial, positive: bool, known: Knowledge) -> Iterator[Term]:  # noqa: FBT001
     """Known terms, not negative, in which this monomial has such a sign."""
-    yield from known.inequalities.get((part, positive), ())
+    yield from islice(known.inequalities.of((part, positive)), _MOST_CANDIDATES)
     for atom, _ in part:
         for definition in _definition(atom, known):
             if part in definition.poly and (definition.poly[part] > 0) == positive:

@@ -18,6 +18,7 @@ from shapeproof.constraints.terms import Term
 from shapeproof.constraints.verdicts import Evidence, Proved
 from shapeproof.solver import ask
 from shapeproof.solver.budget import Budget, Entry, Ledger, current_ledger
+from shapeproof.solver.conditions import Conditions
 from shapeproof.solver.exhaustion import box_size, points_where
 from shapeproof.solver.history import BEGINNING, History
 from shapeproof.solver.knowledge import Knowledge
@@ -27,9 +28,11 @@ from shapeproof.solver.points import (
     candidates,
     carried,
     complete,
+    extended,
     free_symbols,
     has_meaning,
     named,
+    nudged,
     public,
     satisfies,
     true_at,
@@ -40,12 +43,12 @@ from shapeproof.solver.session import Answer
 from shapeproof.solver.substitution import substitute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from shapeproof.constraints.evaluate import Environment
 
 _WANTED_POINTS = 6
-_MOST_POINTS = 32
+_MOST_POINTS = 16
 _MOST_TRIED = 64
 _UNNAMED = (7, 0, -3, 1, 12, 2, 64, 35)
 """Values for a symbol that no fact mentions, by sample."""
@@ -57,6 +60,8 @@ class _State:
 
     history: History = BEGINNING
     known: Knowledge = field(default_factory=Knowledge)
+    conditions: Conditions = field(default_factory=Conditions)
+    """The facts again, for points."""
     reducer: Reducer = field(init=False)
     points: list[tuple[Point, int]] = field(default_factory=list)
     """A point, and how many of the facts were evaluated there."""
@@ -105,14 +110,17 @@ class Facts:
 
     def _learn_all(self, news: list[tuple[Formula, object]]) -> None:
         state = self._state
+        state.conditions = state.conditions.copy()
         for formula, origin in news:
             state.history = state.history.then(formula, origin)
+            state.conditions.add(formula)
         needed = [fact for formula, _ in news for fact in (defined(formula), formula)]
         informative = [fact for fact in needed if state.reducer.reduce(fact).constant is not True]
         if informative:
             known = absorb(state.known, informative, state.reducer)
-            points = [_carried(entry, known, state.history.symbols, informative) for entry in state.points]
-            self._state = _State(state.history, known, [entry for entry in points if entry is not None])
+            points = [_carried(entry, known, state, informative) for entry in state.points]
+            kept = [entry for entry in points if entry is not None]
+            self._state = _State(state.history, known, state.conditions, kept)
 
     # reading
 
@@ -182,7 +190,7 @@ class Facts:
         if not state.points and not state.searched:
             state.searched = True
             self._fill()
-        strange = sorted(set(names) - set(state.points[0][0])) if state.points else []
+        strange = sorted(name for name in set(names) if name not in state.points[0][0]) if state.points else []
         if strange:
             state.points = [(_with_strangers(point, strange, at), n) for at, (point, n) in enumerate(state.points)]
         return [point for point, _ in state.points]
@@ -237,23 +245,22 @@ class Facts:
 
     def _believable(self, point: Point, checked: int = 0) -> bool:
         """Whether all facts that have a meaning hold there, evaluated as they were learned; the first ones were."""
-        return self._all_hold(self._state.history.since(checked), point)
+        return _all_hold(self._state.history.since(checked), point)
 
-    def _all_hold(self, facts: Iterable[Formula], point: Point) -> bool:
-        return all(true_at(formula, point) for formula in dict.fromkeys(facts) if has_meaning(formula))
-
-    def _bearing(self, point: Point) -> Iterable[Formula]:
-        """The facts to evaluate there: where nothing that it speaks of differs from a sample, a fact holds."""
+    def _moved(self, point: Point) -> Iterable[str] | None:
+        """The names whose values are not those of a sample, the one most like the point; None if there is none."""
         state = self._state
         current = [sample for sample, checked in state.points if checked == len(state.history)]
-        moved = min((_differing(sample, point) for sample in current), key=len, default=None)
-        return [each for each in state.history.formulas if moved is None or not moved.isdisjoint(each.symbols)]
+        return min((_differing(sample, point) for sample in current), key=len, default=None)
 
-    def add_point(self, point: Mapping[str, int]) -> Point | None:
-        """Keep a whole point if all facts hold there."""
+    def add_point(self, point: Point, moved: Iterable[str] | None = None) -> Point | None:
+        """Keep a whole point if all facts hold there; where nothing that it speaks of is `moved`, a fact does.
+
+        What is not moved has the values of a sample. If it is not given, it is found out.
+        """
         state = self._state
         whole = dict(point)
-        if not self._all_hold(self._bearing(whole), whole):
+        if not state.conditions.hold(whole, self._moved(whole) if moved is None else moved):
             return None
         if len(state.points) < _MOST_POINTS and all(whole != each for each, _ in state.points):
             state.points.append((whole, len(state.history)))
@@ -286,16 +293,25 @@ def _differing(left: Point, right: Point) -> set[str]:
 
 
 def _carried(
-    entry: tuple[Point, int], known: Knowledge, symbols: frozenset[str], news: list[Formula]
+    entry: tuple[Point, int], known: Knowledge, state: _State, news: list[Formula]
 ) -> tuple[Point, int] | None:
-    """A point of the facts so far as one of the facts with the news, if it is one."""
+    """A point of the facts so far as one of the facts with the news, if it is one or is near one."""
     point, checked = entry
-    whole = carried(
-        known, free_symbols(known, symbols) | (point.keys() - known.definitions.keys() - known.solved.keys()), point
-    )
-    if whole is None or not all(true_at(fact, whole) for fact in news if has_meaning(fact)):
+    same = extended(known, point, news)
+    if same is not None and _all_hold(news, same):
+        return same, checked
+    for near, changed in nudged(known, same, news) if same is not None else ():
+        if _all_hold(news, near) and state.conditions.hold(near, changed):
+            return near, checked
+    free = free_symbols(known, state.history.symbols)
+    whole = carried(known, free | (point.keys() - known.definitions.keys() - known.solved.keys()), point)
+    if whole is None or not _all_hold(news, whole):
         return None
     return whole, checked if all(whole[name] == value for name, value in point.items()) else 0
+
+
+def _all_hold(facts: Iterable[Formula], point: Point) -> bool:
+    return all(true_at(formula, point) for formula in facts if has_meaning(formula))
 
 
 def _with_strangers(point: Point, names: list[str], index: int) -> Point:

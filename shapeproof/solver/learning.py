@@ -19,11 +19,10 @@ from shapeproof.solver.bounding import EVERYTHING, shape_of, term_of
 from shapeproof.solver.equalities import Solution, named_term, solve
 from shapeproof.solver.knowledge import Knowledge, within
 from shapeproof.solver.reduction import Reducer
+from shapeproof.solver.remainders import plainly, remainder_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from shapeproof.constraints.nodes import Node
+    from collections.abc import Iterable, Sequence
 
 _MOST_ROUNDS = 8
 _MOST_STEPS = 4096
@@ -56,6 +55,7 @@ class _Learner:
         self._queue: deque[Formula] = deque()
         self._bounds: deque[Formula] = deque()  # just inferred, to be written down though they are implied
         self._moved: set[str] = set()
+        self._restated: set[str] = set()  # symbols whose divisions are written otherwise now
         self._unequal: set[Formula] = set()  # each disequality sends for what it bears on once
         self._touched: dict[Formula, None] = {}
         self._reducer = reducer or Reducer(known)
@@ -68,9 +68,12 @@ class _Learner:
                 break
             moved, self._moved = self._moved, set()
             touched, self._touched = self._touched, {}
-            for formula in [x for x in self._known.active if x in touched or not moved.isdisjoint(x.symbols)]:
+            names = sorted(moved)
+            self._rewrite_values(sorted(self._restated))
+            self._restated.clear()
+            for formula in dict.fromkeys([*self._known.mentioning(names), *touched]):
                 self._revisit(formula)
-            self._queue.extend(self._without_rules(moved))
+            self._queue.extend(self._without_rules(names))
             self._drain()
         self._known.changed()
 
@@ -80,7 +83,7 @@ class _Learner:
         parts = []
         for part, interval in ((quotient, known.bounds(quotient)), (rest, Interval(0, modulus - 1))):
             part_name, definition = named_term(part, known)
-            known.definitions.setdefault(part_name, definition)
+            known.define(part_name, definition)
             self._queue.extend(within(part_name, interval))
             parts.append(symbol(part_name))
         self._drain()
@@ -193,7 +196,7 @@ class _Learner:
             self._spread(-term)
             return
         for name, definition in solution.definitions:
-            known.definitions.setdefault(name, definition)
+            known.define(name, definition)
             self._queue.extend(within(name, known.bounds(definition)))
         if solution.symbol is None:
             self._rename(solution)
@@ -207,41 +210,42 @@ class _Learner:
         known = self._known
         audit.note_equal("solution", known, symbol(name), value)
         constraint = within(name, known.ranges.pop(name, EVERYTHING))
-        touched = [each for each in known.active if name in each.symbols]
+        touched = known.mentioning([name])
         for formula in touched:
             self._drop(formula)
-        known.solved[name] = value
-        renamed = self._without_rules({name}, right=True)
+        known.solve(name, value)
+        renamed = self._without_rules([name], right=True)
         self._changed()
-        self._rewrite_values()
+        self._rewrite_values([name])
         self._queue.extend([*constraint, *touched, *renamed])
 
-    def _rewrite_values(self) -> None:
-        """Write what symbols and products equal in what is left, until nothing changes."""
+    def _rewrite_values(self, names: Sequence[str]) -> None:
+        """Write anew what symbols and products equal where that mentions these symbols, until nothing changes."""
         known = self._known
         for _ in range(_MOST_ROUNDS):
-            rules = {left: self._reducer.reduce(right) for left, right in known.rules.items()}
-            settled = all(rules[left] is right for left, right in known.rules.items())
-            known.rules = rules
+            rights = {left: known.rules[left] for left in known.renamed_with(names)}
+            rewritten = {left: self._reducer.reduce(right) for left, right in rights.items()}
+            for left, right in rewritten.items():
+                known.rename(left, right)
             self._changed()
-            if settled:
+            if rewritten == rights:
                 break
-        known.solved = {name: self._reducer.reduce(term) for name, term in known.solved.items()}
+        for name in known.solved_with(names):
+            known.solve(name, self._reducer.reduce(known.solved[name]))
         self._changed()
 
-    def _without_rules(self, names: set[str], *, right: bool = False) -> list[Formula]:
+    def _without_rules(self, names: Sequence[str], *, right: bool = False) -> list[Formula]:
         """Rules about these symbols, taken out and made equalities again: more may be known of their factors now.
 
         Of a symbol that is solved, rules with it on the right too: its value may bring back what stands on the left.
         """
-        rules = self._known.rules
+        known = self._known
         stale = [
             left
-            for left, value in rules.items()
-            if any(not names.isdisjoint(atom.symbols) for atom, _ in left)
-            or (right and not names.isdisjoint(value.symbols))
+            for left in known.renamed_with(names)
+            if right or any(not atom.symbols.isdisjoint(names) for atom, _ in left)
         ]
-        equalities = [compare("==", from_poly({left: 1}) - rules.pop(left)) for left in stale]
+        equalities = [compare("==", from_poly({left: 1}) - known.unname(left)) for left in stale]
         if stale:
             self._changed()
         return equalities
@@ -253,12 +257,12 @@ class _Learner:
         product, names = from_poly({left: 1}), frozenset().union(*(atom.symbols for atom, _ in left))
         audit.note_equal("renaming", known, product, solution.right)
         bounds = known.bounds(product)
-        touched = [each for each in known.active if names <= each.symbols]
+        touched = [each for each in known.mentioning(sorted(names)) if names <= each.symbols]
         for each in touched:
             self._drop(each)
-        known.rules[left] = solution.right
+        known.rename(left, solution.right)
         self._changed()
-        self._rewrite_values()
+        self._rewrite_values(sorted(names))
         self._queue.extend([*touched, *_inside(solution.right, bounds)])
 
     # inequalities
@@ -276,8 +280,24 @@ class _Learner:
         if known.nonnegative(term):  # term <= 0 <= term
             self._queue.append(compare("==", term))
             return
+        plainer = self._left_over(term)
+        if plainer is not None:
+            self._queue.extend(plainer)
+            return
         self._keep(formula)
         self._spread(term)
+
+    def _left_over(self, term: Term) -> list[Formula] | None:
+        """The same said of the plain remainder, if that is what `term <= 0` is about; what is plain is noted."""
+        shape, interval = _as_interval("<=", term)
+        remainder = remainder_in(shape)
+        if remainder is None:
+            return None
+        plainer = plainly(remainder, self._known.bounds(shape) & interval)
+        if plainer is None and self._known.note_remainder(remainder):
+            self._moved.add(remainder.name)
+            self._restated.add(remainder.name)
+        return plainer
 
     def _opened(self, term: Term) -> list[Formula] | None:
         """The same said of the arguments of a min, max or division, where that says neither more nor less."""
@@ -362,15 +382,13 @@ class _Learner:
 
     def _send_for(self, formula: Formula, term: Term) -> None:
         """What a new disequality bears on: alternatives that it rules out, and products of which it is a factor."""
-        active, sides = self._known.active, {formula, formula.negation}
-        self._touched.update(
-            (each, None) for each in active if isinstance(each, Or) and not sides.isdisjoint(each.args)
-        )
+        known = self._known
+        self._touched.update(dict.fromkeys(known.with_alternative([formula, formula.negation])))
         monomials = shape_of(term)[0].monomials
         if UNIT not in term.poly and len(monomials) == 1:
             for atom, _ in monomials[0][0]:
-                self._touched.update((each, None) for each in active if each is not formula and _has_factor(each, atom))
-                self._queue.extend(self._without_rules(set(atom.symbols)))
+                self._touched.update((each, None) for each in known.with_factor(atom) if each is not formula)
+                self._queue.extend(self._without_rules(sorted(atom.symbols)))
 
     def _nonzero_factors(self, term: Term) -> None:
         if len(term.monomials) == 1 and len(term.monomials[0][0]) > 1:
@@ -381,13 +399,6 @@ class _Learner:
         boxes = [_box(arg) for arg in args]
         for name in sorted(set.intersection(*(set(box) for box in boxes))):
             self._bounds.extend(within(name, hull(box[name] for box in boxes)))
-
-
-def _has_factor(formula: Formula, atom: Node) -> bool:
-    """Whether every monomial of a comparison has the atom."""
-    return isinstance(formula, Compare) and all(
-        any(atom is each for each, _ in monomial) for monomial, _ in formula.term.monomials
-    )
 
 
 def _single_symbol(term: Term) -> str | None:

@@ -27,6 +27,7 @@ Point: TypeAlias = "dict[str, int]"
 _PRIMES = (7, 11, 5, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 _FAR = 1000
 _RANDOM_PROFILES = 8
+_MOST_NUDGED = 3
 
 
 def true_at(formula: Formula, point: Mapping[str, int | float]) -> bool | None:
@@ -67,8 +68,68 @@ def named(known: Knowledge, point: Mapping[str, int]) -> Point | None:
         return None
 
 
+def moved(known: Knowledge, base: Point, name: str, value: int) -> tuple[Point, set[str]] | None:
+    """A whole point with another value for a symbol that is left, and the names whose values that may change."""
+    point, changed = base | {name: value}, {name}
+    try:
+        for each in known.solved_with([name]):
+            point[each] = evaluate(known.solved[each], point)
+            changed.add(each)
+        for each in known.defined_with(sorted(changed)):
+            point[each] = evaluate(known.definitions[each], point)
+            changed.add(each)
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+    return point, changed
+
+
+def nudged(known: Knowledge, base: Point, news: Iterable[Formula]) -> Iterator[tuple[Point, set[str]]]:
+    """Whole points with other values for symbols of the news, and the names whose values that may change.
+
+    First what is solved gets the value that it has by what is left; then one symbol that is left is moved.
+    """
+    symbols = sorted({name for fact in news for name in fact.symbols})
+    candidates = [_resettled(known, base, [name for name in symbols if name in known.solved])]
+    for name in [name for name in symbols if name not in known.solved][:_MOST_NUDGED]:
+        values = {profile(known, name, 0) for profile in (_near_low, _low, _high, _generic)} - {base[name]}
+        candidates += [moved(known, base, name, value) for value in sorted(values)]
+    return (candidate for candidate in candidates if candidate is not None)
+
+
+def _resettled(known: Knowledge, base: Point, names: Iterable[str]) -> tuple[Point, set[str]] | None:
+    point, changed = dict(base), set(names)
+    try:
+        point |= {name: evaluate(known.solved[name], base) for name in changed}
+        for each in known.defined_with(sorted(changed)):
+            point[each] = evaluate(known.definitions[each], point)
+            changed.add(each)
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+    return point, changed
+
+
+def extended(known: Knowledge, point: Point, news: Iterable[Formula]) -> Point | None:
+    """The point with values for the symbols of the news, and for the names that were made up for them."""
+    strange = sorted({name for fact in news for name in fact.symbols if name not in point})
+    coined = [name for name in known.coined if name not in point]
+    whole = dict(point) if strange or coined else point
+    try:
+        for name in (*strange, *coined):
+            meaning = known.definitions.get(name)
+            if meaning is not None and meaning.symbols <= whole.keys():
+                whole[name] = evaluate(meaning, whole)
+            elif name not in known.solved:
+                whole[name] = _low(known, name, len(whole))
+        for name in strange:
+            if name in known.solved:
+                whole[name] = evaluate(known.solved[name], whole)
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+    return whole
+
+
 def carried(known: Knowledge, free: set[str], point: Mapping[str, int]) -> Point | None:
-    """A point of fewer facts with values for the symbols that are new; the facts that are new may not hold there."""
+    """A point of fewer facts moved to where solved symbols have their values; the facts that are new may fail there."""
     whole = dict(point)
     try:
         for name, definition in known.definitions.items():

@@ -293,8 +293,8 @@ def _samples_by_side(formula: Formula, facts: Facts) -> dict[bool, Mapping[str, 
     sides: dict[bool, Mapping[str, int]] = {}
     for point in facts.points(formula.symbols):
         side = true_at(formula, point)
-        if side is not None:
-            sides.setdefault(side, public(point))
+        if side is not None and side not in sides:
+            sides[side] = public(point)
     return sides
 
 

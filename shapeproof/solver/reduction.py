@@ -51,6 +51,7 @@ from shapeproof.constraints.terms import (
 from shapeproof.solver import audit
 from shapeproof.solver.bounding import term_of
 from shapeproof.solver.exact import exact_comparison, exact_integer
+from shapeproof.solver.remainders import by_remainders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -151,11 +152,10 @@ class Reducer:
 
     def _renamed(self, term: Term) -> Term:
         """Monomials that have a simpler name, replaced until none is left."""
-        rules = self._known.rules
-        if not rules:
+        if not self._known.rules:
             return term
         for _ in range(_RULE_STEPS):
-            match = _first_match(term.poly, rules)
+            match = _first_match(term.poly, self._known)
             if match is None:
                 break
             monomial, rest, replacement = match
@@ -183,7 +183,7 @@ class Reducer:
         if pinned.lower is not None and pinned.lower == pinned.upper:
             return from_poly({UNIT: pinned.lower})
         if divisor.is_constant:
-            return self._coarser(numerator, divisor.constant_value)
+            return by_remainders(atom, known) or self._coarser(numerator, divisor.constant_value)
         sign = known.sign(divisor)
         if sign == 0 or len(numerator.monomials) > _LONGEST_GUESSED:
             return None
@@ -312,10 +312,10 @@ def _joined(formulas: Iterable[Formula], join: Any, absorbing: Formula) -> Formu
     return joined
 
 
-def _first_match(poly: Poly, rules: dict[Monomial, Term]) -> tuple[Monomial, Monomial, Term] | None:
+def _first_match(poly: Poly, known: Knowledge) -> tuple[Monomial, Monomial, Term] | None:
     for monomial in poly:
-        for left, replacement in rules.items():
+        for left in known.renamed(monomial):
             rest = polynomials.over(monomial, left)
             if rest is not None:
-                return monomial, rest, replacement
+                return monomial, rest, known.rules[left]
     return None

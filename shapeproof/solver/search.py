@@ -16,7 +16,7 @@ from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.polynomials import UNIT
 from shapeproof.constraints.terms import FloorDiv, Symbol, Term, from_poly
 from shapeproof.solver.cases import divided
-from shapeproof.solver.points import Point, complete, true_at
+from shapeproof.solver.points import Point, moved, true_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,30 +31,29 @@ _PARTS = 8
 
 def search(reduced: Formula, original: Formula, facts: Facts) -> Point | None:
     """A point where all facts and the formula hold, believed only after evaluation of the original."""
-    for candidate in _moves(reduced, facts):
+    for candidate, changed in _moves(reduced, facts):
         if true_at(reduced, candidate) and true_at(original, candidate):
-            point = facts.add_point(candidate)
+            point = facts.add_point(candidate, changed)
             if point is not None:
                 return point
     return None
 
 
-def _moves(reduced: Formula, facts: Facts) -> Iterator[Point]:
+def _moves(reduced: Formula, facts: Facts) -> Iterator[tuple[Point, set[str]]]:
+    """Samples with one symbol moved, and the names of what that may change."""
     known = facts.known
     names = sorted(reduced.symbols)[:_MOST_SYMBOLS]
     constants, shifts = _constants(reduced), _shifts(reduced)
     for base in facts.points(reduced.symbols)[:_MOST_BASES]:
-        free = {name: value for name, value in base.items() if name not in known.solved}
         for name in names:
             interval = known.range_of(name)
             ends = [end for end in (interval.lower, interval.upper) if end is not None]
-            values = [*_roots(reduced, name, free), *ends, *(end + 1 for end in ends[:1]), 0, 1, 2, *constants]
-            around = [free.get(name, 0) + shift for shift in shifts.get(name, ())]
+            values = [*_roots(reduced, name, base), *ends, *(end + 1 for end in ends[:1]), 0, 1, 2, *constants]
+            around = [base[name] + shift for shift in shifts.get(name, ())]
             for value in dict.fromkeys([*values[: _MOST_VALUES + len(ends)], *around]):
-                if value in interval:
-                    moved = complete(known, free | {name: value})
-                    if moved is not None:
-                        yield moved
+                candidate = moved(known, base, name, value) if value in interval else None
+                if candidate is not None:
+                    yield candidate
 
 
 def _shifts(formula: Formula) -> dict[str, list[int]]:

@@ -19,8 +19,10 @@ def substitute(expression: Expression, replacements: Mapping[str, Term]) -> Expr
     >>> substitute(symbol("h") // 4, {"h": 8 * symbol("k")})
     2*k
     """
-    if expression.symbols.isdisjoint(replacements):
+    replaced = [name for name in expression.symbols if name in replacements]
+    if not replaced:
         return expression
     renaming = Knowledge()
-    renaming.solved = dict(replacements)
+    for name in replaced:
+        renaming.solve(name, replacements[name])
     return Reducer(renaming).reduce(expression)

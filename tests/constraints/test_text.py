@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.errors import ShapeproofError
 from shapeproof.constraints.text import (
@@ -148,3 +149,23 @@ def test_deep_chains_print_and_parse():
     assert parse_term(str(term)) is term
     nested = "(" * 20000 + "x" + ")" * 20000
     assert parse_term(nested) is t.symbol("x")
+
+
+@pytest.mark.parametrize(
+    ("text", "column"), [("(x + 1) $", 9), ("y + (x + 1", 5), ("(x + 1) (x + 1)", 9), ("(x + 1)) + 2", 8)]
+)
+def test_what_was_read_before_hides_no_error(text, column):
+    parse_term("(x + 1)*((x + 1) + y)")
+    for _ in range(2):
+        with pytest.raises(FormulaSyntaxError) as error:
+            parse_term(text)
+        assert error.value.column == column
+
+
+def test_a_text_in_parentheses_is_the_same_wherever_it_stands():
+    x, y = t.symbol("x"), t.symbol("y")
+    assert parse_formula("(x + y) < 2 and not (x + y) == 4 or min((x + y), 3)//(x + y) > 1") is f.disjunction(
+        f.conjunction(f.lt(x + y, 2), f.ne(x + y, 4)), f.gt(t.minimum(x + y, 3) // (x + y), 1)
+    )
+    assert parse_formula("(x < y) and -(x + y)**2 == 1") is f.conjunction(f.lt(x, y), f.eq(-((x + y) ** 2), 1))
+    assert parse_term("`a(`*(x + y)") is t.symbol("a(") * (x + y)
