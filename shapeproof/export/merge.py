@@ -26,7 +26,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, constant, maximum, minimum
-from shapeproof.export import tracing
+from shapeproof.export import replay, tracing
 from shapeproof.export.computed import Computation, NoGraphForm, has_graph_form, plainly, readings
 from shapeproof.export.corners import disagreements
 from shapeproof.export.inputs import Inputs
@@ -103,8 +103,9 @@ class Merging:
 
     def _disagreement(self, program: torch.export.ExportedProgram) -> str | None:
         """Where the program does not do what the model does, at the points of all regions."""
+        forms = replay.forms(program)
         for region in self.done.regions:
-            found = replace(region.found, main=replace(region.found.main, program=program), disagreement=None)
+            found = replace(region.found, main=replace(region.found.main, program=program), forms=forms)
             here = self.done.within(region)
             for wrong in disagreements(self.mod, self.inputs, found, here):
                 return f"{wrong.message}: {wrong.notes[0].text}"
