@@ -97,7 +97,7 @@ class _Rewriting:
         called = {name: found for name, found in called.items() if found is not None}
         cells = tuple(map(self._cell, function.__closure__ or ()))
         if _CALLED.keys().isdisjoint(function.__globals__):
-            code = _rewritten(code)
+            code = _rewritten(code, code.co_filename)
         if code is function.__code__ and not called and cells == (function.__closure__ or ()):
             return None
         names = {_NAMES[name]: found for name, found in _CALLED.items()}
@@ -134,8 +134,11 @@ def _globals(code: CodeType) -> frozenset[str]:
 
 
 @functools.cache
-def _rewritten(code: CodeType) -> CodeType:
-    """The code with calls of the three by their other names; one that assigns global names is left alone."""
+def _rewritten(code: CodeType, file: str) -> CodeType:
+    """The code with calls of the three by their other names; one that assigns global names is left alone.
+
+    Codes that differ in nothing but the `file` they are from are equal in Python, and must not be taken for each other.
+    """
     if any(found.opname in {"STORE_GLOBAL", "DELETE_GLOBAL"} for each in _codes(code) for found in dis.Bytecode(each)):
         return code
     body, names = bytearray(code.co_code), list(code.co_names)
@@ -146,6 +149,6 @@ def _rewritten(code: CodeType) -> CodeType:
             argument = names.index(_NAMES[found.argval]) << 1 | 1  # the last bit says that it is called
             if max(argument, found.arg) < _IN_A_BYTE:
                 body[found.offset + 1] = argument
-    constants = tuple(_rewritten(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    constants = tuple(_rewritten(each, file) if isinstance(each, CodeType) else each for each in code.co_consts)
     same = bytes(body) == code.co_code and all(a is b for a, b in zip(constants, code.co_consts, strict=True))
     return code if same else code.replace(co_code=bytes(body), co_names=tuple(names), co_consts=constants)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dis
 import functools
+import types
 
 import pytest
 import torch
@@ -166,3 +167,17 @@ def test_canary_the_last_bit_of_a_global_name_says_that_it_is_called():
     code = (lambda x: int(x) if isinstance(x, int) else int).__code__
     bits = [found.arg & 1 for found in dis.get_instructions(code) if found.argval == "int"]
     assert bits == [0, 1, 0]
+
+
+def test_equal_code_of_two_files_keeps_its_file():
+    """Python takes codes for equal that differ in their file alone; a diagnostic would name the other one's."""
+
+    def forward(_, x):
+        return x[: int(x.shape[0] / 2)]
+
+    files = []
+    for file in ("one.py", "two.py"):
+        here = types.FunctionType(forward.__code__.replace(co_filename=file), globals())
+        model = keep_symbolic(type("Model", (torch.nn.Module,), {"forward": here})())
+        files.append(model.forward.__code__.co_filename)
+    assert files == ["one.py", "two.py"]
