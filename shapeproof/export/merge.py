@@ -97,8 +97,11 @@ class Merging:
         for number, alternatives in enumerate(zip(*(branch.sizes for branch in branches), strict=True), 1):
             sizes = [_agreed(terms, facts, known) for terms in zip(*alternatives, strict=True)]
             found.append(None if None in sizes else tuple(size for size in sizes if size is not None))
-            if found[-1] is None and _is_number(branches[0].results[number - 1]):
-                _refuse_if(f"result {number} is another number of the sizes in each region, and torch.cond gives none")
+            if found[-1] is None:
+                kind = "number of the sizes" if _is_number(branches[0].results[number - 1]) else "size"
+                _refuse_if(
+                    f"result {number} is of another {kind} in each region, which Inductor compiles for one of them"
+                )
         return found
 
     def _disagreement(self, program: torch.export.ExportedProgram) -> str | None:

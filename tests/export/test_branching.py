@@ -160,7 +160,7 @@ PAIR, TO_8 = ({0: Dim("a", min=0, max=8)}, {0: Dim("b", min=0, max=8)}), [range(
 PROGRAMS = {
     "padding by parity": Program(padded_by_parity, TO_20, (5,), ONE, merges=False),
     "attention in chunks": Program(attention_in_chunks, TO_20, (5,), ONE, merges=True),
-    "truncation": Program(truncated, TO_20, (5,), ONE, merges=True),
+    "truncation": Program(truncated, TO_20, (5,), ONE, merges=False),
     "squeeze": Program(squeezed, TO_20, (5,), ONE, merges=False),
     "the smaller side": Program(
         smaller_side,
@@ -196,7 +196,7 @@ PROGRAMS = {
         ({0: Dim("q", min=1, max=6)}, {0: Dim("k", min=1, max=6)}),
         merges=True,
     ),
-    "cropped to match": Program(cropped, TO_8, (3, 5), PAIR, merges=False),
+    "cropped to match": Program(cropped, TO_8, (3, 5), PAIR, merges=True),
 }
 
 

@@ -157,7 +157,8 @@ REFUSED = {
     "another rank": (lambda x: x[0] if x.shape[0] == 1 else x, "result 1 is a .* of 2 dimensions .* in region 1 and"),
     "another type": (lambda x: x.double() if x.shape[0] > 3 else x, r"result 1 is a torch\.float.* and a torch\.float"),
     "a constant that differs": (lambda x: (x, 1) if x.shape[0] > 3 else (x, 2), "result 2 is . in region 1 and . in"),
-    "a number": (lambda x: (x, x.shape[0] + int(x.shape[0] > 3)), "result 2 is another number of the sizes in each"),
+    "a number": (lambda x: (x, x.shape[0] + int(x.shape[0] > 3)), "result 2 is of another number of the sizes"),
+    "another size": (lambda x: x[:12] if x.shape[0] > 12 else x, "result 1 is of another size in each region"),
     "a change in place": (lambda x: x.add_(1) if x.shape[0] > 3 else x, "region . changes `x` in place"),
     "sizes that only one region has": (
         lambda x: x.view(2, 5, 4).sum(0) if x.shape[0] == 10 else x[:5] + 1,
