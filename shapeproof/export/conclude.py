@@ -12,6 +12,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.domain import Origin
 from shapeproof.constraints.formulas import Formula
+from shapeproof.export import tracing
 from shapeproof.export.bounds import Bounding
 from shapeproof.export.contract import assert_domain, word_checks
 from shapeproof.export.dispatch import Regions
@@ -53,6 +54,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         word_checks(found.main.program, found.main.trial, budget)
         unchecked = assert_domain(found.main.program, inputs, enforced)
         notes += [f"not checked at run time: {text}" for text in domain_texts(unchecked, inputs)]
+        tracing.close(found.main.program, enforced)
         program = VerifiedProgram.of(found.main.program)
         if inputs.verify is not None:
             inputs.verify(program)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -42,6 +42,7 @@ from shapeproof.export.storages import is_wrapped
 from shapeproof.export.translate import Translator
 
 if TYPE_CHECKING:
+    from shapeproof.constraints.formulas import Formula
     from shapeproof.export.inputs import Inputs, Leaf
     from shapeproof.export.trial import Trial
 
@@ -368,6 +369,13 @@ def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
                 return value.node.shape_env
     message = "the program was not traced here"
     raise LookupError(message)
+
+
+def close(program: torch.export.ExportedProgram, enforced: Iterable[Formula]) -> None:
+    """The trace is over. Compilers ask on: they serve every input that the program takes, not the trace's region."""
+    with contextlib.suppress(LookupError):  # there is nothing to ask
+        env = shape_env_of(program)
+        env.trial = env.trial.over(enforced)
 
 
 def run_again(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram) -> dict[torch.fx.Node, Any]:

@@ -18,7 +18,7 @@ This module knows nothing of torch or sympy, and never decides what a decision m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -71,6 +71,14 @@ class DataCheck:
     message: str = ""
 
 
+class _Everything(Container[Formula]):
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+_EVERYTHING = _Everything()
+
+
 class Trial:
     """What one trace knew, was asked and answered.
 
@@ -92,7 +100,7 @@ class Trial:
         *,
         data: Callable[[str], bool],
         budget: Budget,
-        oblivious: frozenset[Formula] = frozenset(),
+        oblivious: Container[Formula] = frozenset(),
         observed: Mapping[str, int] | None = None,
         raising: Mapping[Formula, str] | None = None,
     ) -> None:
@@ -243,6 +251,13 @@ class Trial:
         apart = Trial(cell, {**self.point, **point}, data=self._data, budget=self._budget)
         apart._varying = self._varying
         return apart
+
+    def over(self, enforced: Iterable[Formula]) -> Trial:
+        """What is asked when the trace is over: nothing is assumed of the inputs that the program does not refuse."""
+        known = self.facts.fork()
+        for formula in enforced:
+            known.learn(formula)
+        return Trial(known, self.point, data=self._data, budget=self._budget, oblivious=_EVERYTHING)
 
     def forget(self, first: int, harmless: Collection[int], known: int) -> None:
         """Take back those steps, counted from `first` on, that make no difference, and what was concluded from them.

@@ -10,6 +10,7 @@ import io
 import pytest
 import torch
 from torch.export import Dim
+from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from shapeproof.export import check, export
 
@@ -163,6 +164,44 @@ def test_aot_inductor_refuses_outside_and_agrees_inside(model, form, tmp_path):
         torch.testing.assert_close(run(*args), model()(*args))
     for args, _ in OUTSIDE.values():
         assert refusal(run, args)
+
+
+class Cropped(torch.nn.Module):
+    def forward(self, x):
+        return x[:12].cumsum(0)
+
+
+class Served(torch.nn.Module):
+    """One program serves both sides of its branch; each side alone tells whether n is more than 12."""
+
+    def forward(self, x):
+        rows = x[:12].cumsum(0)
+        return rows * 2 if x.shape[0] > 15 else 2 * rows
+
+
+ROWS = Dim("n", min=0, max=20)
+
+
+@pytest.mark.parametrize("model", [Cropped, Served])
+@pytest.mark.parametrize("example", [5, 18])
+def test_a_compiler_is_told_what_holds_everywhere_and_not_what_held_in_the_trace(model, example):
+    program = export(model(), (torch.ones(example, 4),), dynamic_shapes={"x": {0: ROWS}})
+    assert program.report.status == "proved"
+    (rows, _) = next(iter(program.graph.find_nodes(op="placeholder"))).meta["val"].shape
+    assert guard_or_false(rows <= 20)
+    assert not any(map(guard_or_false, (rows <= 12, rows > 12, rows <= 15, rows > 15, rows == 1, rows != 1)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [Cropped, Served])
+@pytest.mark.parametrize("example", [5, 18])
+def test_aot_inductor_serves_sizes_that_the_trace_did_not_take(model, example, tmp_path):
+    """A slice by a constant was compiled for the side of the example."""
+    program = export(model(), (torch.ones(example, 4),), dynamic_shapes={"x": {0: ROWS}})
+    package = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+    run = torch._inductor.aoti_load_package(package)
+    for n in range(21):
+        torch.testing.assert_close(run(x := torch.randn(n, 4)), model()(x))
 
 
 # ---------------------------------------------------------------------- what else is enforced
