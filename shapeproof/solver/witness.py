@@ -114,7 +114,7 @@ def generic(
     >>> from shapeproof.constraints.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
     >>> generic(Facts([parse_formula("b >= 1"), parse_formula("h % 32 == 0")]), ["b", "h"])
-    {'b': 11, 'h': 32}
+    {'b': 5, 'h': 32}
     """
     point = find(TRUE, facts, budget)
     here = facts.fork()
