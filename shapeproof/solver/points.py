@@ -75,12 +75,9 @@ def moved(known: Knowledge, base: Point, name: str, value: int) -> tuple[Point, 
         for each in known.solved_with([name]):
             point[each] = evaluate(known.solved[each], point)
             changed.add(each)
-        for each in known.defined_with(sorted(changed)):
-            point[each] = evaluate(known.definitions[each], point)
-            changed.add(each)
     except (ArithmeticError, ValueError, Unevaluable):
         return None
-    return point, changed
+    return _redefined(known, point, changed)
 
 
 def nudged(known: Knowledge, base: Point, news: Iterable[Formula]) -> Iterator[tuple[Point, set[str]]]:
@@ -100,6 +97,14 @@ def _resettled(known: Knowledge, base: Point, names: Iterable[str]) -> tuple[Poi
     point, changed = dict(base), set(names)
     try:
         point |= {name: evaluate(known.solved[name], base) for name in changed}
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+    return _redefined(known, point, changed)
+
+
+def _redefined(known: Knowledge, point: Point, changed: set[str]) -> tuple[Point, set[str]] | None:
+    """The point with new values for the names of terms that the changed values bear on, which have changed too then."""
+    try:
         for each in known.defined_with(sorted(changed)):
             point[each] = evaluate(known.definitions[each], point)
             changed.add(each)
