@@ -102,12 +102,7 @@ class _Side:
 
     def same(self, a: Any, b: Any) -> bool:
         """Whether two sizes are proved equal."""
-        mine, other = self.quantity(a), self.quantity(b)
-        return mine is other or (
-            isinstance(mine, Term)
-            and isinstance(other, Term)
-            and decide(f.eq(mine, other), self.region).status == "proved"
-        )
+        return _equal(self.quantity(a), self.quantity(b), self.region)
 
     def value(self, node: torch.fx.Node) -> Any:
         """The node's fake value on the region."""
@@ -347,7 +342,7 @@ class _Comparison:
         except Untranslatable:
             return False
         if a is not None and b is not None:
-            return self._equal(a, b)
+            return _equal(a, b, self.region)
         if isinstance(mine, tuple | list) and isinstance(other, tuple | list):
             return len(mine) == len(other) and all(map(self._same, mine, other))
         if isinstance(mine, dict) and isinstance(other, dict):
@@ -404,15 +399,6 @@ class _Comparison:
                     return False
         return True
 
-    def _equal(self, a: Term | Real | Formula, b: Term | Real | Formula) -> bool:
-        if a is b:
-            return True
-        if isinstance(a, Term) and isinstance(b, Term):
-            return decide(f.eq(a, b), self.region).status == "proved"
-        if isinstance(a, Formula) and isinstance(b, Formula):
-            return all(decide(f.implies(p, q), self.region).status == "proved" for p, q in ((a, b), (b, a)))
-        return a == b
-
     def _same_value(self, mine: Any, other: Any) -> bool:
         """Rank, sizes, dtype and device of what a node gives."""
         if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
@@ -434,6 +420,17 @@ class _Comparison:
                 if decide(check, self.region).status != "proved":
                     return Difference(f"only one program checks `{check}`")
         return None
+
+
+def _equal(a: Term | Real | Formula | None, b: Term | Real | Formula | None, region: Facts) -> bool:
+    """Whether two quantities are proved equal on a region."""
+    if a is b:
+        return True
+    if isinstance(a, Term) and isinstance(b, Term):
+        return decide(f.eq(a, b), region).status == "proved"
+    if isinstance(a, Formula) and isinstance(b, Formula):
+        return all(decide(f.implies(p, q), region).status == "proved" for p, q in ((a, b), (b, a)))
+    return a == b
 
 
 def _missing(ours: Iterable[Formula], theirs: Iterable[Formula]) -> list[Formula]:
