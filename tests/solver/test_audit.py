@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.corpus import CORPORA, load
 from shapeproof.constraints.text import parse_formula as parse
 from shapeproof.solver.audit import auditing
 from shapeproof.solver.facts import Facts
@@ -19,21 +18,6 @@ def test_every_claim_of_the_swin_corpus_is_proved_again_by_z3():
     report = {answer: len(claims) for answer, claims in auditor.check().items()}
     assert report.pop("proved") > 100
     assert report == {"refuted": 0, "unknown": 0, "opaque": 0}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", sorted(CORPORA.glob("*.txt")), ids=lambda path: path.stem)
-def test_every_claim_of_a_recording_is_proved_again_by_z3(path):
-    recording = load(path)
-    with auditing() as auditor:
-        known = Facts(recording.declared)
-        for question in recording.questions:
-            if question.kind != "promised":
-                truth(question.formula, known)
-            if question.learned is not None:
-                known.learn(question.learned)
-    report = auditor.check()
-    assert report["refuted"] == report["unknown"] == []
 
 
 @pytest.mark.parametrize(("text", "given"), corpus.PROVED, ids=[text[:60] for text, _ in corpus.PROVED])
