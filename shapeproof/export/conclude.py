@@ -54,7 +54,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         word_checks(found.main.program, found.main.trial, budget)
         unchecked = assert_domain(found.main.program, inputs, enforced)
         notes += [f"not checked at run time: {text}" for text in domain_texts(unchecked, inputs)]
-        tracing.close(found.main.program, enforced)
+        tracing.close(found.main.program, enforced, inputs.user_names)
         program = VerifiedProgram.of(found.main.program)
         if inputs.verify is not None:
             inputs.verify(program)

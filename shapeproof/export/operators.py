@@ -4,7 +4,8 @@ An operator is met twice: as the graph records it, and as fake tensors meet it w
 decisions are settled as a whole where it is recorded; one that is recorded in parts leaves them to its parts, and what
 is never recorded is settled where fake tensors meet it.
 
-How a decision is settled is in local.py; this file only makes an operator repeatable.
+How a decision is settled is in local.py; this file only makes an operator repeatable. Operators whose results are known
+by rule (recurrent.py) are not run at all.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any
 
 import torch
 
-from shapeproof.export import local, nodes
+from shapeproof.constraints import formulas as f
+from shapeproof.export import local, nodes, recurrent
 from shapeproof.export.shape_env import ProofShapeEnv, leaves, map_tensors
 from shapeproof.export.storages import storage_of
 from shapeproof.export.trial import Trial
@@ -29,38 +31,67 @@ def call(func: Any, args: Any, kwargs: Any) -> Any:
     return func(*args, **kwargs)
 
 
+def _unchanged(result: Any) -> Any:
+    return result
+
+
 class Operators:
     """The operators of one trace.
 
     Args:
         env: whose trial is asked.
         apart: while an operator is run again, nothing is recorded and no earlier answer is looked up.
+        by_rule: whether results may be given by rule; they have no elements.
     """
 
-    def __init__(self, env: ProofShapeEnv, apart: Callable[[], AbstractContextManager[Any]]) -> None:
+    def __init__(
+        self, env: ProofShapeEnv, apart: Callable[[], AbstractContextManager[Any]], *, by_rule: bool = True
+    ) -> None:
         self._env = env
         self._apart = apart
+        self._by_rule = by_rule
         self._recorded = 0
 
-    def record(self, func: Any, args: Any, kwargs: Any, run: Run = call) -> Any:
-        """Run an operator as the graph records it."""
+    def record(
+        self, func: Any, args: Any, kwargs: Any, run: Run = call, note: Callable[[Any], Any] = _unchanged
+    ) -> Any:
+        """Run an operator as the graph records it; `note` records one whose result is given by rule."""
         self._recorded += 1
         count = self._recorded
-        return self.run(func, args, kwargs, run, call, settling=lambda: count == self._recorded)
+        run = self._ruled(run, note)
+        return self._run(func, args, kwargs, run, self._ruled(call), settling=lambda: count == self._recorded)
 
-    def run(  # noqa: PLR0913 - a call, and how it is made
+    def run(self, func: Any, args: Any, kwargs: Any, run: Run) -> Any:
+        """Run an operator as fake tensors meet it; if it is a part of another, that settles its decisions."""
+        run = self._ruled(run)
+        settling = (lambda: True) if self._env.innermost is None else None
+        return self._run(func, args, kwargs, run, run, settling=settling)
+
+    def _run(  # noqa: PLR0913 - a call, and how it is made
         self, func: Any, args: Any, kwargs: Any, run: Run, again: Run, *, settling: Callable[[], bool] | None
     ) -> Any:
-        """Run an operator; afterwards settle its decisions with the help of other runs, if it is `settling` them.
-
-        Without `settling` it is a part of another that does.
-        """
+        """Run an operator; afterwards settle its decisions with the help of other runs, if it is `settling` them."""
         operation = _Operation(self._env, self._apart, func, (args, kwargs), again) if settling else None
         with self._env.running(func, args, kwargs):
             result = run(func, args, kwargs)
             if operation and settling and settling() and result is not NotImplemented:
                 operation.settle(result)
         return result
+
+    def _ruled(self, run: Run, note: Callable[[Any], Any] = _unchanged) -> Run:
+        """How to run an operator, if no rule gives its result."""
+
+        def ruled(func: Any, args: Any, kwargs: Any) -> Any:
+            given = None
+            if self._by_rule and func in recurrent.RECURRENT:
+                with self._apart():
+                    given = recurrent.results(func, args, kwargs, self._equal)
+            return run(func, args, kwargs) if given is None else note(given)
+
+        return ruled
+
+    def _equal(self, a: int | torch.SymInt, b: int | torch.SymInt) -> bool:
+        return self._env.trial.settled(f.eq(self._env.read(a), self._env.read(b))) is True
 
 
 class _Operation:

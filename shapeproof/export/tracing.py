@@ -23,7 +23,7 @@ from torch._guards import tracing as torch_tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export.dynamic_shapes import _combine_args, _DerivedDim, _Dim, _DimHint, _DimHintType, _tree_map_with_path
 from torch.export.pt2_archive._package import load_pt2, package_pt2
-from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode, track_tensor_tree
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.overrides import TorchFunctionMode
 from torch.utils._sympy.numbers import int_oo
@@ -37,7 +37,7 @@ from shapeproof.export.places import read_by_the_model
 from shapeproof.export.promises import VIEWING
 from shapeproof.export.quiet import quiet
 from shapeproof.export.references import REWRITTEN, reference
-from shapeproof.export.shape_env import ProofShapeEnv
+from shapeproof.export.shape_env import ProofShapeEnv, map_tensors
 from shapeproof.export.storages import is_wrapped
 from shapeproof.export.translate import Translator
 
@@ -229,14 +229,13 @@ def recording_mode(
     env = ProofShapeEnv(trial, sizes)
     with torch._functorch.config.patch(fake_tensor_propagate_real_tensors=on_data):
         mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True, export=True)
-    operators = env.operators = Operators(env, apart=disable_proxy_modes_tracing)
+    operators = env.operators = Operators(env, apart=disable_proxy_modes_tracing, by_rule=not on_data)
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         def run(func: Any, args: Any, kwargs: Any) -> Any:
             return FakeTensorMode.dispatch(mode, func, types, args, kwargs)
 
-        settling = (lambda: True) if env.innermost is None else None
-        result = operators.run(func, args, kwargs or {}, run, run, settling=settling)
+        result = operators.run(func, args, kwargs or {}, run)
         env.called(func, args, kwargs or {}, result)
         return result
 
@@ -311,7 +310,13 @@ class _Watch(TorchFunctionMode):
             def run(func: Any, args: Any, kwargs: Any) -> Any:
                 return record(func, types, args, kwargs)
 
-            return self._env.operators.record(func, args, kwargs or {}, run)
+            def note(result: Any) -> Any:
+                operands = pytree.tree_map(recorder.tracer.unwrap_proxy, (args, kwargs or {}))
+                name = func.overloadpacket.__name__
+                made = recorder.tracer.create_proxy("call_function", func, *operands, name=name)
+                return track_tensor_tree(result, made, constant=None, tracer=recorder.tracer)
+
+            return self._env.operators.record(func, args, kwargs or {}, run, note)
 
         recorder.__torch_dispatch__ = dispatch
 
@@ -371,11 +376,11 @@ def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
     raise LookupError(message)
 
 
-def close(program: torch.export.ExportedProgram, enforced: Iterable[Formula]) -> None:
+def close(program: torch.export.ExportedProgram, enforced: Iterable[Formula], names: Mapping[str, str]) -> None:
     """The trace is over. Compilers ask on: they serve every input that the program takes, not the trace's region."""
     with contextlib.suppress(LookupError):  # there is nothing to ask
         env = shape_env_of(program)
-        env.trial = env.trial.over(enforced)
+        env.trial = env.trial.over(enforced, names)
 
 
 def run_again(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram) -> dict[torch.fx.Node, Any]:
@@ -485,13 +490,7 @@ def map_integers(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The inputs with every integer tensor changed."""
 
-    def visit(leaf: Any) -> Any:
-        integral = (
-            isinstance(leaf, torch.Tensor)
-            and not leaf.is_floating_point()
-            and not leaf.is_complex()
-            and leaf.dtype != torch.bool
-        )
-        return change(leaf) if integral else leaf
+    def visit(leaf: torch.Tensor) -> torch.Tensor:
+        return leaf if leaf.is_floating_point() or leaf.is_complex() or leaf.dtype == torch.bool else change(leaf)
 
-    return pytree.tree_map(visit, (args, kwargs))  # type: ignore[no-any-return]
+    return map_tensors((args, kwargs), visit)  # type: ignore[no-any-return]

@@ -23,10 +23,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
-from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.errors import Unevaluable, UsageError
 from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, negate
 from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.text import format_term
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import truth
@@ -77,6 +78,11 @@ class _Everything(Container[Formula]):
 
 
 _EVERYTHING = _Everything()
+
+_FREEZING = (
+    "the program serves more than one `{}`, and {} asks for one number: "
+    "keep the operator that asks whole (`run_decompositions` with a table without it)"
+)
 
 
 class Trial:
@@ -140,6 +146,8 @@ class Trial:
         self._data = data
         self._budget = budget
         self._oblivious = oblivious
+        self._over: Mapping[str, str] | None = None
+        """The user's names, once the trace is over."""
 
     @property
     def doubtful(self) -> bool:
@@ -175,9 +183,15 @@ class Trial:
         return answer
 
     def value(self, term: Term, place: Callable[[], Place]) -> int:
-        """The value of the term on the region; where it has several, a specialization to the point's is recorded."""
+        """The value of the term on the region; where it has several, a specialization to the point's is recorded.
+
+        Raises:
+            UsageError: the trace is over, and nobody is left who would record it.
+        """
         self._complete(term.symbols)
         value = evaluate(term, self.point)
+        if self._over is not None and self.settled(eq(term, value)) is not True:
+            raise UsageError(_FREEZING.format(format_term(term, rename=self._over), place().operator or "a compiler"))
         self.choose(eq(term, value), Kind.BRANCH, place)
         return value
 
@@ -252,12 +266,17 @@ class Trial:
         apart._varying = self._varying
         return apart
 
-    def over(self, enforced: Iterable[Formula]) -> Trial:
-        """What is asked when the trace is over: nothing is assumed of the inputs that the program does not refuse."""
+    def over(self, enforced: Iterable[Formula], names: Mapping[str, str]) -> Trial:
+        """What is asked when the trace is over: nothing is assumed of the inputs that the program does not refuse.
+
+        Nor is a size that they leave open taken for a number; `names` are the user's for them.
+        """
         known = self.facts.fork()
         for formula in enforced:
             known.learn(formula)
-        return Trial(known, self.point, data=self._data, budget=self._budget, oblivious=_EVERYTHING)
+        after = Trial(known, self.point, data=self._data, budget=self._budget, oblivious=_EVERYTHING)
+        after._over = names
+        return after
 
     def forget(self, first: int, harmless: Collection[int], known: int) -> None:
         """Take back those steps, counted from `first` on, that make no difference, and what was concluded from them.

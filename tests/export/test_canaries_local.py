@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.utils._pytree as pytree
 from torch._subclasses import meta_utils
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.pt2_archive._package import load_pt2, package_pt2
-from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode, make_fx
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode, make_fx, track_tensor_tree
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
 from torch.overrides import TorchFunctionMode
@@ -110,3 +111,29 @@ def test_a_cond_on_sizes_keeps_its_predicate():
     graph = make_fx(forward, tracing_mode="symbolic")(torch.ones(3)).graph
     (node,) = (node for node in graph.nodes if node.target is torch.ops.higher_order.cond)
     assert isinstance(node.args[0], torch.fx.Node)
+
+
+def test_an_operator_whose_result_is_known_can_be_recorded_without_being_run():
+    """tracing._Watch relies on it: for an operator that has a rule."""
+    operator = torch.ops.aten.sin.default
+
+    class Note(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            recorder = get_proxy_mode()
+            if func is not torch.sin or recorder is None:
+                return func(*args, **(kwargs or {}))
+            with disable_proxy_modes_tracing():
+                result = args[0].new_empty((7,))
+            operands = pytree.tree_map(recorder.tracer.unwrap_proxy, (args, {}))
+            made = recorder.tracer.create_proxy("call_function", operator, *operands, name="known")
+            return track_tensor_tree(result, made, constant=None, tracer=recorder.tracer)
+
+    class Sine(torch.nn.Module):
+        def forward(self, x):
+            return torch.sin(x) + 1
+
+    with Note():
+        program = torch.export.export(Sine(), (torch.randn(3),))
+    known = next(node for node in program.graph.nodes if node.name == "known")
+    assert (known.target, known.meta["val"].shape, len(known.users)) == (operator, (7,), 1)
+    assert "torch.sin(x) + 1" in known.meta["stack_trace"]
