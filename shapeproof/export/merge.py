@@ -1,22 +1,23 @@
 """The programs of a split model as one program that dispatches between them with torch.cond.
 
 Each program becomes a branch, traced again over the whole domain: torch reads the branches of a torch.cond on the same
-sizes, and so does whoever compiles the result. Which branch is taken is computed from the sizes of the inputs. The
-outcome is proved as any model is, and run beside the model at the points of every region. What cannot be merged is
-refused, with a sentence that says why.
+sizes, and so does whoever compiles the result. Where one does not work at the sizes of the others, all see their inputs
+at sizes that never leave their regions. Which branch is taken, and how large the results are, is computed from the
+sizes of the inputs. The outcome is proved as any model is, and run beside the model at the points of every region. What
+cannot be merged is refused, with a sentence that says why.
 
 A result that is an input, or a view of one, is a copy here: a branch of torch.cond returns neither.
 """
 
 from __future__ import annotations
 
-import copy
+import contextlib
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
@@ -25,20 +26,32 @@ from shapeproof.constraints.domain import Declaration, Origin
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import Term, constant, maximum, minimum
+from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.export import replay, tracing
-from shapeproof.export.computed import Computation, NoGraphForm, has_graph_form, plainly, readings
+from shapeproof.export.branches import Branch, first_line, is_number, unlike
+from shapeproof.export.computed import Computation, has_graph_form, plainly, readings
 from shapeproof.export.corners import disagreements
 from shapeproof.export.inputs import Inputs
+from shapeproof.export.predicates import chosen, compared, kept_inside
 from shapeproof.export.regions import Split
-from shapeproof.export.replay import decomposed
 from shapeproof.export.report import Report
 from shapeproof.export.shape_env import leaves
-from shapeproof.export.storages import storages
-from shapeproof.export.translate import Untranslatable
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-from shapeproof.solver.witness import find
+from shapeproof.solver.witness import find, generic
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """The sizes of a result in terms of those of the inputs.
+
+    Attributes:
+        terms: computable everywhere, and the result's sizes where its region is.
+        uniform: the same terms are the noted sizes in every region.
+    """
+
+    terms: tuple[Term, ...]
+    uniform: bool
 
 
 @dataclass(frozen=True)
@@ -65,22 +78,46 @@ class Merging:
         """
         if len(programs) == 1:
             return programs[0]
-        holds = [_compared(region.holds) for region in self.done.regions]
-        branches = [_Branch(f"region {number}", each) for number, each in enumerate(programs, 1)]
-        _refuse_if(_unlike(branches))
+        holds = [compared(region.holds) for region in self.done.regions]
+        branches = [Branch(f"region {number}", each) for number, each in enumerate(programs, 1)]
+        _refuse_if(unlike(branches))
         _refuse_if(
             next((f"`{each}` cannot be computed in a graph" for each in holds if not has_graph_form(each)), None)
         )
         inputs = self._enforced()
-        common = self._common(branches, inputs)
+        dispatch = functools.partial(_Dispatch, branches, holds, inputs, self._common(branches, inputs))
         try:
-            report = self.prove(_conditional(self.mod, _Dispatch(branches, holds, inputs, common)), inputs)
+            return self._proved(dispatch(), inputs)
+        except UsageError:
+            kept = self._kept_inside(inputs)
+            if kept is not None:
+                with contextlib.suppress(UsageError):
+                    return self._proved(dispatch(kept), inputs)
+            raise
+
+    def _proved(self, run: _Dispatch, inputs: Inputs) -> torch.export.ExportedProgram:
+        """The program that dispatches, if it is proved to do what the model does."""
+        try:
+            report = self.prove(_conditional(self.mod, run), inputs)
         except Exception as error:  # noqa: BLE001 - torch refuses by many kinds of error
-            raise _refusal(_first_line(error)) from None
+            raise _refusal(first_line(error)) from None
         if report.status != "proved":
             _refuse_if(report.diagnostics[0].message if report.diagnostics else "it could not be proved")
         _refuse_if(self._disagreement(report.program))
         return report.program  # type: ignore[no-any-return]
+
+    def _kept_inside(self, inputs: Inputs) -> list[Mapping[str, Term]] | None:
+        """For each region, terms for the sizes that never leave it; None if they are not to be had."""
+        if not all(leaf.example.is_contiguous() for leaf in inputs.leaves if isinstance(leaf.example, torch.Tensor)):
+            return None
+        domain = Facts(inputs.domain.formulas)
+        kept: list[Mapping[str, Term]] = []
+        for region in self.done.regions:
+            point = generic(self.done.within(region), sorted(region.holds.symbols))
+            if not isinstance(point, dict):
+                return None
+            kept.append(kept_inside(region.holds, point, domain))
+        return kept
 
     def _enforced(self) -> Inputs:
         """What holds of the inputs that some region serves, as a declaration that is no longer to be inferred."""
@@ -89,20 +126,24 @@ class Merging:
         domain = replace(self.inputs.domain, declarations=(*self.inputs.domain.declarations, *inferred))
         return replace(self.inputs, domain=domain, inferred=frozenset(), liftable=frozenset())
 
-    def _common(self, branches: Sequence[_Branch], inputs: Inputs) -> list[tuple[Term, ...] | None]:
-        """The sizes of each result (of a number: itself), where the same terms say them in every region."""
+    def _common(self, branches: Sequence[Branch], inputs: Inputs) -> list[_Sizes | None]:
+        """The sizes of each result (of a number: itself) in terms of the inputs' sizes; None if there are none."""
         known = readings([leaf.terms for leaf in inputs.leaves])
         facts = [self.done.within(region) for region in self.done.regions]
-        found: list[tuple[Term, ...] | None] = []
+        found: list[_Sizes | None] = []
         for number, alternatives in enumerate(zip(*(branch.sizes for branch in branches), strict=True), 1):
-            sizes = [_agreed(terms, facts, known) for terms in zip(*alternatives, strict=True)]
-            found.append(None if None in sizes else tuple(size for size in sizes if size is not None))
-            if found[-1] is None:
-                kind = "number of the sizes" if _is_number(branches[0].results[number - 1]) else "size"
-                _refuse_if(
-                    f"result {number} is of another {kind} in each region, which Inductor compiles for one of them"
-                )
+            each = list(zip(*alternatives, strict=True))
+            agreed = [_agreed(terms, facts, known) for terms in each]
+            sizes = [size or self._chosen(terms, known) for size, terms in zip(agreed, each, strict=True)]
+            found.append(None if None in sizes else _Sizes(tuple(filter(None, sizes)), None not in agreed))
+            if found[-1] is None and is_number(branches[0].results[number - 1]):
+                raise _refusal(f"result {number} is a number that cannot be computed everywhere")
         return found
+
+    def _chosen(self, terms: Sequence[Term | None], known: Container[str]) -> Term | None:
+        """A term that is each of the terms in its region; None if one of them cannot be computed everywhere."""
+        total = [term for term in terms if term is not None and _computable(term, known)]
+        return chosen([region.holds for region in self.done.regions], total) if len(total) == len(terms) else None
 
     def _disagreement(self, program: torch.export.ExportedProgram) -> str | None:
         """Where the program does not do what the model does, at the points of all regions."""
@@ -118,7 +159,7 @@ class Merging:
 def _agreed(terms: Sequence[Term | None], facts: Sequence[Facts], known: Container[str]) -> Term | None:
     """A term that can be computed everywhere and is what each of the terms is in its region."""
     for candidate in [*terms, *(_constant(*pair) for pair in zip(terms, facts, strict=True))]:
-        if candidate is None or not candidate.total or not all(name in known for name in candidate.symbols):
+        if candidate is None or not _computable(candidate, known):
             continue
         pairs = zip(terms, facts, strict=True)
         if all(term is not None and decide(f.eq(candidate, term), here).status == "proved" for term, here in pairs):
@@ -126,32 +167,14 @@ def _agreed(terms: Sequence[Term | None], facts: Sequence[Facts], known: Contain
     return None
 
 
+def _computable(term: Term, known: Container[str]) -> bool:
+    return term.total and all(name in known for name in term.symbols)
+
+
 def _constant(term: Term | None, here: Facts) -> Term | None:
     """The number that a term is at some point of a region: torch notes `n//(n//2)` for what is 2 there."""
     point = None if term is None else find(f.ge(term, 0), here)
     return constant(evaluate(term, point)) if term is not None and isinstance(point, dict) else None
-
-
-def _compared(formula: Formula) -> Formula:
-    """A formula as one comparison: Inductor writes no code for a predicate that joins several."""
-    return f.le(_excess(formula), 0) if isinstance(formula, f.And | f.Or) else formula
-
-
-def _excess(formula: Formula) -> Term:
-    """A term that is at most 0 just where the formula holds."""
-    match formula:
-        case f.Compare("<=", term):
-            return term
-        case f.Compare("==", term):
-            return maximum(term, -term)
-        case f.Compare(_, term):
-            return 1 - maximum(term, -term)
-        case f.And(parts):
-            return maximum(*map(_excess, parts))
-        case f.Or(parts):
-            return minimum(*map(_excess, parts))
-        case _:
-            raise NoGraphForm(str(formula))
 
 
 def _refuse_if(reason: str | None) -> None:
@@ -161,128 +184,6 @@ def _refuse_if(reason: str | None) -> None:
 
 def _refusal(reason: str) -> UsageError:
     return UsageError(f"the regions cannot be merged into one program: {reason}")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-
-
-class _Branch:
-    """A program as a branch: a function of tensors that it uses and the flat inputs, without checks of the domain.
-
-    Attributes:
-        name: what the user calls it.
-        program: the program.
-        results: what it returns: a fake tensor, a symbolic number, or a constant.
-        sizes: the terms of the sizes of each (a number: its own); None for one that is taken from data.
-    """
-
-    def __init__(self, name: str, program: torch.export.ExportedProgram) -> None:
-        self.name = name
-        self.program = program
-        self._graph = _unchecked(program)
-        (output,) = next(node for node in program.graph.nodes if node.op == "output").args
-        self.results = [node.meta["val"] if isinstance(node, torch.fx.Node) else node for node in output]
-        self.sizes = [_sizes(program, value) for value in self.results]
-        self._copied = _views(program, output)
-
-    def state(self) -> dict[str, torch.Tensor]:
-        """The parameters, buffers and constants that it uses, by name and in order."""
-        tensors = self.program.state_dict | self.program.constants
-        kept = torch.export.graph_signature.InputKind.USER_INPUT
-        specs = (spec for spec in self.program.graph_signature.input_specs if spec.kind != kept)
-        return {str(spec.target): tensors[str(spec.target)] for spec in specs}
-
-    def changed(self) -> str | None:
-        """A buffer or an input that it changes, if there is one."""
-        signature = decomposed(self.program).graph_signature
-        return next(iter([*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]), None)
-
-    def __call__(
-        self, state: Sequence[torch.Tensor], flat: Sequence[Any], lengths: Sequence[Any]
-    ) -> tuple[torch.Tensor, ...]:
-        """The tensors among the results, as vectors where their length is known."""
-        try:
-            results = self._graph(*state, *flat)
-            return tuple(
-                self._result(index, value, lengths[index])
-                for index, value in enumerate(results)
-                if isinstance(self.results[index], torch.Tensor)
-            )
-        except Exception as error:
-            text = f"{self.name} cannot be traced at the sizes of the others, where torch.cond reads it too"
-            raise RuntimeError(f"{text}: {_first_line(error)}") from error
-
-    def _result(self, index: int, value: torch.Tensor, length: Any) -> torch.Tensor:
-        if value.dim() != self.results[index].dim():
-            raise ValueError(f"result {index + 1} has {value.dim()} dimensions")
-        own = value.clone(memory_format=torch.contiguous_format) if index in self._copied else value
-        return own if length is None else own.reshape((length,))
-
-
-def _sizes(program: torch.export.ExportedProgram, value: Any) -> list[Term | None]:
-    translator = tracing.translator_of(program)
-    found: list[Term | None] = []
-    for size in value.shape if isinstance(value, torch.Tensor) else [value] if _is_number(value) else []:
-        try:
-            found.append(translator.term(tracing.size_expression(size)))
-        except Untranslatable:
-            found.append(None)
-    return found
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, torch.SymInt)
-
-
-def _unchecked(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
-    """The graph without its assertions on sizes: where a branch is taken, they hold."""
-    module: torch.fx.GraphModule = copy.deepcopy(program.graph_module)
-    for node in list(module.graph.nodes):
-        if node.target is tracing.ASSERTION and not tracing.about_data(node.args[0].meta["val"]):
-            module.graph.erase_node(node)
-    module.recompile()
-    return module
-
-
-def _views(program: torch.export.ExportedProgram, output: Sequence[Any]) -> set[int]:
-    """The results that lie in the storage of something else in the graph: an input, an earlier result."""
-    seen: set[Any] = set()
-    for node in program.graph.nodes:
-        if node not in output:
-            seen.update(storages(node.meta.get("val")))
-    found = set()
-    for index, node in enumerate(output):
-        own = set(storages(node.meta.get("val"))) if isinstance(node, torch.fx.Node) else set()
-        if own & seen or (own and node.op == "placeholder"):
-            found.add(index)
-        seen |= own
-    return found
-
-
-def _unlike(branches: Sequence[_Branch]) -> str | None:
-    """Why the programs cannot be branches of one torch.cond, as far as that shows before they are traced."""
-    first = branches[0]
-    for branch in branches:
-        changed = branch.changed()
-        if changed is not None:
-            return f"{branch.name} changes `{changed}` in place, and a branch of torch.cond must not"
-        if branch.program.call_spec.out_spec != first.program.call_spec.out_spec:
-            return f"{branch.name} returns another structure than {first.name}"
-        for number, (mine, other) in enumerate(zip(first.results, branch.results, strict=True), 1):
-            kinds = [_kind(value) for value in (mine, other)]
-            if kinds[0] != kinds[1]:
-                return f"result {number} is {kinds[0]} in {first.name} and {kinds[1]} in {branch.name}"
-            if isinstance(other, torch.SymFloat | torch.SymBool):
-                return f"result {number} is a number that is computed from sizes, and torch.cond returns tensors"
-    return None
-
-
-def _kind(value: Any) -> str:
-    """What the results of two branches must have in common."""
-    if isinstance(value, torch.Tensor):
-        return f"a {value.dtype} tensor of {value.dim()} dimensions on {value.device}"
-    return type(value).__name__ if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) else repr(value)
 
 
 def _conditional(mod: torch.nn.Module, run: _Dispatch) -> torch.nn.Module:
@@ -304,7 +205,7 @@ def _conditional(mod: torch.nn.Module, run: _Dispatch) -> torch.nn.Module:
     return module
 
 
-def _shared_state(branches: Sequence[_Branch]) -> tuple[list[list[str]], dict[str, torch.Tensor]]:
+def _shared_state(branches: Sequence[Branch]) -> tuple[list[list[str]], dict[str, torch.Tensor]]:
     """The names of the tensors that each branch uses, and all of them; constants of one name may differ."""
     state: dict[str, torch.Tensor] = {}
     names: list[list[str]] = []
@@ -335,19 +236,25 @@ def _put(module: torch.nn.Module, path: str, tensor: torch.Tensor) -> None:
 class _Dispatch:
     """Chooses among branches by the sizes of the inputs: in Python where they are numbers, else by torch.cond.
 
+    `kept` has terms for the sizes at which each branch sees its inputs, so that they never leave its region. Where the
+    branch is taken they are the inputs' own. Elsewhere it is only read, at sizes at which it works.
+
     Attributes:
         state: the tensors that the branches use, by name.
     """
 
     def __init__(
         self,
-        branches: Sequence[_Branch],
+        branches: Sequence[Branch],
         holds: Sequence[Formula],
         inputs: Inputs,
-        common: Sequence[tuple[Term, ...] | None],
+        common: Sequence[_Sizes | None],
+        kept: Sequence[Mapping[str, Term]] | None = None,
     ) -> None:
         self._branches = branches
         self._holds = holds
+        self._sizes = [leaf.terms for leaf in inputs.leaves]
+        self._kept = kept
         self._places = readings([leaf.terms for leaf in inputs.leaves])
         self._common = common
         self._names, self.state = _shared_state(branches)
@@ -378,11 +285,26 @@ class _Dispatch:
     def _run(self, number: int, state: Mapping[str, torch.Tensor], flat: Sequence[Any]) -> tuple[torch.Tensor, ...]:
         """The results of one branch."""
         reader = self._reader(flat)
+        tensors = [state[name] for name in self._names[number]]
+        seen = flat if self._kept is None else self._seen(self._kept[number], flat, reader)
         lengths = [
-            None if sizes is None else functools.reduce(operator.mul, map(reader.term, sizes), 1)
-            for sizes in self._common
+            _product(map(reader.term, sizes.terms)) if self._as_noted(sizes) else sizes and -1 for sizes in self._common
         ]
-        return self._branches[number]([state[name] for name in self._names[number]], flat, lengths)
+        return self._branches[number](tensors, seen, lengths)
+
+    def _as_noted(self, sizes: _Sizes | None) -> TypeGuard[_Sizes]:
+        """Whether every branch notes these sizes wherever it is read."""
+        return sizes is not None and sizes.uniform and self._kept is None
+
+    def _seen(self, kept: Mapping[str, Term], flat: Sequence[Any], reader: Computation) -> list[Any]:
+        """The inputs at the sizes that a branch keeps to."""
+        own = Computation({name: reader.term(kept.get(name, symbol(name))) for name in self._places})
+        seen = list(flat)
+        for index, terms in enumerate(self._sizes):
+            if any(name in kept for term in terms for name in term.symbols):
+                sizes = list(map(own.term, terms))
+                seen[index] = _laid_out(flat[index], sizes) if isinstance(flat[index], torch.Tensor) else sizes[0]
+        return seen
 
     def _reader(self, flat: Sequence[Any]) -> Computation:
         """Computes from the sizes of the inputs."""
@@ -395,13 +317,23 @@ class _Dispatch:
         first = self._branches[0]
         results = []
         for noted, sizes in zip(first.results, self._common, strict=True):
-            shape = None if sizes is None else [reader.term(size) for size in sizes]
+            shape = None if sizes is None else list(map(reader.term, sizes.terms))
             if isinstance(noted, torch.Tensor):
                 tensor = next(tensors)
-                results.append(tensor if shape is None else tensor.view(shape))
+                shaped = torch.Tensor.view if self._as_noted(sizes) else _laid_out
+                results.append(tensor if shape is None else shaped(tensor, shape))
             else:
                 results.append(shape[0] if shape else noted)
         return tracing.unflattened(results, first.program)
+
+
+def _product(numbers: Iterable[Any]) -> Any:
+    return functools.reduce(operator.mul, numbers, 1)
+
+
+def _laid_out(tensor: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
+    """What a contiguous tensor holds, seen at these sizes: they are its own, if anything is ever read."""
+    return tensor.as_strided(sizes, [_product(sizes[index + 1 :]) for index in range(len(sizes))])
 
 
 def _cond(

@@ -63,9 +63,11 @@ def split(explorer: Explorer, domain: Facts, budget: Budget) -> Split:
         done.trial = found.main.trial
         served = f.conjunction(*(finding.served for finding in others))
         found.findings = []
-        _take_in(done.regions, Region(found, f.conjunction(*_beyond(left, domain), served)), explorer)
+        # In few words, since they are part of what is found from here on: else texts double with each region.
+        holds = f.conjunction(*simplified([*_beyond(left, domain), served], domain, budget))
+        _take_in(done.regions, Region(found, holds), explorer)
         left = narrowed(left, found.narrowings)
-        left.learn(f.negate(served))
+        left.learn(f.negate(holds))
         if done.findings or find(f.TRUE, left, budget) is None:
             break
         if len(done.regions) == REGIONS:
