@@ -13,12 +13,13 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from shapeproof.constraints import polynomials
+from shapeproof.constraints.formulas import RealCompare
 from shapeproof.constraints.intervals import Bounds, Interval
 from shapeproof.constraints.nodes import Node
 from shapeproof.constraints.polynomials import UNIT
 from shapeproof.constraints.reals import Real
 from shapeproof.constraints.terms import Apply, Symbol, Term, from_poly
-from shapeproof.solver.doubles import rounded_bounds
+from shapeproof.solver.doubles import compared, rounded_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -81,6 +82,8 @@ class KnownBounds(Bounds):
         match node:
             case Apply(op, (Real() as real,)) if isinstance(value, Interval):
                 value &= rounded_bounds(op, real, self.of)
+            case RealCompare() if value is None:
+                value = compared(node, self.of)
         return value
 
     def _sharpened(self, node: Node, value: Value) -> Value:

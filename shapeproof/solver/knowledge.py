@@ -152,6 +152,10 @@ class Knowledge:
         """Sound bounds of a reduced term."""
         return self._bounds.of(term)
 
+    def truth(self, formula: Formula) -> bool | None:
+        """Whether a reduced formula is true or false wherever it has a value, as far as bounds say."""
+        return self._bounds.truth(formula)
+
     def sign(self, term: Term) -> int:
         """1 or -1 where the reduced term is known to be positive or negative, else 0."""
         known = self.bounds(term)

@@ -255,11 +255,19 @@ class Reducer:
             case RealCompare(op, left, right, negated):
                 exact = exact_comparison(op, memo[left], memo[right], self._known.bounds)
                 if exact is None:
-                    return self._listed(RealCompare(op, memo[left], memo[right], negated))
+                    return self._bounded(RealCompare(op, memo[left], memo[right], negated))
                 comparison = self._comparison(exact)
                 return comparison.negation if negated else comparison
             case _:
                 return self._listed(formula)
+
+    def _bounded(self, formula: RealCompare) -> Formula:
+        """A comparison of doubles, settled if it is a fact or bounds settle it."""
+        verdict = self._known.truth(formula)
+        if verdict is None:
+            return self._listed(formula)
+        audit.note("bounds", self._known, formula if verdict else formula.negation)
+        return TRUE if verdict else FALSE
 
     def _listed(self, formula: Formula) -> Formula:
         """TRUE or FALSE where the formula or its negation is itself a fact."""

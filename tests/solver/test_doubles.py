@@ -4,12 +4,18 @@ import math
 from fractions import Fraction
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shapeproof.constraints.evaluate import evaluate, holds
+from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.text import parse_any, parse_term
 from shapeproof.constraints.text import parse_formula as parse
-from shapeproof.constraints.text import parse_term
+from shapeproof.solver.bounding import KnownBounds
+from shapeproof.solver.doubles import range_of
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide, truth
+from shapeproof.solver.prove import decide, prove, truth
+from tests.strategies import value_of
 
 
 def facts(low, high):
@@ -68,9 +74,9 @@ def test_doubles_are_doubles_and_never_rationals():
     assert decide(parse("int(n * 0.29) == 29"), Facts([parse("n == 100")])).status == "refuted"
 
 
-def test_an_unbounded_double_is_left_alone():
-    known = Facts([parse("n >= 0")])
-    assert known.known.bounds(parse_term("int(n * 0.29)")).upper is None
+def test_an_unbounded_double_is_not_rewritten_and_bounded_from_the_end_that_is_known():
+    known = Facts([parse("n >= 100")])
+    assert known.known.bounds(parse_term("int(n * 0.29)")) == Interval(28, None)
     assert known.simplify(parse_term("int(n * 0.5)")) is parse_term("int(n * 0.5)")
 
 
@@ -93,3 +99,121 @@ def test_a_rounded_quotient_lies_between_nothing_and_the_whole(rounding, divisor
 )
 def test_what_is_not_so_of_every_quotient_is_not_proved(text):
     assert decide(parse(text), Facts([parse("n >= 0"), parse("k >= 1")])).status != "proved"
+
+
+@pytest.mark.parametrize(
+    ("text", "bounds"),
+    [
+        ("ceil(float(n) / 0.5) >= 0", {"n": (0, None)}),
+        ("ceil((n - 0.0) / 0.5) >= 6", {"n": (3, None)}),
+        ("floor(n * 0.3) >= 3", {"n": (10, None)}),
+        ("round(n / -4.0) <= -2", {"n": (8, None)}),
+        ("int(n / 3) >= 3333", {"n": (10000, None)}),
+        ("round((n - m) / 2.0) <= 5", {"n": (None, 10), "m": (0, None)}),
+        ("int(sqrt(n)) >= 3", {"n": (9, None)}),
+        ("n * 0.5 >= 4.5 and not n / 3 < 3", {"n": (9, None)}),
+        ("abs(n * 0.5) >= 0.5", {"n": (None, -1)}),
+        ("n / k <= 12", {"n": (0, 12), "k": (None, None)}),
+    ],
+)
+def test_monotone_functions_of_sizes_without_an_end_are_bounded_from_the_other(text, bounds):
+    given = ["k != 0"] if "k" in bounds else []
+    assert prove(text, bounds, given).status == "proved"
+
+
+_INFINITE = "n * 1e300 * 1e300"
+
+
+@pytest.mark.parametrize("text", ["n / k <= -1", "-n / k >= 1", "n / -k >= 1"])
+def test_a_quotient_of_a_negative_integer_comes_near_to_zero(text):
+    assert not holds(parse(text), {"n": -1, "k": 3})
+    assert prove(text, {"n": (None, -1), "k": (1, None)}).status != "proved"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{_INFINITE} - {_INFINITE} <= 1e308 * 10.0",
+        f"0.0 * ({_INFINITE}) == 0.0",
+        f"min(5.0, 0.0 * ({_INFINITE})) <= 1.0",
+    ],
+)
+def test_a_double_may_be_nan(text):
+    assert not holds(parse(text), {"n": 2**62})
+    assert prove(text, {"n": (0, 2**62)}).status != "proved"
+
+
+def test_a_quotient_of_large_integers_is_rounded_once():
+    """Not each integer first: this quotient is 48 more than that of the two doubles."""
+    n = 5258986265376043509
+    assert int(n / 56) == int(float(n) / 56.0) + 16
+    verdict = prove(f"int(n / 56) <= {int(float(n) / 56.0)}", {"n": (n - 1, n)})
+    assert verdict.status == "refuted"
+
+
+_INTEGERS = st.sampled_from(["n", "k", "n", "k", "(n + k)", "n*k", "n//3", "(n - 2*k)", "7", "floor(n * 0.3)"])
+_DOUBLES = st.sampled_from(["0.5", "0.29", "3.0", "-2.5", "1e300", "1e-300", "0.0", "1e308*10.0", "-1e308*10.0"])
+_QUOTIENTS = st.builds("({} / {})".format, _INTEGERS, _INTEGERS)
+
+
+def _grown(operands):
+    return st.one_of(
+        st.builds("({} {} {})".format, operands, st.sampled_from("+-*/"), operands),
+        st.builds("({} {} {})".format, operands, st.sampled_from("*/"), _DOUBLES),
+        st.builds("{}({}, {})".format, st.sampled_from(["min", "max"]), operands, operands),
+        st.builds("{}({})".format, st.sampled_from(["sqrt", "abs", "-", "float"]), operands),
+    )
+
+
+real_texts = st.recursive(
+    st.one_of(_QUOTIENTS, st.builds("float({})".format, _INTEGERS), _DOUBLES), _grown, max_leaves=5
+)
+"""Texts of float expressions in n and k."""
+
+_ENDS = st.one_of(
+    st.integers(-4, 9), st.builds(lambda power, by: 2**power + by, st.integers(50, 66), st.integers(-3, 3))
+)
+
+
+@st.composite
+def boxed_points(draw):
+    """Ranges of n and k, some without an end, and points in them, doubles far apart included."""
+    ranges, points = {}, [{}, {}, {}]
+    for name in ("n", "k"):
+        low, high = sorted(draw(st.tuples(_ENDS, _ENDS)))
+        low, high = draw(st.sampled_from([(low, None), (None, high), (low, high), (-high, -low), (None, None)]))
+        ranges[name] = Interval(low, high)
+        far = draw(st.sampled_from([9, 2**53, 2**63, 10**40, 10**308]))
+        inside = st.integers(low if low is not None else -far, high if high is not None else max(far, low or 0))
+        for point in points:
+            point[name] = draw(inside)
+    return ranges, points
+
+
+@settings(max_examples=max(400, settings.default.max_examples))
+@given(real_texts, boxed_points())
+def test_the_range_of_a_float_expression_holds_every_value_that_python_computes(text, boxed):
+    ranges, points = boxed
+    bounds, real = KnownBounds(ranges, {}), parse_any(text)
+    found = range_of(real, bounds.of)
+    for point in points:
+        value = value_of(text, point)
+        if isinstance(value, float):
+            assert found.nan if math.isnan(value) else found.low <= value <= found.high
+        for rounding in ROUNDED:
+            rounded = value_of(f"{rounding}({text})", point)
+            if isinstance(rounded, int):
+                assert rounded in bounds.of(parse_term(f"{rounding}({text})"))
+
+
+@settings(max_examples=max(400, settings.default.max_examples))
+@given(
+    real_texts, st.sampled_from(["<", "<=", "==", "!=", ">", ">="]), st.one_of(real_texts, _INTEGERS), boxed_points()
+)
+def test_what_ranges_say_of_a_comparison_python_says_too(left, op, right, boxed):
+    ranges, points = boxed
+    text = f"{left} {op} {right}"
+    for opposite, formula in ((False, parse(text)), (True, parse(text).negation)):
+        said = KnownBounds(ranges, {}).truth(formula)
+        values = [value_of(text, point) for point in points]
+        assert said is None or all(value is not (said == opposite) for value in values)
