@@ -20,6 +20,7 @@ from shapeproof.solver.equalities import Solution, named_term, solve
 from shapeproof.solver.knowledge import Knowledge, within
 from shapeproof.solver.reduction import Reducer
 from shapeproof.solver.remainders import plainly, remainder_in
+from shapeproof.solver.shaving import shaved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -114,6 +115,7 @@ class _Learner:
         if formula is FALSE:
             known.contradiction = True
             return
+        self._bounds.extend(shaved(formula, known))
         match formula:
             case And(args):
                 self._queue.extendleft(reversed(args))

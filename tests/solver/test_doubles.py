@@ -14,6 +14,7 @@ from shapeproof.constraints.text import parse_formula as parse
 from shapeproof.solver.bounding import KnownBounds
 from shapeproof.solver.doubles import range_of
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.knowledge import within
 from shapeproof.solver.prove import decide, prove, truth
 from tests.strategies import value_of
 
@@ -121,6 +122,22 @@ def test_monotone_functions_of_sizes_without_an_end_are_bounded_from_the_other(t
     assert prove(text, bounds, given).status == "proved"
 
 
+@pytest.mark.parametrize(
+    ("fact", "expected"),
+    [
+        ("ceil(n * 0.3) <= 3", Interval(None, 10)),
+        ("int(n / 4) >= 5", Interval(20, None)),
+        ("n * 0.5 < 4", Interval(None, 7)),
+        ("round(n * -0.5) == 7", Interval(-14, -14)),
+        ("floor(sqrt(n)) == 5", Interval(25, 35)),
+        ("ceil(n / 0.5) <= 1 and ceil(n / 0.5) != 0", Interval(None, -1)),
+        (f"float(n) <= {2.0**62}", Interval(None, 2**62 + 2**9)),
+    ],
+)
+def test_a_fact_about_doubles_bounds_the_size_in_it(fact, expected):
+    assert Facts([parse(fact)]).range_of("n") == expected
+
+
 _INFINITE = "n * 1e300 * 1e300"
 
 
@@ -204,6 +221,18 @@ def test_the_range_of_a_float_expression_holds_every_value_that_python_computes(
             rounded = value_of(f"{rounding}({text})", point)
             if isinstance(rounded, int):
                 assert rounded in bounds.of(parse_term(f"{rounding}({text})"))
+
+
+@settings(max_examples=max(400, settings.default.max_examples))
+@given(real_texts, st.sampled_from(["<", "<=", "==", "!="]), st.integers(-3, 9), boxed_points())
+def test_what_is_cut_off_by_a_fact_about_doubles_is_only_where_it_fails(text, op, value, boxed):
+    ranges, points = boxed
+    for shown in (f"{text} {op} {value}", f"ceil({text}) {op} {value}"):
+        facts = Facts([*(each for name, box in ranges.items() for each in within(name, box)), parse(shown)])
+        for point in points:
+            if value_of(shown, point) is True:
+                assert not facts.known.contradiction
+                assert all(point[name] in facts.range_of(name) for name in ranges)
 
 
 @settings(max_examples=max(400, settings.default.max_examples))
