@@ -4,7 +4,7 @@
     bounds      the longest interval of one symbol                                 n >= 8
     multiple    one residue of one symbol, and the longest interval of it          n % 4 == 0 and n >= 8
     line        one symbol as a multiple of another and a constant                 y + x == 32
-    values      all the values of one symbol that serve, if they are few           n == 4 or n == 8
+    values      all the values of one symbol that serve, if few do, or few do not   n == 4 or n == 8, n != 1
     fixed       the one value that the anchor has                                  n == 4
 
 Laws. With the facts, a repair implies what it repairs. It holds at the *anchor*, a point that is given or found, so it
@@ -32,6 +32,7 @@ from shapeproof.solver.points import Point, true_at
 from shapeproof.solver.prove import decide
 from shapeproof.solver.simplify import simplified
 from shapeproof.solver.witness import smallest
+from shapeproof.solver.wording import reworded
 
 Kind: TypeAlias = Literal["bounds", "multiple", "line", "values", "fixed", "relation"]
 
@@ -192,10 +193,11 @@ def _values(name: str, required: Formula, facts: Facts, point: Point, budget: Bu
         here = _with(facts, eq(symbol(name), value))
         if not here.contradictory and _implies(here, required, budget):
             chosen.append(value)
-        if len(chosen) > _MOST_VALUES:
+        if min(len(chosen), value + 1 - low - len(chosen)) > _MOST_VALUES:
             return
     if point[name] in chosen:
-        yield Repair("values", disjunction(*(eq(symbol(name), value) for value in chosen)))
+        listed = disjunction(*(eq(symbol(name), value) for value in chosen))
+        yield Repair("values", reworded(listed, lambda _: facts.range_of(name)))
 
 
 # ---------------------------------------------------------------------- two symbols

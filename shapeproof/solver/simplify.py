@@ -16,6 +16,7 @@ from shapeproof.constraints.verdicts import Proved, Vacuous
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
+from shapeproof.solver.wording import reworded
 
 
 def simplified(formulas: Sequence[Formula], facts: Facts, budget: Budget | None = None) -> list[Formula]:
@@ -27,8 +28,10 @@ def simplified(formulas: Sequence[Formula], facts: Facts, budget: Budget | None 
     >>> simplified([parse_formula(text) for text in texts], Facts([parse_formula("n >= 0")]))
     [n != 3, n >= 12 or n <= 8]
     """
-    ordered = sorted(formulas, key=lambda formula: not formula.total)
-    simpler = _within(conjunction(*ordered), facts, budget)
+    before = conjunction(*sorted(formulas, key=lambda formula: not formula.total))
+    simpler = _within(before, facts, budget)
+    while simpler is not before:  # what was looked at first may be redundant now that the rest is shorter
+        before, simpler = simpler, _within(simpler, facts, budget)
     return list(simpler.args) if isinstance(simpler, And) else [] if simpler is TRUE else [simpler]
 
 
@@ -40,11 +43,23 @@ def _within(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
         return FALSE
     match formula:
         case And(args):
-            return conjunction(*_each(args, facts, budget, opposite=False))
+            shorter = conjunction(*_each(args, facts, budget, opposite=False))
         case Or(args):
-            return disjunction(*_each(args, facts, budget, opposite=True))
+            shorter = disjunction(*_each(args, facts, budget, opposite=True))
         case _:
             return formula
+    return _reworded(shorter, facts, budget)
+
+
+def _reworded(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
+    """In fewer words, where these are proved to say the same."""
+    shorter = reworded(formula, lambda term: facts.known.bounds(facts.reduce(term)))
+    return shorter if shorter is formula or _always(_same(formula, shorter), facts, budget) else formula
+
+
+def _same(left: Formula, right: Formula) -> Formula:
+    """That the two hold at the same points."""
+    return disjunction(conjunction(left, right), conjunction(left.negation, right.negation))
 
 
 def _each(args: Sequence[Formula], facts: Facts, budget: Budget | None, *, opposite: bool) -> list[Formula]:

@@ -157,6 +157,7 @@ def test_what_cannot_be_said_is_replaced_by_something_stronger_that_can():
         ("(h + 6)//7*7 == h and h//7 >= 2", "1 <= h <= 600", None, "h % 7 == 0 and h >= 14"),
         ("n != 1", "n >= 1", None, "n >= 2"),
         ("n == 4 or n == 8 or n == 11", "n >= 0", {"n": 8}, "n == 4 or n == 8 or n == 11"),
+        ("n*n != 9", "0 <= n <= 40", {"n": 8}, "n != 3"),
         ("a*b <= 64", "a >= 1 and b >= 1", {"a": 2, "b": 3}, "a*b <= 64"),
         ("int(n / 1) == 28", "4 <= n <= 64", {"n": 28}, "n == 28"),
     ],

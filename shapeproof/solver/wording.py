@@ -1,0 +1,117 @@
+"""A condition on one quantity in fewer words: the intervals in which it holds, or what is left out between its bounds.
+
+Where n is at least 0, `n == 0 or n == 2 or n >= 3` is `n != 1`, and `a - b <= 0 and a - b != 0` is `a < b` anywhere. A
+quantity is what comparisons with integers are made of: one size, or a sum of products. What is said here is proposed;
+it is for the caller to prove that it says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+from shapeproof.constraints import operators
+from shapeproof.constraints.formulas import FALSE, And, Compare, Formula, Or, conjunction, disjunction, eq, ge, le, ne
+from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.nodes import Node, postorder
+from shapeproof.constraints.polynomials import UNIT
+from shapeproof.constraints.terms import Term
+from shapeproof.solver.bounding import shape_of
+
+
+def reworded(formula: Formula, bounds: Callable[[Term], Interval]) -> Formula:
+    """The formula with its operands on the same quantity said together, where that is shorter.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> reworded(parse_formula("(n == 0 or n == 2 or n >= 3) and m >= 8 and m >= 3"), lambda _: Interval(0, None))
+    n != 1 and m >= 8
+    """
+    match formula:
+        case And(args):
+            return conjunction(*_said_together(args, conjunction, bounds))
+        case Or(args):
+            return disjunction(*_said_together(args, disjunction, bounds))
+        case _:
+            return formula
+
+
+def _said_together(
+    args: Sequence[Formula], join: Callable[..., Formula], bounds: Callable[[Term], Interval]
+) -> Iterator[Formula]:
+    """The operands, those on the same quantity as one at the place of the first."""
+    quantities = [_quantity(arg) for arg in args]
+    for index, quantity in enumerate(quantities):
+        if quantity is None:
+            yield args[index]
+        elif quantity not in quantities[:index]:
+            alike = join(*(arg for arg, each in zip(args, quantities, strict=True) if each is quantity))
+            yield min(alike, *_wordings(alike, quantity, bounds(quantity)), key=lambda each: len(str(each)))
+
+
+def _quantity(formula: Formula) -> Term | None:
+    """What every comparison in the formula compares with an integer."""
+    found = set()
+    for node in postorder(formula):
+        match node:
+            case Compare(_, term) if term.total and term.symbols:
+                found.add(shape_of(term)[0])
+            case Formula() if not isinstance(node, And | Or):
+                return None
+    return found.pop() if len(found) == 1 else None
+
+
+def _wordings(formula: Formula, quantity: Term, within: Interval) -> Iterator[Formula]:
+    """What says of a quantity that lies within an interval the same as the formula: where it holds, and where not."""
+    runs, holes = _runs(formula, within)
+    yield disjunction(*(_inside(quantity, run, within) for run in runs))
+    yield conjunction(*(_outside(quantity, hole, within) for hole in holes))
+
+
+def _runs(formula: Formula, within: Interval) -> tuple[list[Interval], list[Interval]]:
+    """The longest intervals of the quantity in which the formula holds, and those in which it does not."""
+    near = {root + step for root in _roots(formula) for step in (-1, 0, 1) if root + step in within}
+    tried = sorted(near.union(end for end in (within.lower, within.upper) if end is not None))
+    found: dict[bool, list[Interval]] = {True: [], False: []}
+    for holds, group in groupby(tried, lambda value: _holds(formula, value)):
+        values = list(group)
+        lower = within.lower if values[0] == tried[0] else values[0]
+        upper = within.upper if values[-1] == tried[-1] else values[-1]
+        found[holds].append(Interval(lower, upper))
+    return found[True], found[False]
+
+
+def _roots(formula: Formula) -> Iterator[int]:
+    """Between the values next to these, no comparison changes its truth."""
+    for node in postorder(formula):
+        if isinstance(node, Compare):
+            yield -node.term.poly.get(UNIT, 0) // shape_of(node.term)[1]
+
+
+def _holds(formula: Formula, value: int) -> bool:
+    """Whether the formula holds where its quantity has the value."""
+    known: dict[Node, bool] = {}
+    for node in postorder(formula):
+        match node:
+            case Compare(op, term):
+                known[node] = operators.COMPARISONS[op](shape_of(term)[1] * value + term.poly.get(UNIT, 0), 0)
+            case And(args):
+                known[node] = all(known[arg] for arg in args)
+            case Or(args):
+                known[node] = any(known[arg] for arg in args)
+    return known[formula]
+
+
+def _inside(quantity: Term, run: Interval, within: Interval) -> Formula:
+    if run.single is not None:
+        return eq(quantity, run.single)
+    below = [] if run.lower == within.lower or run.lower is None else [ge(quantity, run.lower)]
+    above = [] if run.upper == within.upper or run.upper is None else [le(quantity, run.upper)]
+    return conjunction(*below, *above)
+
+
+def _outside(quantity: Term, hole: Interval, within: Interval) -> Formula:
+    below = FALSE if hole.lower == within.lower or hole.lower is None else le(quantity, hole.lower - 1)
+    above = FALSE if hole.upper == within.upper or hole.upper is None else ge(quantity, hole.upper + 1)
+    if hole.single is not None and FALSE not in (below, above):
+        return ne(quantity, hole.single)
+    return disjunction(below, above)

@@ -1,0 +1,58 @@
+"""Conditions on one quantity in fewer words, held against every value that the quantity may have."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shapeproof.constraints.evaluate import holds
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.text import parse_formula as parse
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.simplify import simplified
+from shapeproof.solver.wording import reworded
+
+comparisons = st.builds(
+    "{} {} {}".format,
+    st.sampled_from(["n", "n", "2*n", "-3*n", "(n - m)", "(2*m - 2*n)"]),
+    st.sampled_from(["<", "<=", "==", "!=", ">", ">="]),
+    st.integers(-6, 9),
+)
+formulas = st.recursive(
+    comparisons,
+    lambda operands: st.builds("({} {} {})".format, operands, st.sampled_from(["and", "or"]), operands),
+    max_leaves=8,
+).map(parse)
+ends = st.one_of(st.none(), st.integers(-8, 8))
+
+
+@settings(max_examples=max(500, settings.default.max_examples))
+@given(formulas, ends, ends)
+def test_fewer_words_say_the_same_wherever_the_quantities_may_lie(formula: Formula, low, high):
+    interval = Interval(low, high)
+    other = reworded(formula, lambda _: interval)
+    assert len(str(other)) <= len(str(formula))
+    for n in range(-20, 21):
+        for m in range(-20, 21):
+            if n in interval and n - m in interval and m - n in interval:
+                assert holds(other, {"n": n, "m": m}) == holds(formula, {"n": n, "m": m})
+
+
+@pytest.mark.parametrize(
+    ("formulas", "facts", "expected"),
+    [
+        (["n >= 3", "n >= 8"], "0 <= n <= 20", ["n >= 8"]),
+        (["n <= 7 and (n >= 3 or n >= 8)"], "0 <= n <= 20", ["n >= 3", "n <= 7"]),
+        (["n == 0 or n == 2 or n == 3 or n == 4"], "0 <= n <= 4", ["n != 1"]),
+        (["n == 0 or n == 2 or n >= 3"], "n >= 0", ["n != 1"]),
+        (["n == 2 or n == 3 or n == 4"], "n >= 0", ["n >= 2", "n <= 4"]),
+        (["n == 4 or n == 8"], "n >= 0", ["n == 4 or n == 8"]),
+        (["a != b", "a <= b"], "a >= 0", ["a < b"]),
+        (["n >= 3 and n % 2 == 0 and n >= 8 and n > m"], "m >= 0", ["n >= 8", "m < n", "n % 2 == 0"]),
+        (["n // m >= 1", "m >= 2", "m >= 3"], "n >= 0", ["m >= 3", "n // m >= 1"]),
+    ],
+)
+def test_what_is_left_of_redundant_formulas(formulas, facts, expected):
+    assert simplified(list(map(parse, formulas)), Facts([parse(facts)])) == list(map(parse, expected))
