@@ -1,7 +1,8 @@
 """The shared ground of terms, atoms, reals and formulas: immutable nodes of one interned graph.
 
 Two nodes with the same fields are the same object, so `is` (and the default `==` and `hash`) is structural equality.
-The table keeps every node for the life of the process: the distinct expressions of an export are few.
+The table keeps every node for the life of the process: the distinct expressions of an export are few, some thousands
+of about a kilobyte. What else is remembered of nodes, to answer sooner, is bounded by `MEMORY`.
 Nodes may nest thousands deep, so nothing here or above ever recurses over them: use `postorder`.
 """
 
@@ -11,6 +12,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, ClassVar, Self
+
+MEMORY = 2**13
+"""How many results a function remembers; a large export asks for fewer."""
 
 _TABLE: dict[tuple[Any, ...], Any] = {}
 _LONGEST_LABEL = 60
@@ -145,7 +149,7 @@ def union(*sets: frozenset[Any]) -> frozenset[Any]:
     return largest if all(each <= largest for each in sets) else largest.union(*sets)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=MEMORY)
 def postorder(root: Node) -> tuple[Node, ...]:
     """Every node under `root` and `root` itself, once each, children before parents."""
     seen: set[Node] = set()

@@ -6,10 +6,10 @@ are compared by degree, then lexicographically: the greatest comes first. Nothin
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from math import gcd
 
-from shapeproof.constraints.nodes import Node
+from shapeproof.constraints.nodes import MEMORY, Node
 
 Monomial = tuple[tuple[Node, int], ...]
 Poly = dict[Monomial, int]
@@ -19,13 +19,13 @@ _LONGEST_QUOTIENT = 256
 _DEEPEST_BALANCED = 4
 
 
-@cache
+@lru_cache(maxsize=MEMORY)
 def order(monomial: Monomial) -> tuple[int, tuple[tuple[tuple[int, int, str], int], ...]]:
     """A key that sorts monomials from the greatest to the least; it respects multiplication."""
     return -sum(exponent for _, exponent in monomial), tuple((atom.key, -exponent) for atom, exponent in monomial)
 
 
-@cache
+@lru_cache(maxsize=MEMORY)
 def times(left: Monomial, right: Monomial) -> Monomial:
     """The product of two monomials."""
     if not left or not right:

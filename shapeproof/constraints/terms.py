@@ -25,14 +25,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from shapeproof.constraints import division, operators, polynomials
 from shapeproof.constraints.atoms import Apply, Max, Min, Symbol, Unknown, Where
 from shapeproof.constraints.division import FloorDiv
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.nodes import Node, obligations, postorder, union
+from shapeproof.constraints.nodes import MEMORY, Node, obligations, postorder, union
 from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol, real_call
 
@@ -231,7 +231,7 @@ def _operand(value: object) -> Term | None:
     return constant(value) if isinstance(value, int) else None
 
 
-@cache
+@lru_cache(maxsize=MEMORY)
 def _product(left: Term, right: Term) -> Term:
     return _build(polynomials.multiply(left.poly, right.poly), left, right)
 
@@ -279,7 +279,7 @@ def floor_div(numerator: IntLike, divisor: IntLike) -> Term:
     return _floor_div(as_term(numerator), as_term(divisor))
 
 
-@cache
+@lru_cache(maxsize=MEMORY)
 def _floor_div(numerator: Term, divisor: Term) -> Term:
     nonzero = divisor.nonzero().union(divisor.checks)
     if not divisor.poly:
@@ -320,7 +320,7 @@ def maximum(*terms: IntLike) -> Term:
     return _extremum(tuple(map(as_term, terms)), -1)
 
 
-@cache
+@lru_cache(maxsize=MEMORY)
 def _extremum(terms: tuple[Term, ...], sense: int) -> Term:
     """The least (sense 1) or greatest (-1) term. Of those that differ by a constant, one is kept."""
     best: dict[Term, int] = {}

@@ -3,19 +3,19 @@
 A fact such as `s0*s1 - u0 >= 0` bounds a term and not a symbol; wherever that term occurs, up to a factor and a
 constant, its bounds are used. The bounds themselves are those of constraints.intervals.
 
-What is known changes with every fact, and most bounds do not. So for each node it is remembered, for the life of the
-process, what was read to compute its bounds and what came out: where all that is read is the same, so is the result.
+What is known changes with every fact, and most bounds do not. So for each node it is remembered, from one state to the
+next, what was read to compute its bounds and what came out: where all that is read is the same, so is the result.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.formulas import RealCompare
 from shapeproof.constraints.intervals import Bounds, Interval
-from shapeproof.constraints.nodes import Node
+from shapeproof.constraints.nodes import MEMORY, Node
 from shapeproof.constraints.polynomials import UNIT
 from shapeproof.constraints.reals import Real
 from shapeproof.constraints.terms import Apply, Symbol, Term, from_poly
@@ -70,6 +70,8 @@ class KnownBounds(Bounds):
         if not reads or not all(known is now or known == now for known, now in self._again(reads)):
             self._reads = {}
             value = self._compute(node)
+            if len(_COMPUTED) >= MEMORY:
+                _COMPUTED.clear()
             _COMPUTED[node] = tuple(self._reads.items()), value
         self._reads = outer
         return value
@@ -116,13 +118,13 @@ class KnownBounds(Bounds):
         return Interval(low, high)
 
 
-@cache
+@lru_cache(maxsize=MEMORY)
 def term_of(atom: Node) -> Term:
     """The term that is this atom alone."""
     return from_poly({((atom, 1),): 1})
 
 
-@cache
+@lru_cache(maxsize=MEMORY)
 def shape_of(term: Term) -> tuple[Term, int]:
     """`(shape, scale)` with `term == scale*shape + constant`; the shape has no constant and a positive leading sign."""
     poly = {monomial: coefficient for monomial, coefficient in term.poly.items() if monomial}

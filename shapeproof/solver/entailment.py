@@ -8,12 +8,13 @@ What this module answers is a proof or nothing.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.division import FloorDiv
+from shapeproof.constraints.nodes import MEMORY
 from shapeproof.constraints.reals import RealCall
 from shapeproof.constraints.terms import Apply, Max, Min, Term, from_poly, of_atom
 from shapeproof.solver.doubles import ROUNDINGS
@@ -96,14 +97,14 @@ def _definition(atom: Node, known: Knowledge) -> Iterator[Term]:
                 yield numerator - of_atom(atom)
 
 
-@cache
+@lru_cache(maxsize=MEMORY)
 def _remainder(atom: FloorDiv) -> tuple[Term, Term]:
     """For a positive divisor: the remainder, and what the divisor is more than the remainder and 1."""
     rest = atom.numerator - atom.divisor * of_atom(atom)
     return rest, atom.divisor - rest - 1
 
 
-@cache
+@lru_cache(maxsize=MEMORY)
 def _distances(atom: Min | Max) -> tuple[Term, ...]:
     """How far each argument is from the least or the greatest."""
     sense = 1 if isinstance(atom, Min) else -1

@@ -7,13 +7,13 @@ that solved equalities and congruences hold by construction; what remains is che
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.nodes import MEMORY, postorder
 from shapeproof.constraints.terms import Unknown
 from shapeproof.solver.equalities import FRESH
 
@@ -40,7 +40,7 @@ def true_at(formula: Formula, point: Mapping[str, int | float]) -> bool | None:
         return None
 
 
-@cache
+@lru_cache(maxsize=MEMORY)
 def has_meaning(formula: Formula) -> bool:
     """Whether it can be evaluated, given a value for each of its symbols."""
     return not any(isinstance(node, Unknown) for node in postorder(formula))
