@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`statement` was taken to follow from the facts, by this rule; made-up names mean what `definitions` say."""
+    """`statement` was taken to follow from the facts, by this rule; made-up names mean what `definitions` say.
+
+    It is claimed of the points at which it is defined: that it is everywhere is a claim of its own.
+    """
 
     rule: str
     facts: History
@@ -49,7 +52,7 @@ class Claim:
         """The facts, each defined where it holds, and the definitions, as far as they bear on the statement."""
         facts = (part for fact in self.facts.formulas for part in (defined(fact), fact))
         meanings = (eq(symbol(name), term) for name, term in self.definitions)
-        everything = [each for each in dict.fromkeys((*facts, *meanings)) if each is not TRUE]
+        everything = [each for each in dict.fromkeys((*facts, *meanings, defined(self.statement))) if each is not TRUE]
         return _connected(everything, self.statement.symbols) if self.statement.symbols else everything
 
 

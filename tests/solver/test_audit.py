@@ -48,3 +48,12 @@ def test_what_is_left_open_in_a_script_cannot_refute():
     report = auditor.check()
     assert report["refuted"] == []
     assert report["opaque"]
+
+
+def test_what_is_claimed_where_it_is_defined_is_not_refuted_where_it_is_not():
+    """Z3 gives a division by zero any value."""
+    with auditing() as auditor:
+        truth(parse("x // (x % 4) >= z"), Facts([parse("x >= 6"), parse("z <= -2")]))
+    report = auditor.check()
+    assert report["refuted"] == report["unknown"] == []
+    assert any("x % 4" in str(claim.statement) for claim in report["proved"])
