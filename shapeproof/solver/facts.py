@@ -1,11 +1,12 @@
 """The facts in force: what was declared, what operators promise, and what was decided on the way.
 
 A Facts is the only carrier of knowledge: every answer is a function of the facts it is asked under and of nothing else.
-All that is remembered for speed hangs on one state of one Facts and is left behind when a fact is added.
+All that is remembered for speed hangs on a state, which stands for one list of facts, and is left behind with it.
 """
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,10 @@ _UNNAMED = (7, 0, -3, 1, 12, 2, 64, 35)
 
 @dataclass(slots=True)
 class _State:
-    """What follows from one list of facts. Knowledge is never changed in place, so states may share it."""
+    """What follows from one list of facts, for all who have learned just these: what is worked out is kept for them.
+
+    A fact never enters a state, it leads to another.
+    """
 
     history: History = BEGINNING
     known: Knowledge = field(default_factory=Knowledge)
@@ -69,12 +73,31 @@ class _State:
     contradictory: bool | None = None
     searched: bool = False
     """Whether points were looked for already."""
+    after: dict[Formula, _State] = field(default_factory=dict)
+    """Where one more fact leads."""
 
     def __post_init__(self) -> None:
         self.reducer = Reducer(self.known)
 
-    def copy(self) -> _State:
-        twin = replace(self, points=list(self.points), answers=dict(self.answers))
+    def then(self, news: list[tuple[Formula, object]]) -> _State:
+        """The state with more facts."""
+        history, conditions = self.history, self.conditions.copy()
+        for formula, origin in news:
+            history = history.then(formula, origin)
+            conditions.add(formula)
+        needed = [fact for formula, _ in news for fact in (defined(formula), formula)]
+        informative = [fact for fact in needed if self.reducer.reduce(fact).constant is not True]
+        if not informative:
+            return self._saying_the_same(history, conditions)
+        known = absorb(self.known, informative, self.reducer)
+        after = _State(history, known, conditions)
+        points = [_carried(entry, after, informative) for entry in self.points]
+        after.points = [entry for entry in points if entry is not None]
+        return after
+
+    def _saying_the_same(self, history: History, conditions: Conditions) -> _State:
+        points, answers = list(self.points), dict(self.answers)
+        twin = replace(self, history=history, conditions=conditions, points=points, answers=answers, after={})
         twin.reducer = self.reducer
         return twin
 
@@ -93,34 +116,22 @@ class Facts:
     ) -> None:
         self.budget = budget or Budget()
         self.ledger = ledger or current_ledger()
-        self._state = _State()
-        self._learn_all([(formula, None) for formula in formulas])
+        self._state = _State().then([(formula, None) for formula in formulas])
 
     # learning
 
     def learn(self, formula: Formula, origin: object = None) -> None:
         """Add a fact; `origin` is kept beside it for whoever asks."""
-        self._learn_all([(formula, origin)])
+        after = self._state.after.get(formula) if origin is None else None
+        if after is None:
+            after = self._state.then([(formula, origin)])
+        if origin is None:
+            self._state.after[formula] = after
+        self._state = after
 
     def fork(self) -> Facts:
         """Facts that say the same now, and learn on their own from here on. What was worked out so far is shared."""
-        twin = Facts(budget=self.budget, ledger=self.ledger)
-        twin._state = self._state.copy()
-        return twin
-
-    def _learn_all(self, news: list[tuple[Formula, object]]) -> None:
-        state = self._state
-        state.conditions = state.conditions.copy()
-        for formula, origin in news:
-            state.history = state.history.then(formula, origin)
-            state.conditions.add(formula)
-        needed = [fact for formula, _ in news for fact in (defined(formula), formula)]
-        informative = [fact for fact in needed if state.reducer.reduce(fact).constant is not True]
-        if informative:
-            known = absorb(state.known, informative, state.reducer)
-            points = [_carried(entry, known, state, informative) for entry in state.points]
-            kept = [entry for entry in points if entry is not None]
-            self._state = _State(state.history, known, state.conditions, kept)
+        return copy.copy(self)
 
     # reading
 
@@ -292,18 +303,16 @@ def _differing(left: Point, right: Point) -> set[str]:
     return {name for name in left.keys() | right.keys() if left.get(name) != right.get(name)}
 
 
-def _carried(
-    entry: tuple[Point, int], known: Knowledge, state: _State, news: list[Formula]
-) -> tuple[Point, int] | None:
+def _carried(entry: tuple[Point, int], after: _State, news: list[Formula]) -> tuple[Point, int] | None:
     """A point of the facts so far as one of the facts with the news, if it is one or is near one."""
-    point, checked = entry
+    (point, checked), known = entry, after.known
     same = extended(known, point, news)
     if same is not None and _all_hold(news, same):
         return same, checked
     for near, changed in nudged(known, same, news) if same is not None else ():
-        if _all_hold(news, near) and state.conditions.hold(near, changed):
+        if _all_hold(news, near) and after.conditions.hold(near, changed):
             return near, checked
-    free = free_symbols(known, state.history.symbols)
+    free = free_symbols(known, after.history.symbols)
     whole = carried(known, free | (point.keys() - known.definitions.keys() - known.solved.keys()), point)
     if whole is None or not _all_hold(news, whole):
         return None
