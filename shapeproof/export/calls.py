@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from shapeproof.constraints.terms import Term, constant, maximum, minimum
@@ -112,8 +112,7 @@ class Running:
     kwargs: Mapping[str, Any]
     meanings: list[Term] | None = None
     """What the symbols mean that are still to be made for a view."""
+    name: str = field(init=False)
 
-    @property
-    def name(self) -> str:
-        """The operator's name."""
-        return str(self.func)
+    def __post_init__(self) -> None:
+        self.name = str(self.func)

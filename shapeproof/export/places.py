@@ -48,7 +48,13 @@ def place(operator: str | None, read: Callable[[Any], Term] | None = None) -> Pl
     """
     user, framework = _frames(inspect.currentframe())
     names = names_in(user, read) if user is not None and read is not None else {}
-    return Place(_location(user) if user else None, operator, framework, names, number_in(user) if user else None)
+    return Place(_location(user) if user else None, operator, framework, names)
+
+
+def origin(operator: str | None) -> Place:
+    """Where a number is taken from data, and as what the line has it."""
+    user, framework = _frames(inspect.currentframe())
+    return Place(_location(user) if user else None, operator, framework, number=number_in(user) if user else None)
 
 
 def sentence() -> str | None:

@@ -42,7 +42,7 @@ from shapeproof.export import nodes
 from shapeproof.export.calls import Call, Running, Shape
 from shapeproof.export.contents import INTEGRAL, SPEAKING, contents
 from shapeproof.export.naming import message_of
-from shapeproof.export.places import OURS, Body, body, merged, noting, place, sentence
+from shapeproof.export.places import OURS, Body, body, merged, noting, origin, place, sentence
 from shapeproof.export.promises import PROMISING, VIEWING, counted, meanings, promises, ranged
 from shapeproof.export.storages import Contents, storages
 from shapeproof.export.text import short
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from shapeproof.export.operators import Operators
 
 _DIVISIONS = {operator.floordiv, operator.mod, operator.truediv}
-LARGE = 24
-"""The number of nodes from which torch is given the canonical form of an expression."""
 _OPAQUE = (Max, TruncToInt, FloorToInt, CeilToInt, RoundToInt)
 """Functions that sympy seldom sees through, though the domain tells what they are."""
 _INT64 = Interval(-(2**63), 2**63 - 1)
@@ -112,7 +110,7 @@ class ProofShapeEnv(ShapeEnv):
         self.translator = Translator(self._term)
         self.writer = Writer(self._roots, FloorDiv, Min, Max)
         lower = [f.ge(symbol(name), b.lower) for name, b in trial.known.ranges.items() if b.lower is not None]
-        self._simpler = functools.cache(functools.partial(simpler, self.translator, self.writer, Facts(lower)))
+        self._form = functools.cache(functools.partial(simpler, self.translator, self.writer, Facts(lower), _OPAQUE))
         self._replacements_version_counter = 1  # makes SymNode.expr go through `replace`
 
     # ------------------------------------------------------------------ symbols
@@ -282,7 +280,7 @@ class ProofShapeEnv(ShapeEnv):
     def _take_from_data(self, fresh: sympy.Symbol, running: Running | None) -> None:
         value = self._term(fresh)
         for name in value.symbols:
-            self.trial.origins[name] = place(self.innermost)
+            self.trial.origins[name] = origin(self.innermost)
         if self._expected:
             self.trial.learn(f.eq(value, self.translator.term(self._expected.pop(0))))
         if running is not None and running.name in PROMISING:
@@ -441,12 +439,10 @@ class ProofShapeEnv(ShapeEnv):
         """What torch computes with: an expression that sympy need not simplify, nor could.
 
         torch.cond wants strides to be products of sizes, and the `Max(1, s)` that torch notes for a fresh tensor is `s`
-        where no size is 0. torch caches the answer, so it depends on the expression alone.
+        where no size is 0. The answer is remembered, here and by torch: it depends on the expression alone.
         """
         expr = super().replace(expr) if self.replacements else expr
-        if not isinstance(expr, sympy.Expr) or not (self.writer.size(expr) > LARGE or expr.has(*_OPAQUE)):
-            return expr
-        return self._simpler(expr)
+        return self._form(expr) if isinstance(expr, sympy.Expr) else expr
 
     def simplify(self, expr: Any, size_oblivious: bool = False) -> Any:  # type: ignore[override]  # noqa: ARG002, FBT001, FBT002
         """Expressions are simplified as terms, where it matters; torch keeps what it has."""

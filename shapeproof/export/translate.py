@@ -40,6 +40,8 @@ _BITS = {
     "BitwiseFn_bitwise_or": "or",
     "BitwiseFn_bitwise_xor": "xor",
 }
+_LARGE = 24
+"""The number of nodes from which torch is given the canonical form of an expression."""
 _REALS = {"FloatTrueDiv": "truediv", "FloatPow": "pow", "OpaqueUnaryFn_sqrt": "sqrt"}
 
 
@@ -329,8 +331,20 @@ class Writer:
         return sympy.Mul(coefficient, *(sympy.Pow(self._written[atom], power) for atom, power in factors))
 
 
-def simpler(translator: Translator, writer: Writer, bounds: Facts, expr: sympy.Expr) -> sympy.Expr:
-    """An expression over the same symbols, equal within some bounds, and with fewer nodes if one is found."""
+def simpler(
+    translator: Translator, writer: Writer, bounds: Facts, opaque: tuple[type, ...], expr: sympy.Expr
+) -> sympy.Expr:
+    """A large or opaque expression over the same symbols, equal within some bounds, with fewer nodes if one is found.
+
+    Args:
+        translator: reads it.
+        writer: writes it.
+        bounds: what holds of the symbols.
+        opaque: functions that sympy does not see through.
+        expr: the expression.
+    """
+    if writer.size(expr) <= _LARGE and not expr.has(*opaque):
+        return expr
     try:
         found = writer.write(bounds.reduce(translator.term(expr)))
     except Untranslatable:
