@@ -57,6 +57,15 @@ class Finding:
         """What holds of the sizes that the program does serve, as far as this decision goes."""
         return f.disjunction(self.decision.taken, self.same_where)
 
+    def is_about_another(self, decision: Decision) -> bool:
+        """Whether a cell is only known to fail where another question is answered otherwise: the rest may be served.
+
+        That other is a check that eager makes elsewhere, or a branch of the model on data.
+        """
+        if self.decision.taken is decision.taken:
+            return False
+        return self.outcome is Outcome.DATA or (self.decision.kind is Kind.ASSERTED and self.decision.formula.total)
+
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
@@ -115,6 +124,11 @@ class Exploration:
         """Keep what was seen apart from the cells."""
         self.findings += [each for each in seen if isinstance(each, Finding)]
         self.narrowings += [each for each in seen if isinstance(each, Narrowing)]
+
+    @property
+    def left_out(self) -> tuple[int, int]:
+        """How much is not served: less is better."""
+        return len(self.findings), len(self.narrowings)
 
     def wrong_guesses(self) -> frozenset[Formula]:
         """Questions that the program answered against torch's fallback, where that does not serve the domain."""

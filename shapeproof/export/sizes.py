@@ -22,7 +22,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import Symbol, symbol
+from shapeproof.constraints.terms import Symbol, Term, symbol
 from shapeproof.export import graphs, local, replay, tracing
 from shapeproof.export.findings import Exploration, Finding, Impossible, Outcome, Traced, attributed, taken_at
 from shapeproof.export.inference import condensed, given_up, lifted, nonempty, sayable
@@ -114,7 +114,7 @@ class Explorer:
             self._oblivious |= wrong
             checked = set(self._raising)
             again = self._explore(domain)
-            if _left_out(again) < _left_out(best):
+            if again.left_out < best.left_out:
                 best = again
         return best
 
@@ -137,7 +137,7 @@ class Explorer:
     def _choose_main(self, domain: Facts) -> Traced:
         """A program that serves the example, traced at a point as generic as that allows."""
         example = self._example_in(domain)
-        first = self._trace_in(domain, self._generic(domain), self._oblivious)
+        first = self._trace_apart(domain)
         if example is None:
             return first if first.program is not None else self._elsewhere(domain, first)
         if first.program is not None and _takes(first.trial, {**self._observed, **example}):
@@ -150,6 +150,18 @@ class Explorer:
         if first.program is not None and self.same(first, second):
             return first
         return self._generalize(domain, second)
+
+    def _trace_apart(self, domain: Facts) -> Traced:
+        """A trace at a generic point: one at which torch took nothing for equal that need not be."""
+        first = self._trace_in(domain, self._generic(domain), self._oblivious)
+        apart = domain.fork()
+        for decision in first.trial.decisions:
+            about_sizes = not self._about_data(decision.formula)
+            if decision.kind is Kind.ASSUMED and about_sizes and _equated(decision) is not None:
+                apart.learn(f.negate(decision.taken))
+        point = self._generic(apart) if len(apart.formulas) > len(domain.formulas) else None
+        other = first if point is None else self._trace_in(domain, point, self._oblivious)
+        return first if other.program is None else other
 
     def _followed(self, domain: Facts) -> Traced:
         """The main program; where it branches on data, the one that goes the example's way."""
@@ -283,7 +295,7 @@ class Explorer:
         finding = attributed(asked, found.main.trial)
         if finding.decision is step.decision and sayable(f.disjunction(step.decision.taken, same_where)):
             finding = replace(finding, same_where=same_where)
-        if closely or not _is_about_another(finding, step.decision):
+        if closely or not finding.is_about_another(step.decision):
             found.add(finding)
             return
         found.add(replace(finding, served=f.disjunction(outside, finding.requirement)))
@@ -452,21 +464,6 @@ class Explorer:
         return ", ".join(f"{names.get(name, name)} = {value}" for name, value in sorted(point.items())) or "the example"
 
 
-def _is_about_another(finding: Finding, decision: Decision) -> bool:
-    """Whether a cell is only known to fail where another question is answered otherwise: the rest may be served.
-
-    That other is a check that eager makes elsewhere, or a branch of the model on data.
-    """
-    blamed = finding.decision
-    if blamed.taken is decision.taken:
-        return False
-    return finding.outcome is Outcome.DATA or (blamed.kind is Kind.ASSERTED and blamed.formula.total)
-
-
-def _left_out(found: Exploration) -> tuple[int, int]:
-    return len(found.findings), len(found.narrowings)
-
-
 def _takes(trial: Trial, point: dict[str, int]) -> bool:
     """Whether an input of these sizes takes every decision on sizes as the trial did."""
     return all(
@@ -476,12 +473,14 @@ def _takes(trial: Trial, point: dict[str, int]) -> bool:
 
 def _pins(decision: Decision) -> bool:
     """Whether the decision as taken is an equality that may be an accident of the example (`b == 1`, `h == w`)."""
+    term = _equated(decision)
+    return term is not None and all(isinstance(atom, Symbol) for atom in term.children)
+
+
+def _equated(decision: Decision) -> Term | None:
+    """What is taken to be 0, if an equality is taken."""
     taken = decision.taken
-    return (
-        isinstance(taken, f.Compare)
-        and taken.op == "=="
-        and all(isinstance(atom, Symbol) for atom in taken.term.children)
-    )
+    return taken.term if isinstance(taken, f.Compare) and taken.op == "==" else None
 
 
 def _weight(decision: Decision) -> int:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch.export import Dim
 
 from shapeproof.export import check
-from shapeproof.export.references import linspace, logspace, reference
-from tests.agreement import agree
+from shapeproof.export.references import linspace, logspace, max_pool1d, reference, tensor_split
+from tests.agreement import RAISES, agree, outcome
 
 ends = st.integers(-9, 60) | st.floats(-9, 9, allow_nan=False)
 dtypes = st.sampled_from((None, torch.float32, torch.float64))
@@ -33,10 +33,42 @@ def test_powers_are_those_of_eager(start, end, steps, base, dtype):
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 
 
+@given(st.integers(0, 40), st.integers(1, 9))
+def test_parts_are_those_of_eager(size, sections):
+    x = torch.arange(2 * size).view(2, size)
+    found, wanted = tensor_split(x, sections, -1), torch.tensor_split(x, sections, -1)
+    assert [part.tolist() for part in found] == [part.tolist() for part in wanted]
+    assert all(a.storage_offset() == b.storage_offset() for a, b in zip(found, wanted, strict=True) if a.numel())
+
+
+lengths = st.integers(0, 12)
+few = st.integers(0, 3)
+
+
+@given(lengths, few, st.none() | few, few, few, st.booleans(), st.booleans())
+def test_what_is_pooled_is_what_eager_pools(length, kernel, stride, padding, dilation, ceil, batched):
+    x = torch.randn(2, 3, length) if batched else torch.randn(3, length)
+    args = (x, kernel, stride, padding, dilation, ceil)
+    found, wanted = outcome(max_pool1d, args), outcome(torch.nn.functional.max_pool1d, args)
+    assert (found == RAISES) is (wanted == RAISES)
+    if found != RAISES:
+        torch.testing.assert_close(found[0], wanted[0], rtol=0, atol=0, equal_nan=True)
+
+
 def test_where_rounding_would_show_the_function_is_torchs():
     assert reference(torch.linspace, (0, 5, 3), {"dtype": torch.int64}) is torch.linspace
     assert reference(torch.linspace, (torch.tensor(0.0), 5, 3), {}) is torch.linspace
     assert reference(torch.logspace, (0, 5, 3), {}) is logspace
+
+
+def test_what_is_not_written_is_left_to_torch():
+    x, pool = torch.randn(2, 9), torch.nn.functional.max_pool1d
+    assert reference(torch.tensor_split, (x, 3), {"dim": 1}) is tensor_split
+    for args, kwargs in [((x, (1, 2)), {}), ((x, 0), {}), ((x,), {"sections": 3}), ((torch.tensor(1), 3), {})]:
+        assert reference(torch.tensor_split, args, kwargs) is torch.tensor_split
+    assert reference(pool, (x, 2), {"return_indices": False}) is max_pool1d
+    for args, kwargs in [((x, 2), {"return_indices": True}), ((x.long(), 2), {}), ((), {"input": x})]:
+        assert reference(pool, args, kwargs) is pool
 
 
 class Steps(torch.nn.Module):
@@ -58,3 +90,38 @@ def test_any_number_of_steps_is_one_program(function):
     for run in (report.program.module(), report.program.run_decompositions().module()):
         for count in (-1, 0, 1, 2, 7):
             assert agree(model, run, (torch.randn(abs(count)), torch.tensor(count)))
+
+
+class Parts(torch.nn.Module):
+    def forward(self, x):
+        first, second, third = torch.tensor_split(x, 3)
+        return first.sum(), second * 2, third, [part.cumsum(1) for part in x.tensor_split(4, dim=1)]
+
+
+class Pooled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pool = torch.nn.MaxPool1d(3, 2, padding=1, ceil_mode=True)
+
+    def forward(self, x):
+        return torch.nn.functional.max_pool1d(self.pool(x).relu(), 2)
+
+
+@pytest.mark.parametrize(
+    ("model", "shapes", "sizes"),
+    [
+        (Parts(), ({0: Dim("n", min=0, max=12), 1: Dim("m", min=0, max=12)},), [(0, 0), (1, 2), (5, 7), (12, 12)]),
+        (Pooled(), ({1: Dim("n", min=2, max=100)},), [(3, 2), (3, 3), (3, 50), (3, 99), (3, 100)]),
+    ],
+    ids=["tensor_split", "max_pool1d"],
+)
+def test_any_size_is_one_program(model, shapes, sizes):
+    report = check(model, (torch.randn(3, 7),), dynamic_shapes=shapes)
+    assert report.status == "proved", str(report)
+    for run in (report.program.module(), report.program.run_decompositions().module()):
+        assert all(agree(model, run, (torch.randn(*each),)) for each in sizes)
+
+
+def test_too_little_to_pool_is_refuted():
+    report = check(Pooled(), (torch.randn(3, 7),), dynamic_shapes=({1: Dim("n", min=1, max=100)},))
+    assert (report.status, report.diagnostics[0].witness) == ("refuted", {"x.shape[1]": 1}), str(report)
