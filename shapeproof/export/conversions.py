@@ -1,9 +1,10 @@
 """Python's `int`, `float` and `len` give plain numbers, and so would freeze a size; in a trace they do not.
 
 Python lets no object decide what `int(n)` is, and torch can follow `torch.sym_int(n)` alone. So the copy of a model
-that is traced gets methods of its own, whose code calls the functions below where the model's calls those three;
-functions that they call by a global name, and functions in their closures, likewise. Lines, defaults and closures
-stay. The model itself, its class and its module are left as they are, and so is what belongs to torch or to Python.
+that is traced gets methods of its own, whose code calls the functions below where the model's calls those three, or
+`divmod`, or one of a few functions that want a plain number or bool (`math.sqrt`); functions that they call by a global
+name, and functions in their closures, likewise. Lines, defaults and closures stay. The model itself, its class and its
+module are left as they are, and so is what belongs to torch or to Python.
 
 Nothing is decided here. Eager runs the model's own code: a replay shows where the two do not agree.
 """
@@ -12,9 +13,10 @@ from __future__ import annotations
 
 import dis
 import functools
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from types import CellType, CodeType, FunctionType, MethodType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -41,9 +43,47 @@ def _len(value: Any) -> Any:
     return value.shape[0] if isinstance(value, torch.Tensor) and value.dim() else len(value)
 
 
-_CALLED: Mapping[str, Callable[..., Any]] = {"int": _int, "float": _float, "len": _len}
+def _divmod(value: Any, divisor: Any) -> Any:
+    symbolic = isinstance(value, torch.SymInt | torch.SymFloat) or isinstance(divisor, torch.SymInt | torch.SymFloat)
+    return (value // divisor, value % divisor) if symbolic else divmod(value, divisor)
+
+
+def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A square root, of sizes too."""
+
+    def sqrt(value: Any, *args: Any, **kwargs: Any) -> Any:
+        symbolic = isinstance(value, torch.SymInt | torch.SymFloat)
+        return torch.sym_sqrt(value) if symbolic else original(value, *args, **kwargs)
+
+    return sqrt
+
+
+def _deciding(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of torch that takes no condition on sizes for a bool: it is given the bool, a branch like any."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        decided = {name: bool(v) if isinstance(v, torch.SymBool) else v for name, v in kwargs.items()}
+        return original(*args, **decided)
+
+    return called
+
+
+_CALLED: Mapping[str, Callable[..., Any]] = {"int": _int, "float": _float, "len": _len, "divmod": _divmod}
 _NAMES = {name: f"symbolic {name}" for name in _CALLED}
 """The global names they go by; none that a model can have."""
+_MEMBERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "math": {"sqrt": _sqrt},
+    "numpy": {"sqrt": _sqrt},
+    "torch.nn.functional": {"scaled_dot_product_attention": _deciding},
+}
+"""Functions of modules, and what is made of each."""
+_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
+    math.sqrt: _sqrt,
+    torch.nn.functional.scaled_dot_product_attention: _deciding,
+}
+"""Those that are imported by name."""
+_WITHIN: Mapping[str, str] = {"torch": "nn", "torch.nn": "functional"}
+"""The way from a module to one of these."""
 
 
 def keep_symbolic(copy: torch.nn.Module) -> torch.nn.Module:
@@ -74,6 +114,20 @@ def _methods(module: torch.nn.Module) -> list[tuple[str, FunctionType]]:
     return [(name, value) for name, value in found.items() if isinstance(value, FunctionType) and name[:2] != "__"]
 
 
+def _exchanged(module: ModuleType, names: frozenset[str]) -> ModuleType | None:
+    """The module with functions made anew, if these names reach one."""
+    members = _MEMBERS.get(module.__name__, {})
+    found: dict[str, Any] = {name: make(getattr(module, name)) for name, make in members.items() if name in names}
+    inner = _WITHIN.get(module.__name__)
+    if inner in names:
+        found[inner] = _exchanged(getattr(module, inner), names)
+    if not any(found.values()):
+        return None
+    made = ModuleType(module.__name__, module.__doc__)
+    vars(made).update({**vars(module), **found})
+    return made
+
+
 def _is_foreign(value: Any) -> bool:
     return (value.__module__ or "").partition(".")[0] in _FOREIGN
 
@@ -93,27 +147,36 @@ class _Rewriting:
 
     def _make(self, function: FunctionType) -> FunctionType | None:
         code = function.__code__
-        called = {name: self._value(function.__globals__.get(name)) for name in _globals(code)}
+        names = _globals(code)
+        called = {name: self._value(function.__globals__.get(name), names) for name in names}
         called = {name: found for name, found in called.items() if found is not None}
-        cells = tuple(map(self._cell, function.__closure__ or ()))
+        cells = tuple(self._cell(cell, names) for cell in function.__closure__ or ())
         if _CALLED.keys().isdisjoint(function.__globals__):
             code = _rewritten(code, code.co_filename)
         if code is function.__code__ and not called and cells == (function.__closure__ or ()):
             return None
-        names = {_NAMES[name]: found for name, found in _CALLED.items()}
-        made = FunctionType(code, {**function.__globals__, **called, **names}, function.__name__, None, cells)
+        known = {_NAMES[name]: found for name, found in _CALLED.items()}
+        scope = {**function.__globals__, **called, **known}
+        if "__name__" not in names:  # by that, dynamo would look for all global names in the module itself
+            scope.pop("__name__", None)
+        made = FunctionType(code, scope, function.__name__, None, cells)
         functools.update_wrapper(made, function)
         del made.__wrapped__  # type: ignore[attr-defined]
         vars(made).update(vars(function))
         made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
         return made
 
-    def _value(self, value: Any) -> FunctionType | None:
-        return self.of(value) if isinstance(value, FunctionType) else None
+    def _value(self, value: Any, names: frozenset[str]) -> Any:
+        """What a function goes by in place of a value, if it uses these names; None for the value itself."""
+        if isinstance(value, FunctionType):
+            return self.of(value)
+        if isinstance(value, ModuleType):
+            return _exchanged(value, names)
+        return _FUNCTIONS[value](value) if isinstance(value, BuiltinFunctionType) and value in _FUNCTIONS else None
 
-    def _cell(self, cell: CellType) -> CellType:
+    def _cell(self, cell: CellType, names: frozenset[str]) -> CellType:
         try:
-            found = self._value(cell.cell_contents)
+            found = self._value(cell.cell_contents, names)
         except ValueError:  # it is empty
             return cell
         return cell if found is None else CellType(found)

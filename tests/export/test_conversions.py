@@ -5,11 +5,16 @@ from __future__ import annotations
 import copy
 import dis
 import functools
+import math
 import types
+from math import sqrt
 
+import numpy as np
 import pytest
 import torch
 from torch.export import Dim
+from torch.nn import functional
+from torch.nn.functional import scaled_dot_product_attention
 
 from shapeproof.export import check, export
 from shapeproof.export.conversions import keep_symbolic
@@ -79,6 +84,35 @@ class TakesIntAsAType(torch.nn.Module):
         return x[:n].to(int) if isinstance(3, int) and int in {int: 0} else x
 
 
+class TakesRoots(torch.nn.Module):
+    """A square of patches, as vision models make it, in three spellings."""
+
+    def forward(self, x):
+        sides = int(math.sqrt(x.shape[0])), int(sqrt(x.shape[0])), int(np.sqrt(x.shape[0]))
+        return [x[: side * side].view(side, side) for side in sides] + [math.sqrt(2.0), np.float32(3.0).item()]
+
+
+class DividesWithRemainder(torch.nn.Module):
+    def forward(self, x):
+        rows, rest = divmod(x.shape[0], 3)
+        return x[rest:].view(rows, 3), divmod(7, 3)
+
+
+class AsksInABranchOnData(torch.nn.Module):
+    """Dynamo reads the branches, and looks for the names that they use."""
+
+    def forward(self, x):
+        half = int(x.shape[0] / 2)
+
+        def above(x):
+            return x * int(2.5) + rows_of(x, 2) * math.sqrt(2.0)
+
+        def below(x):
+            return x + half + len(x) / math.pi
+
+        return torch.cond(x.sum() > 0, above, below, (x,))
+
+
 class TakesACount(torch.nn.Module):
     def forward(self, x, lengths):
         longest = int(lengths.max())
@@ -95,6 +129,8 @@ MODELS = [
     AsksBehindADecorator,
     AsksInAMethodOfItsBase,
     TakesIntAsAType,
+    TakesRoots,
+    DividesWithRemainder,
 ]
 
 
@@ -103,6 +139,34 @@ def test_a_size_stays_a_size_where_python_is_asked_for_a_plain_number(model):
     program = export(model(), (torch.randn(6),), dynamic_shapes=({0: Dim("n", min=1, max=40)},))
     assert program.report.status == "proved"
     assert all(agree(model(), program.module(), (torch.randn(n),)) for n in (1, 2, 3, 39, 40))
+
+
+def test_the_branches_of_a_condition_on_data_are_read_with_the_names_they_use():
+    program = export(AsksInABranchOnData(), (torch.randn(6),), dynamic_shapes=({0: Dim("n", min=2, max=40)},))
+    assert program.report.status == "proved"
+    inputs = [sign * torch.ones(n) for n in (2, 3, 40) for sign in (1, -1)]
+    assert all(agree(AsksInABranchOnData(), program.module(), (x,)) for x in inputs)
+
+
+class Attends(torch.nn.Module):
+    """torch's parser of arguments takes no condition on sizes for a bool."""
+
+    def forward(self, q):
+        causal = q.shape[-2] > 1
+        several = functional.scaled_dot_product_attention, scaled_dot_product_attention
+        return [torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=causal)] + [
+            attention(q, q, q, is_causal=causal and q.dim() == 4) for attention in several
+        ]
+
+
+def test_a_condition_that_an_operator_wants_as_a_bool_is_a_branch():
+    model, example = Attends(), (torch.randn(1, 2, 5, 4),)
+    longer = check(model, example, dynamic_shapes=({2: Dim("t", min=2, max=9)},))
+    assert longer.status == "proved", str(longer)
+    assert all(agree(model, longer.program.module(), (torch.randn(1, 2, t, 4),)) for t in (2, 9))
+    several = check(model, example, dynamic_shapes=({2: Dim("t", min=1, max=9)},), branches="split")
+    assert (several.status, len(several.program.programs)) == ("proved", 2), str(several)
+    assert all(agree(model, several.program.module(), (torch.randn(1, 2, t, 4),)) for t in (1, 2, 9))
 
 
 def test_the_number_in_a_tensor_is_a_size_that_is_taken_from_data():
@@ -144,7 +208,8 @@ def plain(text, *more, base=10, **named):
     def inner(value):
         return [int(value, base), len(text), *(len(each) * scale for each in more), float("1.5"), sorted(named)]
 
-    return [*inner(text), int(3.9), int("z", base=36), len({1, 2}), isinstance(int("1"), int)]
+    roots = [math.sqrt(2), sqrt(3), np.sqrt([4.0, 9.0]).tolist(), math.floor(2.5), np.full(2, 7).tolist()]
+    return [*inner(text), int(3.9), int("z", base=36), len({1, 2}), isinstance(int("1"), int), divmod(-7, 2), *roots]
 
 
 class Plain(torch.nn.Module):
