@@ -29,7 +29,7 @@ from shapeproof.export.inference import condensed, given_up, lifted, nonempty, s
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.places import raised_by_user
 from shapeproof.export.trial import Step, Trial, flipped
-from shapeproof.solver.blame import reasons
+from shapeproof.solver.blame import needed, reasons
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.witness import find, generic, smallest
@@ -321,10 +321,9 @@ class Explorer:
         """
         sizes = [step for step in trial.steps if not self._about_data(step.decision.formula)]
         sizes.sort(key=lambda step: step.decision.kind is Kind.ASSUMED or not step.decision.formula.total)
-        weighed = [(step.decision.taken, _weight(step.decision)) for step in sizes]
         base = trial.known.fork()
         cells = []
-        for index in sorted(reasons(weighed, trial.known, self._budget)):
+        for index in needed([(step.decision.taken, _weight(step.decision)) for step in sizes], base, self._budget):
             cell = base.fork()
             cell.learn(flipped(sizes[index]))
             base.learn(sizes[index].decision.taken)

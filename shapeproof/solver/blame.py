@@ -35,6 +35,29 @@ def reasons(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Bud
     return sorted(kept)
 
 
+def needed(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budget | None = None) -> list[int]:
+    """The indexes of formulas that imply all the others, so that wherever one fails, one of these is known to.
+
+    A formula that may be undefined is false nowhere where it is undefined: what makes it defined must not be left out
+    because it follows from it. That is looked for among the formulas before it.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> texts = ["n != 3", "8 // (n - 3) >= 1", "n >= 4"]
+    >>> formulas = [(parse_formula(text), 0) for text in texts]
+    >>> reasons(formulas, Facts()), needed(formulas, Facts())
+    ([1], [1, 2])
+    """
+    total = [index for index, (formula, _) in enumerate(formulas) if formula.total]
+    kept = [total[index] for index in reasons([formulas[index] for index in total], facts, budget)]
+    here = _with(facts, [formulas[index][0] for index in total])
+    for index, (formula, _) in enumerate(formulas):
+        if not formula.total and not _implied(formula, here, budget):
+            kept.append(index)
+            here.learn(formula)
+    return sorted(kept)
+
+
 def _not_implied_by_lighter(
     order: Sequence[int], formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budget | None
 ) -> list[int]:

@@ -12,6 +12,7 @@ import sys
 import zlib
 
 import hypothesis.strategies as st
+import pytest
 import torch
 from hypothesis import HealthCheck, Phase, assume, given, note, settings
 from torch.export import Dim
@@ -26,8 +27,8 @@ atoms = st.sampled_from([*NAMES, *NAMES, "1", "2", "3"])
 
 
 def compound(terms):
-    """A term over smaller ones; divisors may be zero."""
-    divisors = st.sampled_from(["2", "3", "a", "b"])
+    """A term over smaller ones; divisors may be zero, at the ends of the ranges and between them."""
+    divisors = st.sampled_from(["2", "3", "a", "b", "(b - 2)"])
     return st.one_of(
         st.builds("({} {} {})".format, terms, st.sampled_from(["+", "-", "*"]), terms),
         st.builds("({} {} {})".format, terms, st.sampled_from(["//", "%"]), divisors),
@@ -137,6 +138,30 @@ def checked(mod, ranges, example):
 def disagreements(mod, run, ranges, *, may_refuse=False):
     """The points of the box at which a program does not do what eager does."""
     return [s for s in itertools.product(*ranges) if not agree(mod, run, at(s), may_refuse=may_refuse)]
+
+
+DIVIDED = {
+    "and another outcome": "return x + 1 if a // (b - 3) > 1 else x + 2",
+    "and the same outcome": "return x + 1 if a // (b - 3) > 1 else x + 1",
+    "within a divisor": "return x + 1 if 7 // (a // (b - 3)) > 1 else x + 1",
+    "as a remainder": "return x * (1 if a % (b - 3) == 0 else 1)",
+    "where it is not asked": "return x if b == 3 else x + 1 if a // (b - 3) > 1 else x + 1",
+}
+
+
+@pytest.mark.parametrize("branches", ["error", "split"])
+@pytest.mark.parametrize("name", DIVIDED)
+def test_where_a_question_is_not_defined_is_not_passed_over(name, branches):
+    """The divisor is zero inside the range: no corner shows it."""
+    source = (
+        f"class Model(torch.nn.Module):\n    def forward(self, x):\n        a, b = x.shape\n        {DIVIDED[name]}\n"
+    )
+    mod, ranges = built(source), [range(1, 9), range(9)]
+    shapes = ({0: Dim("a", min=1, max=8), 1: Dim("b", min=0, max=8)},)
+    report = check(mod, at((2, 5)), dynamic_shapes=shapes, branches=branches)
+    raises = any(outcome(mod, at(sizes)) == RAISES for sizes in itertools.product(*ranges))
+    assert report.status == ("proved" if branches == "split" and not raises else "refuted"), str(report)
+    assert report.program is None or disagreements(mod, report.program.module(), ranges) == []
 
 
 @few(4)
