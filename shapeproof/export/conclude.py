@@ -24,6 +24,7 @@ from shapeproof.export.program import VerifiedProgram
 from shapeproof.export.regions import Split, proved
 from shapeproof.export.remedies import declarations
 from shapeproof.export.report import Report
+from shapeproof.export.slices import write_clamps
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
@@ -54,6 +55,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         word_checks(found.main.program, found.main.trial, budget)
         unchecked = assert_domain(found.main.program, inputs, enforced)
         notes += [f"not checked at run time: {text}" for text in domain_texts(unchecked, inputs)]
+        write_clamps(found.main.program, Facts(enforced, budget))
         tracing.close(found.main.program, enforced, inputs.user_names)
         program = VerifiedProgram.of(found.main.program)
         if inputs.verify is not None:

@@ -138,11 +138,7 @@ class _Writer:
         """The node for an application, or the value itself where nothing is symbolic."""
         if not any(isinstance(arg, torch.fx.Node) for arg in args):
             return target(*args)
-        with self._graph.inserting_before(self._before):
-            node = self._graph.call_function(target, args)
-        values = [arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg for arg in args]
-        nodes.describe_node(node, target, values)
-        return node
+        return nodes.insert_call(self._before, target, args)
 
 
 def _as_inequalities(formula: Formula) -> list[Formula]:

@@ -117,8 +117,15 @@ def is_mutable(target: Any) -> bool:
     return schema is not None and bool(schema.is_mutable)
 
 
-def describe_node(node: torch.fx.Node, target: Callable[..., Any], values: Sequence[Any]) -> None:
-    """Give an added node the metadata that torch's verifier and serializer expect."""
+def insert_call(before: torch.fx.Node, target: Callable[..., Any], args: Sequence[Any]) -> torch.fx.Node:
+    """Add a node for a call on nodes and numbers, with the metadata that torch's verifier and serializer expect."""
+    with before.graph.inserting_before(before):
+        node = before.graph.call_function(target, tuple(args))
+    _describe(node, target, [arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg for arg in args])
+    return node
+
+
+def _describe(node: torch.fx.Node, target: Callable[..., Any], values: Sequence[Any]) -> None:
     gives_nothing = not getattr(schema_of(target), "returns", True)
     is_size = target is torch.ops.aten.sym_size.int
     node.meta["val"] = None if gives_nothing else values[0].shape[values[1]] if is_size else target(*values)
