@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
@@ -32,16 +32,30 @@ _WRITABLE = f.Compare | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
 
 
 def distinct(findings: Sequence[Finding], trial: Trial, budget: Budget) -> list[Finding]:
-    """The findings without those about data that are settled once the checks for earlier ones are made."""
+    """The findings without those about data that are settled once the checks for earlier ones are made.
+
+    What a cause asks for as a whole is said in few words.
+    """
     kept: list[Finding] = []
     for finding in findings:
         known = trial.facts_before(finding.decision.formula)
+        if finding.joint is not None:
+            finding = replace(finding, joint=_in_few_words(finding.joint, known, budget))  # noqa: PLW2901
         for other in kept:
             if other.outcome is Outcome.DATA:
                 known.learn(other.requirement)
         if finding.outcome is not Outcome.DATA or decide(finding.requirement, known, budget).status != "proved":
             kept.append(finding)
     return kept
+
+
+def _in_few_words(required: Formula, known: Facts, budget: Budget) -> Formula:
+    """The same requirement where the facts hold; a number that is left one value is said to have it."""
+    facts = known.fork()
+    facts.learn(required)
+    ends = [(name, facts.range_of(name)) for name in sorted(required.symbols)]
+    pinned = [f.eq(t.symbol(name), end.lower) for name, end in ends if end.lower is not None and end.lower == end.upper]
+    return f.conjunction(*simplified([*pinned, required], known, budget))
 
 
 def advice(finding: Finding, trial: Trial, budget: Budget) -> tuple[Help, ...]:

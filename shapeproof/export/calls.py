@@ -112,6 +112,8 @@ class Running:
     kwargs: Mapping[str, Any]
     meanings: list[Term] | None = None
     """What the symbols mean that are still to be made for a view."""
+    taken: int = 0
+    """How many numbers it has taken from data."""
     name: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -29,8 +29,13 @@ def _number(value: Any) -> Any:
     return value.item() if isinstance(value, torch.Tensor) else value
 
 
+def _whole(value: Any) -> Any:
+    """A symbolic bool as the number that Python takes it for."""
+    return torch.sym_ite(value, 1, 0) if isinstance(value, torch.SymBool) else value
+
+
 def _int(*args: Any, **kwargs: Any) -> Any:
-    value = _number(args[0]) if len(args) == 1 else None
+    value = _whole(_number(args[0])) if len(args) == 1 else None
     return torch.sym_int(value) if isinstance(value, torch.SymInt | torch.SymFloat) else int(*args, **kwargs)
 
 
@@ -66,6 +71,17 @@ def _deciding(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(*args, **decided)
 
     return called
+
+
+def bounded_by_numbers(index: Any) -> Any:
+    """The index of a tensor, with a number in each slice where it has a symbolic bool, which torch does not take.
+
+    >>> bounded_by_numbers((slice(None, 3), 0))
+    (slice(None, 3, None), 0)
+    """
+    if isinstance(index, tuple):
+        return tuple(map(bounded_by_numbers, index))
+    return slice(*map(_whole, (index.start, index.stop, index.step))) if isinstance(index, slice) else index
 
 
 _CALLED: Mapping[str, Callable[..., Any]] = {"int": _int, "float": _float, "len": _len, "divmod": _divmod}

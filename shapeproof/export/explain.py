@@ -180,7 +180,7 @@ def _notes(finding: Finding, inputs: Inputs, names: dict[str, str], required: st
     return notes
 
 
-_OF_ROUNDS = {Outcome.DIFFERS, Outcome.UNDECIDED, Outcome.MANY}
+_OF_ROUNDS = {Outcome.DIFFERS, Outcome.DATA, Outcome.UNDECIDED, Outcome.MANY}
 """What a loop over a size leads to: another number of rounds is another program."""
 
 
@@ -213,6 +213,8 @@ def _asked_in(decision: Decision) -> list[Note]:
 
 def _following(finding: Finding, inputs: Inputs, trial: Trial) -> str:
     """How many of the program's other questions about the same sizes need not be asked where this one holds."""
+    if finding.joint is not None:
+        return ""
     facts = Facts(inputs.domain.formulas)
     facts.learn(finding.requirement)
     others = {each.taken for each in trial.decisions if each.taken.symbols <= finding.requirement.symbols}

@@ -15,6 +15,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.formulas import Formula
+from shapeproof.export.loops import rounds
 from shapeproof.export.replay import Form, Replay
 from shapeproof.export.trial import Trial
 from shapeproof.solver.facts import Facts
@@ -46,6 +47,8 @@ class Finding:
     """Whether nothing is known of where that region ends."""
     same_where: Formula = f.FALSE
     """Where the program is the same although the decision is otherwise."""
+    joint: Formula | None = None
+    """What the cause asks for as a whole, where it asks for more than the decision."""
 
     @property
     def may_be_another(self) -> bool:
@@ -55,7 +58,7 @@ class Finding:
     @property
     def requirement(self) -> Formula:
         """What holds of the sizes that the program does serve, as far as this decision goes."""
-        return f.disjunction(self.decision.taken, self.same_where)
+        return f.disjunction(self.decision.taken, self.same_where) if self.joint is None else self.joint
 
     def is_about_another(self, decision: Decision) -> bool:
         """Whether a cell is only known to fail where another question is answered otherwise: the rest may be served.
@@ -112,13 +115,33 @@ class Exploration:
     traces: int = 0
 
     def add(self, finding: Finding) -> None:
-        """Keep one finding for each requirement: the worst outcome, then the smallest witness, speaks for all."""
+        """Keep one finding for each requirement: the worst outcome, then the smallest witness, speaks for all.
+
+        Of those about data keep one for each cause.
+        """
         for index, known in enumerate(self.findings):
             if known.requirement is finding.requirement:
                 worst = min(known, finding, key=_rank)
                 self.findings[index] = replace(worst, served=f.conjunction(known.served, finding.served))
                 return
-        self.findings.append(finding)
+        if finding.outcome is not Outcome.DATA or not self._joined(finding.decision):
+            self.findings.append(finding)
+
+    def takes_in(self, decision: Decision) -> bool:
+        """Whether a loop over data asks for its next round, which a finding about an earlier one now speaks for, too.
+
+        Another number of rounds is another program, so nothing is traced to see it.
+        """
+        return decision.of_the_model and self._joined(decision)
+
+    def _joined(self, decision: Decision) -> bool:
+        """Whether a finding about data has the same cause, which now asks for this decision, too."""
+        for index, known in enumerate(self.findings):
+            if known.outcome is Outcome.DATA and _one_cause(known.decision, decision):
+                joint = f.conjunction(known.requirement, decision.taken)
+                self.findings[index] = replace(known, decision=decision, joint=joint)
+                return True
+        return False
 
     def take(self, seen: Sequence[Finding | Narrowing]) -> None:
         """Keep what was seen apart from the cells."""
@@ -138,6 +161,18 @@ class Exploration:
             for step in self.main.trial.steps
             if step.fallback is not None and step.decision.formula in asked and step.decision.outcome != step.fallback
         )
+
+
+def asking(decision: Decision) -> object:
+    """Who asks a question: a line of the model, however often, or else this question alone."""
+    return decision.where if decision.of_the_model else decision
+
+
+def _one_cause(known: Decision, later: Decision) -> bool:
+    """Whether a loop asks both for another round, or one operator of the model asks both."""
+    if known.where is None or known.where != later.where or known.operator != later.operator:
+        return False
+    return later.operator is not None or (later.of_the_model and rounds(later.where) is not None)
 
 
 def _rank(finding: Finding) -> tuple[int, tuple[int, int]]:

@@ -15,8 +15,7 @@ import functools
 import itertools
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -39,9 +38,11 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.terms import Term, constant, symbol, unknown
 from shapeproof.export import nodes
-from shapeproof.export.calls import Call, Running, Shape
+from shapeproof.export.calls import Running
 from shapeproof.export.contents import INTEGRAL, SPEAKING, contents
 from shapeproof.export.naming import message_of
+from shapeproof.export.numbering import Numbering
+from shapeproof.export.operands import Operands
 from shapeproof.export.places import OURS, Body, body, merged, noting, origin, place, sentence
 from shapeproof.export.promises import PROMISING, VIEWING, counted, meanings, promises, ranged
 from shapeproof.export.storages import Contents, storages
@@ -102,6 +103,8 @@ class ProofShapeEnv(ShapeEnv):
         self._roots: dict[str, sympy.Expr] = {}
         self._contents = Contents()
         self.span = self._contents.of
+        self._operands = Operands(self.read, self.span)
+        self._numbering = Numbering(self.read)
         self._open: set[Formula] = set()
         self._body: Body | None = None
         self._deferred: dict[Any, list[RuntimeAssert]] = {}
@@ -170,20 +173,6 @@ class ProofShapeEnv(ShapeEnv):
         for promise in (*ranged(self._term(s), compiler_min, compiler_max), *merged(self._term(s), self.read)):
             self.trial.learn(promise)
 
-    def _operand(self, value: Any, *, placed: bool = False) -> Any:
-        """An argument or a result of an operator, as its rules are given it; `placed`: and where it lies."""
-        if isinstance(value, torch.Tensor):
-            return self._shape(value, placed=placed) if value.layout == torch.strided else value
-        if isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
-            return self.read(value)
-        return tuple(map(self._operand, value)) if isinstance(value, tuple | list) else value
-
-    def _shape(self, tensor: torch.Tensor, *, placed: bool) -> Shape:
-        found = Shape(tuple(map(self.read, tensor.shape)), str(tensor.dtype), self._contents.of(tensor))
-        if not placed:
-            return found
-        return replace(found, strides=tuple(map(self.read, tensor.stride())), offset=self.read(tensor.storage_offset()))
-
     def read(self, size: int | torch.SymInt) -> Term:
         """The term of a size, a stride or an offset."""
         try:
@@ -215,23 +204,19 @@ class ProofShapeEnv(ShapeEnv):
         """Take what an operator promises as facts, and note where the integers lie that it gives."""
         if not isinstance(func, torch._ops.OpOverload):
             return
-        self._contents.forget(nodes.written(func, args, kwargs))
         name, listed = str(func), results if isinstance(results, tuple | list) else (results,)
+        self._contents.forget(nodes.written(func, args, kwargs))
+        self._numbering.note(func, args, kwargs, listed)
         speaks = name in SPEAKING and any(isinstance(r, torch.Tensor) and str(r.dtype) in INTEGRAL for r in listed)
         if not speaks and name not in PROMISING:
             return
-        call = self._call(func, args, kwargs, listed)
+        call = self._operands.call(func, args, kwargs, listed)
         for promise in promises(call):
             self.trial.learn(promise)
         aliased = set(storages([*args, *kwargs.values()]))
         for result, found in zip(listed, contents(call, self._bounds), strict=False):
             if isinstance(result, torch.Tensor) and aliased.isdisjoint(storages(result)):
                 self._contents.note(result, found)
-
-    def _call(self, func: Any, args: Any, kwargs: Mapping[str, Any], results: Sequence[Any]) -> Call:
-        read = functools.partial(self._operand, placed=str(func) in VIEWING)
-        arguments = {name: read(value) for name, value in nodes.by_name(func, args, kwargs).items()}
-        return Call(str(func), arguments, tuple(map(read, results)))
 
     def _bounds(self, term: Term) -> Interval:
         """Bounds of a term; every size and every number taken from data is an int64."""
@@ -270,7 +255,7 @@ class ProofShapeEnv(ShapeEnv):
         running = self._running[-1] if self._running else None
         if running is not None and running.name in VIEWING:
             if running.meanings is None:
-                running.meanings = meanings(self._call(running.func, running.args, running.kwargs, ()))
+                running.meanings = meanings(self._operands.call(running.func, running.args, running.kwargs, ()))
             if running.meanings:
                 self._terms[fresh.node.expr] = running.meanings.pop(0)
                 return fresh
@@ -278,20 +263,25 @@ class ProofShapeEnv(ShapeEnv):
         return fresh
 
     def _take_from_data(self, fresh: sympy.Symbol, running: Running | None) -> None:
+        promising = running if running is not None and running.name in PROMISING else None
+        if promising:
+            self._terms[fresh] = self._numbering.taken(promising, lambda: self._term(fresh))
         value = self._term(fresh)
         for name in value.symbols:
-            self.trial.origins[name] = origin(self.innermost)
+            if name not in self.trial.origins:
+                self.trial.origins[name] = origin(self.innermost)
         if self._expected:
             self.trial.learn(f.eq(value, self.translator.term(self._expected.pop(0))))
-        if running is not None and running.name in PROMISING:
-            for promise in promises(counted(self._call(running.func, running.args, running.kwargs, ()), value)):
+        if promising:
+            call = self._operands.call(promising.func, promising.args, promising.kwargs, ())
+            for promise in promises(counted(call, value)):
                 self.trial.learn(promise)
 
     def create_unbacked_symbool(self) -> torch.SymBool:
         """A symbol for a bool that is taken from data: 0 or 1."""
         fresh = super().create_unbacked_symbool()
         for drawn in fresh.node.expr.free_symbols:
-            self._take_from_data(drawn, None)
+            self._take_from_data(drawn, self._running[-1] if self._running else None)
             self.trial.flags |= self._term(drawn).symbols
             for bound in ranged(self._term(drawn), 0, 1):
                 self.trial.learn(bound)

@@ -14,7 +14,7 @@ This module does not say what a finding means for the user; that is conclude.py 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 
 import torch
@@ -24,11 +24,11 @@ from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Symbol, Term, symbol
 from shapeproof.export import graphs, local, replay, tracing
-from shapeproof.export.findings import Exploration, Finding, Impossible, Outcome, Traced, attributed, taken_at
+from shapeproof.export.findings import Exploration, Finding, Impossible, Outcome, Traced, asking, attributed, taken_at
 from shapeproof.export.inference import condensed, given_up, lifted, nonempty, sayable
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.places import raised_by_user
-from shapeproof.export.trial import Step, Trial, flipped
+from shapeproof.export.trial import Step, Trial, Where, flipped
 from shapeproof.solver.blame import needed, reasons
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
@@ -236,12 +236,13 @@ class Explorer:
     def _settle(self, traced: Traced, found: Exploration) -> None:
         """Account for all that the trace's decisions leave out."""
         about_data = [step for step in traced.trial.steps if self._about_data(step.decision.formula)]
-        if len(about_data) > TRACE_LIMIT:
+        if len({asking(step.decision) for step in about_data}) > TRACE_LIMIT:
             reason = f"{len(about_data)} questions about data are open, and each would need a trace"
             found.add(Finding(Outcome.UNDECIDED, about_data[0].decision, None, reason, unbounded=True))
             about_data = []
         for step, cell in self._cells(traced.trial, about_data):
-            self._settle_cell(step, cell, found)
+            if traced is not found.main or step not in about_data or not found.takes_in(step.decision):
+                self._settle_cell(step, cell, found)
 
     def _settle_cell(self, step: Step, cell: Facts, found: Exploration) -> None:
         """Account for a cell. Where that leaves a finding, and the cell is the user's to be inferred, give it up."""
@@ -415,12 +416,15 @@ class Explorer:
             message = "the declared domain has no point that could be found"
             raise RuntimeError(message)
         traced = self._attempt(known, point, oblivious)
+        if traced.program is None and traced.trial.guessed:  # what was guessed may be checked later on
+            again = self._attempt(known, point, Where(self._about_data))
+            traced = again if again.program is not None else traced
         if traced.trial.doubtful:
             with local.retracing_everything():
                 traced = self._attempt(known, point, oblivious)
         return traced
 
-    def _attempt(self, known: Facts, point: dict[str, int], oblivious: frozenset[Formula]) -> Traced:
+    def _attempt(self, known: Facts, point: dict[str, int], oblivious: Container[Formula]) -> Traced:
         self._traces += 1
         self._progress(f"tracing at {self.describe(point)}")
         trial = Trial(

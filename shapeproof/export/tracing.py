@@ -31,7 +31,7 @@ from torch.utils._sympy.numbers import int_oo
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import symbol
 from shapeproof.export import nodes
-from shapeproof.export.conversions import keep_symbolic
+from shapeproof.export.conversions import bounded_by_numbers, keep_symbolic
 from shapeproof.export.operators import Operators, call
 from shapeproof.export.places import read_by_the_model
 from shapeproof.export.promises import VIEWING
@@ -282,6 +282,7 @@ class _Watch(TorchFunctionMode):
     recorded whatever the layout is.
     """
 
+    _subscripts = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__})
     _layouts = frozenset({torch.Tensor.stride, torch.Tensor.is_contiguous, torch.Tensor.dim_order})
 
     def __init__(self, env: ProofShapeEnv) -> None:
@@ -295,6 +296,8 @@ class _Watch(TorchFunctionMode):
         self._watch_recording(get_proxy_mode())
         if func in self._layouts and self._env.innermost is None and read_by_the_model():
             self._env.trial.layouts_read = True
+        if func in self._subscripts:
+            args = (args[0], bounded_by_numbers(args[1]), *args[2:])
         contiguous = func is torch.Tensor.contiguous
         if (contiguous or func in REWRITTEN) and any(map(_is_symbolic, (*args, *kwargs.values()))):
             func = torch.ops.aten.contiguous.default if contiguous else reference(func, args, kwargs)

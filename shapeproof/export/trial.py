@@ -18,6 +18,7 @@ This module knows nothing of torch or sympy, and never decides what a decision m
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -72,12 +73,21 @@ class DataCheck:
     message: str = ""
 
 
-class _Everything(Container[Formula]):
-    def __contains__(self, _: object) -> bool:
-        return True
+class Where(Container[Formula]):
+    """The formulas of which something is true."""
+
+    def __init__(self, holds: Callable[[Formula], bool]) -> None:
+        self._holds = holds
+
+    def __contains__(self, formula: object) -> bool:
+        return isinstance(formula, Formula) and self._holds(formula)
 
 
-_EVERYTHING = _Everything()
+_EVERYTHING = Where(lambda _: True)
+
+
+MOST_ROUNDS = 256
+"""How often a model may branch on one question about data: where the answer stays what it is, a loop has no end."""
 
 _FREEZING = (
     "the program serves more than one `{}`, and {} asks for one number: "
@@ -143,6 +153,7 @@ class Trial:
         self.judged: dict[Hashable, frozenset[int]] = {}
         """Which of the decisions that an operator makes were harmless, by how it was called and what it asked."""
         self._varying: dict[Formula, bool] = {}
+        self._rounds: Counter[Formula] = Counter()
         self._data = data
         self._budget = budget
         self._oblivious = oblivious
@@ -159,6 +170,12 @@ class Trial:
         """The recorded decisions, in program order."""
         return tuple(step.decision for step in self.steps)
 
+    @property
+    def guessed(self) -> bool:
+        """Whether torch's fallback was believed about data, for want of any number."""
+        guesses = (step.decision for step in self.steps if step.teaches and step.fallback == step.decision.outcome)
+        return any(self.about_data(decision.formula) for decision in guesses)
+
     def about_data(self, formula: Formula) -> bool:
         """Whether the formula is about data, and not about the inputs' sizes alone."""
         return any(map(self._data, formula.symbols))
@@ -168,11 +185,21 @@ class Trial:
         return truth(formula, self.region, self._budget).always
 
     def choose(self, formula: Formula, kind: Kind, place: Callable[[], Place], *, fallback: bool | None = None) -> bool:
-        """Answer a question that decides which program is traced."""
+        """Answer a question that decides which program is traced.
+
+        Raises:
+            RecursionError: a loop asks it over and over.
+        """
+        if kind is Kind.BRANCH and self.about_data(formula):
+            self._rounds[formula] += 1
+            if self._rounds[formula] > MOST_ROUNDS:
+                message = f"a loop has no end: it has asked one question about data {MOST_ROUNDS} times"
+                raise RecursionError(message)
         answer = self.settled(formula)
         if answer is None and fallback is not None and formula in self._oblivious:
             decision = _decision(formula, kind, place(), outcome=fallback)
-            self.steps.append(Step(decision, self.region.fork(), fallback, teaches=False))
+            if all(step.teaches or step.decision.formula is not formula for step in self.steps):
+                self.steps.append(Step(decision, self.region.fork(), fallback, teaches=False))
             return fallback
         if answer is None:
             answer = self._side(formula, fallback=fallback)

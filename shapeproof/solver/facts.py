@@ -30,6 +30,7 @@ from shapeproof.solver.points import (
     carried,
     complete,
     extended,
+    filled,
     free_symbols,
     has_meaning,
     named,
@@ -282,8 +283,9 @@ class Facts:
         given = {name: int(value) for name, value in env.items()}
         missing = free_symbols(self.known, self._state.history.symbols) - set(self.known.definitions) - set(given)
         point = named(self.known, given | dict.fromkeys(missing, 0))
-        if point is not None:
-            self.add_point(point)
+        whole = None if point is None else filled(self.known, point)
+        if whole is not None:
+            self.add_point(whole)
 
     @property
     def contradictory(self) -> bool:

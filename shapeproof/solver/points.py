@@ -68,6 +68,15 @@ def named(known: Knowledge, point: Mapping[str, int]) -> Point | None:
         return None
 
 
+def filled(known: Knowledge, point: Mapping[str, int]) -> Point | None:
+    """The point with each solved symbol that it leaves out bound to the value of what it is solved to."""
+    try:
+        left_out = {name: evaluate(term, point) for name, term in known.solved.items() if name not in point}
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+    return {**point, **left_out}
+
+
 def moved(known: Knowledge, base: Point, name: str, value: int) -> tuple[Point, set[str]] | None:
     """A whole point with another value for a symbol that is left, and the names whose values that may change."""
     point, changed = base | {name: value}, {name}

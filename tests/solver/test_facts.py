@@ -95,6 +95,14 @@ def test_a_sample_of_fewer_facts_gets_values_for_what_is_new():
     assert all(point["c"] == 3 * point["b"] and point["d"] % 7 == 2 for point in known.samples())
 
 
+def test_a_sample_may_leave_out_what_follows_from_it():
+    known = facts("0 <= u <= 9", "v == u", "0 <= v <= 9", "w == 2*u + 1", "w >= 3")
+    known.add_sample({"u": 4})
+    assert {"u": 4, "v": 4, "w": 9} in known.samples()
+    known.add_sample({"u": 0})
+    assert all(point["u"] != 0 for point in known.samples())
+
+
 def test_contradiction():
     assert not facts("n >= 1").contradictory
     assert facts("n >= 1", "n <= 0").contradictory

@@ -1,0 +1,115 @@
+"""Which tensors hold the same while a model is traced: value numbering, as compilers do it.
+
+A mask that is computed twice selects as many rows each time, and a number that is taken twice from one tensor is one
+number. Torch makes a symbol for each; here it is found out that they are equal.
+
+Law: two tensors with one number have the same elements in the same places, in every run. So only what is a function of
+its operands' elements is numbered by them: an operator that draws, that leaves memory as it was, or whose rounding
+depends on the order of its work gives a number that no other tensor has. What is written into has another number from
+then on, and so has all that shares its storage.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from shapeproof.constraints.terms import Term
+from shapeproof.export import nodes
+from shapeproof.export.calls import Running
+from shapeproof.export.contents import INTEGRAL
+from shapeproof.export.storages import storages
+
+_MOVING = frozenset(
+    f"aten.{name}" for name in ("index.Tensor", "index_select.default", "gather.default", "cat.default")
+) | {"aten._to_copy.default", "aten.nonzero.default"}
+"""Operators that give elements of their operands, or where they are, and compute nothing."""
+_SAME = frozenset(f"aten.{name}.default" for name in ("clone", "detach", "alias"))
+"""Operators that give the very elements of their operand."""
+
+
+class Numbering:
+    """The numbers of tensors, and of what is taken from them.
+
+    Args:
+        read: the term of a size.
+    """
+
+    def __init__(self, read: Callable[[Any], Term]) -> None:
+        self._read = read
+        self._fresh = itertools.count()
+        self._by_call: dict[Hashable, int] = {}
+        self._noted: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+        self._written: dict[StorageWeakRef, int] = {}
+        self._taken: dict[Hashable, Term] = {}
+
+    def of(self, tensor: torch.Tensor) -> int:
+        """The number of a tensor as it is now."""
+        number, written = self._noted.get(tensor, (None, None))
+        if number is None or written != self._writes(tensor):
+            number = next(self._fresh)
+            self._note(tensor, number)
+        return int(number)
+
+    def note(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Any]) -> None:
+        """Number the results of an operator that has been run; what it has written into is something else now."""
+        for storage in storages(nodes.written(func, args, kwargs)):
+            self._written[storage] = self._written.get(storage, 0) + 1
+        if str(func) in _SAME and isinstance(args[0], torch.Tensor):
+            self._note(results[0], self.of(args[0]))
+            return
+        if not _is_function(func, results):
+            return
+        for index, result in enumerate(results):
+            if isinstance(result, torch.Tensor):
+                call = (index, *self._call(func, args, kwargs))
+                self._note(result, self._by_call.setdefault(call, next(self._fresh)))
+
+    def taken(self, running: Running, fresh: Callable[[], Term]) -> Term:
+        """A number that an operator takes from data: the one that it took from the same operands before, if it did."""
+        running.taken += 1
+        call = (running.taken, *self._call(running.func, running.args, running.kwargs))
+        if call not in self._taken:
+            self._taken[call] = fresh()
+        return self._taken[call]
+
+    def _call(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Hashable, ...]:
+        return (func, *((name, self._key(value)) for name, value in nodes.by_name(func, args, kwargs).items()))
+
+    def _key(self, value: Any) -> Hashable:
+        if isinstance(value, torch.Tensor):
+            return torch.Tensor, self.of(value)
+        if isinstance(value, torch.SymInt):
+            return self._read(value)
+        if isinstance(value, tuple | list):
+            return tuple(map(self._key, value))
+        return type(value), str(value)
+
+    def _note(self, tensor: torch.Tensor, number: int) -> None:
+        if storages(tensor):
+            self._noted[tensor] = (number, self._writes(tensor))
+
+    def _writes(self, tensor: torch.Tensor) -> list[tuple[StorageWeakRef, int]]:
+        """Where a tensor lies, and how often something was written there."""
+        return [(storage, self._written.get(storage, 0)) for storage in storages(tensor)]
+
+
+def _is_function(func: Any, results: Sequence[Any]) -> bool:
+    """Whether what an operator gives is a function of its operands' elements, however often it is run.
+
+    `as_strided` reads what lies beside them, too.
+    """
+    if nodes.is_mutable(func) or torch.Tag.nondeterministic_seeded in func.tags or "as_strided" in str(func):
+        return False
+    whole = all(str(each.dtype) in INTEGRAL for each in results if isinstance(each, torch.Tensor))
+    return (
+        str(func) in _MOVING
+        or torch.Tag.pointwise in func.tags
+        or (torch.Tag.reduction in func.tags and whole)
+        or nodes.is_view_operator(func, pure=False)
+    )

@@ -1,0 +1,189 @@
+"""What is computed twice is known to be the same, and what only looks the same is not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.export import Dim
+
+from shapeproof.constraints.terms import constant, symbol
+from shapeproof.export import check
+from shapeproof.export.calls import Running
+from shapeproof.export.numbering import Numbering
+from tests.agreement import agree
+
+aten = torch.ops.aten
+UNARY = (aten.neg.default, aten.abs.default, aten.clone.default, aten.detach.default, aten.cumsum.default)
+BINARY = (aten.add.Tensor, aten.gt.Tensor, aten.where.ScalarSelf, aten.cat.default)
+VIEWS = (aten.select.int, aten.slice.Tensor, aten.view.default, aten.as_strided.default)
+WRITING = (aten.add_.Scalar, aten.zero_.default, aten.copy_.default)
+DRAWING = (aten.rand_like.default, aten.bernoulli.default)
+
+
+@st.composite
+def calls(draw, pool):
+    """An operator, and its arguments out of the pool."""
+    one = draw(st.sampled_from(pool))
+    func = draw(st.sampled_from(UNARY + BINARY + VIEWS + WRITING + DRAWING))
+    small = draw(st.integers(0, 1))
+    rest = {
+        aten.cumsum.default: (0,),
+        aten.add.Tensor: (draw(st.sampled_from(pool)),),
+        aten.gt.Tensor: (draw(st.sampled_from(pool)),),
+        aten.select.int: (0, small),
+        aten.slice.Tensor: (0, small, 2),
+        aten.view.default: ([-1],),
+        aten.as_strided.default: ([2], [1], small),
+        aten.add_.Scalar: (small,),
+        aten.copy_.default: (draw(st.sampled_from(pool)),),
+    }
+    if func is aten.cat.default:
+        return func, ([one, draw(st.sampled_from(pool))],)
+    if func is aten.where.ScalarSelf:
+        return func, (one > 0, small, one)
+    return func, (one, *rest.get(func, ()))
+
+
+@given(data=st.data())
+def test_tensors_with_one_number_are_equal(data):
+    """Law: at any moment of any program."""
+    torch.manual_seed(0)
+    numbering = Numbering(constant)
+    pool = [torch.tensor([1.0, -2.0, 3.0]), torch.tensor([1.0, -2.0, 3.0])]
+    for _ in range(data.draw(st.integers(2, 8))):
+        func, args = data.draw(calls(pool))
+        try:
+            result = func(*args)
+        except (IndexError, RuntimeError):
+            continue
+        numbering.note(func, args, {}, (result,))
+        pool.append(result)
+        seen = {}
+        for tensor in pool:
+            other = seen.setdefault(numbering.of(tensor), tensor)
+            assert other.dtype == tensor.dtype
+            assert torch.equal(other, tensor)
+
+
+def numbered(*steps):
+    """The numbers of what calls give, where each is made on the first tensor and the last result."""
+    numbering, x = Numbering(constant), torch.tensor([1.0, -2.0, 3.0])
+    found = []
+    for func, *rest in steps:
+        result = func(x, *rest)
+        numbering.note(func, (x, *rest), {}, (result,))
+        found.append(numbering.of(result))
+    return found
+
+
+def test_the_same_call_on_the_same_operands_gives_the_same():
+    first, other, again = numbered((aten.gt.Scalar, 0), (aten.gt.Scalar, 1), (aten.gt.Scalar, 0))
+    assert first == again != other
+    first, written, again = numbered((aten.select.int, 0, 0), (aten.add_.Scalar, 1), (aten.select.int, 0, 0))
+    assert len({first, written, again}) == 3
+
+
+def test_each_number_that_one_run_of_an_operator_takes_is_its_own():
+    numbering, x = Numbering(constant), torch.ones(3)
+    names = iter("abcd")
+    runs = [Running(aten.nonzero.default, (x,), {}) for _ in range(2)]
+    taken = [[numbering.taken(run, lambda: symbol(next(names))) for _ in range(2)] for run in runs]
+    assert taken == [[symbol("a"), symbol("b")]] * 2
+
+
+class Model(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x, i):
+        return self.function(x, i)
+
+
+def masks_computed_anew(x, i):
+    return torch.where(x[i > 0] > 0, x[i > 0], x[i > 0] * 2)
+
+
+def a_mask_of_a_view(x, i):
+    return x[i.view(-1) > 0] + i[i.clone().view(-1) > 0]
+
+
+def an_item_taken_twice(x, i):
+    torch._check(i[0].item() == 2)
+    return x * 2 if i[0].item() == 2 else x
+
+
+def a_loop_over_an_item(x, i):
+    torch._check(i[0].item() == 2)
+    count = 0
+    while count < i[0].item():
+        count, x = count + 1, x + 1
+    return x
+
+
+def distinct_values_taken_twice(x, i):
+    return torch.unique(i) + torch.unique(i, return_counts=True)[1] + x.sum()
+
+
+def a_sum_taken_twice(x, i):
+    return x[: (i > 0).sum().item()] + x[: (i > 0).sum().item()]
+
+
+SAME = [
+    masks_computed_anew,
+    a_mask_of_a_view,
+    an_item_taken_twice,
+    a_loop_over_an_item,
+    distinct_values_taken_twice,
+    a_sum_taken_twice,
+]
+X, INDEX = torch.tensor([0.5, -1.0, 2.0, 0.0, 3.0]), torch.tensor([2, 0, 3, 2, 1])
+SHAPES = {"x": {0: Dim("m", min=1, max=16)}, "i": {0: Dim("m", min=1, max=16)}}
+
+
+@pytest.mark.parametrize("function", SAME, ids=lambda function: function.__name__)
+def test_what_is_computed_twice_is_known_to_be_the_same(function):
+    model = Model(function)
+    report = check(model, (X, INDEX), dynamic_shapes=SHAPES)
+    assert report.status == "proved", str(report)
+    for run in (report.program.module(), report.program.run_decompositions().module()):
+        for size in (1, 2, 5, 16):
+            for low, high in ((0, 1), (-3, 9), (1, 3)):
+                assert agree(model, run, (torch.randn(size), torch.randint(low, high, (size,))))
+
+
+def written_in_between(x, i):
+    i = i.clone()
+    kept = x[i > 0]
+    i.add_(1)
+    return kept + x[i > 0]
+
+
+def written_through_a_view(x, i):
+    i = i.clone()
+    kept = x[i > 0]
+    i[:1] = 1
+    return kept + x[i > 0]
+
+
+def another_mask(x, i):
+    return x[i > 0] + x[i > 1]
+
+
+def compared_by_where(x, i):
+    """What the branch on a guess denies is checked later: torch itself gives up there."""
+    return torch.where(x[i > 0] > 0, x[i > 1], x[i > 2])
+
+
+DIFFERENT = [written_in_between, written_through_a_view, another_mask, compared_by_where]
+
+
+@pytest.mark.parametrize("function", DIFFERENT, ids=lambda function: function.__name__)
+def test_what_only_looks_the_same_is_one_question(function):
+    """Sizes that may differ broadcast in eager where one of them is 1."""
+    report = check(Model(function), (X, INDEX), dynamic_shapes=SHAPES)
+    (found,) = report.diagnostics
+    assert (report.status, found.id) == ("refuted", "data-dependent")
+    assert "!= 1" in found.message
