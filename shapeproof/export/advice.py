@@ -22,6 +22,7 @@ from shapeproof.export.findings import Finding, Outcome
 from shapeproof.export.naming import fresh_name, statement_of
 from shapeproof.export.text import short
 from shapeproof.export.trial import Trial
+from shapeproof.export.unmet import left_by
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
@@ -58,19 +59,34 @@ def _in_few_words(required: Formula, known: Facts, budget: Budget) -> Formula:
     return f.conjunction(*simplified([*pinned, required], known, budget))
 
 
-def advice(finding: Finding, trial: Trial, budget: Budget) -> tuple[Help, ...]:
-    """The check that settles a finding about data; nothing where there is none that can be written and proved."""
+def advice(finding: Finding, trial: Trial, names: Mapping[str, str], budget: Budget) -> tuple[Help, ...]:
+    """The check that settles a finding about data; nothing where there is none that can be written and proved.
+
+    `names` are the user's for the sizes of inputs. Where no data pass the check at some of them, that is said.
+    """
     if finding.outcome is not Outcome.DATA:
         return ()
     known = trial.facts_before(finding.decision.formula)
     needed = simplified([finding.requirement], known, budget)
     parts = [part for each in needed for part in (each.args if isinstance(each, f.And) else (each,))]
     there = _there(finding, parts, trial)
-    if there is None or not _settles(parts, finding.requirement, known, budget):
+    passing = known.fork()
+    for part in parts:
+        passing.learn(part)
+    if there is None or not _settles(passing, finding.requirement, budget):
         return ()
     checks = (f"torch._check({check_text(part, there.names, trial.flags)})" for part in parts)
     line = f"before {short(there.file)}:{there.line}{there.means}"
-    return (Help("; ".join([*there.bindings, *checks]), f"{line}; proved to settle the question"),)
+    proof = f"{line}; proved to settle the question{_elsewhere(passing, trial, names, budget)}"
+    return (Help("; ".join([*there.bindings, *checks]), proof),)
+
+
+def _elsewhere(passing: Facts, trial: Trial, names: Mapping[str, str], budget: Budget) -> str:
+    """The sizes that a check leaves, in words, where it does not leave them all."""
+    sizes = {name for name in trial.point if name not in trial.origins}
+    left = left_by(passing, trial.known, sizes, budget)
+    texts = [format_formula(formula, rename=names) for formula in left]
+    return f" where {' and '.join(texts)}: no data pass it elsewhere" if texts else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +124,9 @@ def _there(finding: Finding, parts: Sequence[Formula], trial: Trial) -> _There |
     return _There(where.file, line, names, bindings, "".join(means))
 
 
-def _settles(parts: Sequence[Formula], required: Formula, known: Facts, budget: Budget) -> bool:
-    facts = known.fork()
-    for part in parts:
-        facts.learn(part)
-    return isinstance(find(f.TRUE, facts, budget), dict) and decide(required, facts, budget).status == "proved"
+def _settles(passing: Facts, required: Formula, budget: Budget) -> bool:
+    """Whether what is known where a check is passed implies what is required, and some data pass it."""
+    return isinstance(find(f.TRUE, passing, budget), dict) and decide(required, passing, budget).status == "proved"
 
 
 def _is_writable(formula: Formula) -> bool:

@@ -20,7 +20,7 @@ from shapeproof.export.advice import advice, data_notes
 from shapeproof.export.findings import Finding, Narrowing, Outcome
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.loops import rounds
-from shapeproof.export.places import of_torch
+from shapeproof.export.places import led_to, of_torch
 from shapeproof.export.remedies import Cause
 from shapeproof.export.text import short
 from shapeproof.export.trial import Trial
@@ -50,7 +50,7 @@ def diagnose(
             *data_notes(finding, trial, names, budget),
         ),
         witness=_in_user_terms(finding.witness, names),
-        help=(*help_, *advice(finding, trial, budget)),
+        help=(*help_, *advice(finding, trial, names, budget)),
     )
 
 
@@ -74,6 +74,14 @@ def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
         line=where.line if where else None,
         notes=(Note("required", required), *(Note("known", text) for text in known)),
     )
+
+
+def untraceable(error: Exception) -> str:
+    """What is the matter where torch stops at code that eager runs, and the user's line, as one sentence."""
+    said = next(iter(str(error).strip().splitlines()), "").rstrip(". ")
+    where = led_to(error)
+    at = f", at {short(where.file)}:{where.line}: {where.text}" if where else ""
+    return f"torch cannot trace the model, which runs in eager: {type(error).__name__}: {said}{at}"
 
 
 def also(diagnostic: Diagnostic, cause: Cause, inputs: Inputs) -> Diagnostic:

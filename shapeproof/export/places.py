@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import linecache
 import sysconfig
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +113,13 @@ def raised_by_user(error: BaseException | None) -> bool:
     return not file.startswith((OURS, _TORCH, "<"))
 
 
+def led_to(error: BaseException) -> SourceLocation | None:
+    """The user's innermost line on the way to an error."""
+    steps = traceback.walk_tb(error.__traceback__)
+    mine = [step for step in steps if not step[0].f_code.co_filename.startswith((OURS, *_INSTALLED, "<"))]
+    return _location(*mine[-1]) if mine else None
+
+
 def of_torch(where: SourceLocation) -> bool:
     """Whether a line is one of torch's own."""
     return in_torch(where.file)
@@ -159,9 +167,9 @@ def noting() -> bool:
     return False
 
 
-def _location(frame: FrameType) -> SourceLocation:
-    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-    return SourceLocation(frame.f_code.co_filename, frame.f_lineno, line)
+def _location(frame: FrameType, line: int | None = None) -> SourceLocation:
+    number = line or frame.f_lineno
+    return SourceLocation(frame.f_code.co_filename, number, linecache.getline(frame.f_code.co_filename, number).strip())
 
 
 def read_by_the_model() -> bool:

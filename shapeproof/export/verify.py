@@ -14,19 +14,22 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from shapeproof.export import tracing
+from shapeproof.constraints.errors import UsageError
+from shapeproof.export import replay, tracing
 from shapeproof.export.advice import distinct
 from shapeproof.export.conclude import conclude, together, vacuous
 from shapeproof.export.corners import disagreements
-from shapeproof.export.explain import also, contradiction, diagnose
+from shapeproof.export.explain import also, contradiction, diagnose, untraceable
 from shapeproof.export.findings import Exploration, Impossible, narrowed
 from shapeproof.export.indices import out_of_range
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.merge import Merging
+from shapeproof.export.places import raised_by_user
 from shapeproof.export.regions import Split, split
 from shapeproof.export.remedies import causes, helps, remedies
 from shapeproof.export.report import Report
 from shapeproof.export.sizes import Explorer
+from shapeproof.export.unmet import unmet
 from shapeproof.solver.budget import Budget, one_ledger
 from shapeproof.solver.certificate import Subject
 from shapeproof.solver.clash import clash
@@ -82,11 +85,25 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
     try:
         if splitting:
             return _by_several(task, split(explorer, domain, task.budget))
-        found = explorer.run(domain)
+        found = _explored(task, explorer, domain)
         found.take(out_of_range(task.mod, task.inputs, found, domain, task.budget))
+        found.take(unmet(task.mod, task.inputs, found, domain, task.budget))
         return _by_one(task, found, domain)
     except Impossible as impossible:
         return Report("refuted", (contradiction(impossible.trial, task.inputs),), inputs=task.inputs.shapes)
+
+
+def _explored(task: _Task, explorer: Explorer, domain: Facts) -> Exploration:
+    """What was found about one program. What torch cannot trace is said in a sentence, if eager runs the example."""
+    try:
+        return explorer.run(domain)
+    except (Impossible, UsageError):
+        raise
+    except Exception as error:
+        example = task.inputs.example
+        if raised_by_user(error) or example is None or replay.eager_failure(task.mod, task.inputs, example) is not None:
+            raise
+        raise UsageError(untraceable(error)) from error
 
 
 def _by_one(task: _Task, found: Exploration, domain: Facts) -> Report:

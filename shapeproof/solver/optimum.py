@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.evaluate import evaluate
-from shapeproof.constraints.formulas import gt
+from shapeproof.constraints.formulas import gt, le
 from shapeproof.constraints.verdicts import Undecided
 from shapeproof.solver.witness import find
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from shapeproof.constraints.formulas import Formula
     from shapeproof.constraints.terms import Term
     from shapeproof.solver.budget import Budget
     from shapeproof.solver.facts import Facts
@@ -41,6 +44,26 @@ def greatest_lower_bound(term: Term, facts: Facts, budget: Budget | None = None)
     """The least value that the term takes; None if it takes values beyond every 64-bit integer."""
     highest = least_upper_bound(-term, facts, budget)
     return -highest if isinstance(highest, int) else highest
+
+
+def tighter(terms: Iterable[Term], facts: Facts, domain: Facts, budget: Budget | None = None) -> Iterator[Formula]:
+    """What the facts leave of a domain that they imply: an upper bound for each term that has less room than there.
+
+    A bound that follows from the domain and those before it is left out, and so is one that was not proved.
+
+    >>> from shapeproof.constraints.text import parse_formula, parse_term
+    >>> from shapeproof.solver.facts import Facts
+    >>> domain = Facts([parse_formula("1 <= n <= 16")])
+    >>> facts = Facts([*domain.formulas, parse_formula("n <= u"), parse_formula("u < 4")])
+    >>> list(tighter([parse_term("n"), parse_term("-n")], facts, domain))
+    [n <= 3]
+    """
+    left = domain.fork()
+    for term in terms:
+        most = least_upper_bound(term, facts, budget)
+        if isinstance(most, int) and find(gt(term, most), left, budget) is not None:
+            yield le(term, most)
+            left.learn(le(term, most))
 
 
 def _value(term: Term, facts: Facts) -> int | Undecided:

@@ -257,3 +257,16 @@ def test_a_model_that_raises_keeps_its_own_exception(entry):
     while chain[-1].__cause__ is not None:
         chain.append(chain[-1].__cause__)
     assert any(isinstance(error, OutOfPaperError) for error in chain)
+
+
+class Untraceable(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.one_hot(x.long()).sum(0)
+
+
+@pytest.mark.parametrize("entry", [check, export])
+def test_what_torch_cannot_trace_is_said_in_one_sentence_with_the_line(entry):
+    with pytest.raises(UsageError, match=r"^torch cannot trace the model, which runs in eager: \w+: ") as raised:
+        entry(Untraceable(), (torch.ones(3),), dynamic_shapes={"x": {0: B}})
+    (sentence,) = str(raised.value).splitlines()
+    assert sentence.endswith("return torch.nn.functional.one_hot(x.long()).sum(0)")

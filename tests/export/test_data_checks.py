@@ -38,7 +38,7 @@ def model_of(body, helpers=""):
 
 def paste(source, help_):
     """The source with a suggested check before the line that it names; what it names is called so from there on."""
-    line = int(re.search(r":(\d+)(?:, where .*)?; proved to settle the question$", help_.proof)[1])
+    line = int(re.search(r":(\d+)(?:, where .*)?; proved to settle the question", help_.proof)[1])
     lines = source.splitlines(keepends=True)
     for name, written in re.findall(r"where `(\w+)` then stands for `(.*?)`[,;]", help_.proof):
         lines[line - 1 :] = [each.replace(written, name) for each in lines[line - 1 :]]
@@ -46,8 +46,14 @@ def paste(source, help_):
     return "".join([*lines[: line - 1], f"{indent}{help_.text}\n", *lines[line - 1 :]])
 
 
-def checked(folder, source):
-    return check(load(folder, source), (ROWS, COUNTS), dynamic_shapes={"x": {0: M}, "n": None})
+def checked(folder, source, rows=M):
+    return check(load(folder, source), (ROWS, COUNTS), dynamic_shapes={"x": {0: rows}, "n": None})
+
+
+def where(help_):
+    """The sizes at which some data pass a suggested check, as its proof says."""
+    least = re.search(r"where x.shape\[0\] >= (\d+): no data pass it elsewhere$", help_.proof)
+    return Dim("m", min=int(least[1]), max=16) if least else M
 
 
 PROGRAMS = {
@@ -126,6 +132,23 @@ PROGRAMS = {
             return x * 2
         return x
     """,
+    "rounds of a loop": """
+        count, turn = n[0].item(), 0
+        while turn < count:
+            x, turn = x + 1, turn + 1
+        return x
+    """,
+    "rounds of a loop over a number without a name": """
+        turn = 0
+        while turn < n[0].item():
+            x, turn = x + 1, turn + 1
+        return x
+    """,
+    "a range": """
+        for turn in range(n[0].item()):
+            x = x + turn
+        return x
+    """,
     "an equation": """
         count = n[0].item()
         if count != 3:
@@ -146,7 +169,7 @@ def test_a_suggested_check_settles_the_question(tmp_path, name):
         assert {d.id for d in report.diagnostics} == {"data-dependent"}, str(report)
         (help_,) = report.diagnostics[0].help
         source = paste(source, help_)
-        report = checked(tmp_path, source)
+        report = checked(tmp_path, source, where(help_))
     assert report.status == "proved", f"{source}\n{report}"
     # The example passes every check that was suggested.
     assert torch.equal(report.program.module()(ROWS, COUNTS), load(tmp_path, source)(ROWS, COUNTS))

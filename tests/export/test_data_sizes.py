@@ -134,6 +134,11 @@ def in_halves(x, i):
     return x.sum() + torch.arange(0, i.sum().clamp(min=0).item(), 0.5)
 
 
+def bounded_by_a_bool(x, i):
+    """Python takes True for 1."""
+    return x[: (i[0] > 0).item()], x[(i > 3).any().item() :], x[: int((i[-1] > 0).item())]
+
+
 PROVED = [
     counted,
     greatest,
@@ -156,6 +161,7 @@ PROVED = [
     added_in_place,
     chosen_by_a_condition,
     in_halves,
+    bounded_by_a_bool,
 ]
 
 
