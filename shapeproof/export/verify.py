@@ -8,8 +8,9 @@ build     put the domain into the graph as assertions; the verdict              
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -61,7 +62,22 @@ def verified(  # noqa: PLR0913 - what the user gave
     if narrow:
         inputs = replace(inputs, inferred=frozenset(inputs.domain.symbols))
     trace = functools.partial(tracing.trace, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
-    return _reported(_Task(mod, inputs, budget, progress), trace, splitting=splitting)
+    with _in_a_sentence(mod, inputs):
+        return _reported(_Task(mod, inputs, budget, progress), trace, splitting=splitting)
+
+
+@contextlib.contextmanager
+def _in_a_sentence(mod: torch.nn.Module, inputs: Inputs) -> Iterator[None]:
+    """What torch cannot trace is said in one, if eager runs the example."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:
+        own = raised_by_user(error) or inputs.example is None
+        if own or replay.eager_failure(mod, inputs, inputs.example or {}) is not None:
+            raise
+        raise UsageError(untraceable(error)) from error
 
 
 def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *, splitting: bool) -> Report:
@@ -85,25 +101,12 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
     try:
         if splitting:
             return _by_several(task, split(explorer, domain, task.budget))
-        found = _explored(task, explorer, domain)
+        found = explorer.run(domain)
         found.take(out_of_range(task.mod, task.inputs, found, domain, task.budget))
         found.take(unmet(task.mod, task.inputs, found, domain, task.budget))
         return _by_one(task, found, domain)
     except Impossible as impossible:
         return Report("refuted", (contradiction(impossible.trial, task.inputs),), inputs=task.inputs.shapes)
-
-
-def _explored(task: _Task, explorer: Explorer, domain: Facts) -> Exploration:
-    """What was found about one program. What torch cannot trace is said in a sentence, if eager runs the example."""
-    try:
-        return explorer.run(domain)
-    except (Impossible, UsageError):
-        raise
-    except Exception as error:
-        example = task.inputs.example
-        if raised_by_user(error) or example is None or replay.eager_failure(task.mod, task.inputs, example) is not None:
-            raise
-        raise UsageError(untraceable(error)) from error
 
 
 def _by_one(task: _Task, found: Exploration, domain: Facts) -> Report:
