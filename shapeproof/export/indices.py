@@ -44,9 +44,10 @@ def out_of_range(
     for node, required in _requirements(program) if program is not None else ():
         if not required.symbols <= frozenset(inputs.domain.symbols) or decide(required, facts).status != "refuted":
             continue
-        point = smallest(f.negate(required), facts, sorted(inputs.domain.symbols), budget)
-        if not isinstance(point, dict):
+        found_at = smallest(f.negate(required), facts, sorted(inputs.domain.symbols), budget)
+        if not isinstance(found_at, dict):
             continue
+        point = {name: found_at[name] for name in inputs.domain.symbols}
         failure = replay.eager_failure(mod, inputs, point)
         if failure is None:
             continue

@@ -1,7 +1,7 @@
 """Which tensors hold the same while a model is traced: value numbering, as compilers do it.
 
-A mask that is computed twice selects as many rows each time, and a number that is taken twice from one tensor is one
-number. Torch makes a symbol for each; here it is found out that they are equal.
+A mask that is computed twice selects as many rows each time, which is also the sum of it, and a number that is taken
+twice from one tensor is one number. Torch makes a symbol for each; here it is found out that they are equal.
 
 Law: two tensors with one number have the same elements in the same places, in every run. So only what is a function of
 its operands' elements is numbered by them: an operator that draws, that leaves memory as it was, or whose rounding
@@ -47,6 +47,7 @@ class Numbering:
         self._noted: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
         self._written: dict[StorageWeakRef, int] = {}
         self._taken: dict[Hashable, Term] = {}
+        self._counts: dict[int, Hashable] = {}
 
     def of(self, tensor: torch.Tensor) -> int:
         """The number of a tensor as it is now."""
@@ -69,14 +70,28 @@ class Numbering:
             if isinstance(result, torch.Tensor):
                 call = (index, *self._call(func, args, kwargs))
                 self._note(result, self._by_call.setdefault(call, next(self._fresh)))
+        if _counts(func, args, results):
+            self._counts[self.of(results[0])] = "count", self.of(args[0])
 
     def taken(self, running: Running, fresh: Callable[[], Term]) -> Term:
         """A number that an operator takes from data: the one that it took from the same operands before, if it did."""
         running.taken += 1
-        call = (running.taken, *self._call(running.func, running.args, running.kwargs))
-        if call not in self._taken:
-            self._taken[call] = fresh()
-        return self._taken[call]
+        what = self._counted(running) or (running.taken, *self._call(running.func, running.args, running.kwargs))
+        if what not in self._taken:
+            self._taken[what] = fresh()
+        return self._taken[what]
+
+    def _counted(self, running: Running) -> Hashable:
+        """The elements that are not zero, where they are what an operator counts: by which tensor they are told."""
+        match running.name, running.args:
+            case "aten.nonzero.default", (torch.Tensor() as mask, *_):
+                return "count", self.of(mask)
+            case "aten.masked_select.default", (torch.Tensor() as source, torch.Tensor() as mask):
+                alike = [self._read(size) for size in source.shape] == [self._read(size) for size in mask.shape]
+                return ("count", self.of(mask)) if alike else None
+            case "aten._local_scalar_dense.default" | "aten.item.default", (torch.Tensor() as number, *_):
+                return self._counts.get(self.of(number))
+        return None
 
     def _call(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Hashable, ...]:
         return (func, *((name, self._key(value)) for name, value in nodes.by_name(func, args, kwargs).items()))
@@ -113,3 +128,10 @@ def _is_function(func: Any, results: Sequence[Any]) -> bool:
         or (torch.Tag.reduction in func.tags and whole)
         or nodes.is_view_operator(func, pure=False)
     )
+
+
+def _counts(func: Any, args: Sequence[Any], results: Sequence[Any]) -> bool:
+    """Whether an operator counts the elements of its operand that are not zero, all of them, in an int64."""
+    name = str(func).split(".")[1]
+    of_bools = name == "sum" and isinstance(args[0], torch.Tensor) and args[0].dtype == torch.bool
+    return (of_bools or name == "count_nonzero") and results[0].dim() == 0 and results[0].dtype == torch.int64

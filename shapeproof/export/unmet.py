@@ -39,9 +39,10 @@ def unmet(
     declared = narrowed(domain, found.narrowings)
     names = frozenset(inputs.domain.symbols) & frozenset().union(*(formula.symbols for formula in trial.learned))
     for required in left_by(trial.facts, declared, names, budget):
-        point = smallest(f.negate(required), declared, sorted(inputs.domain.symbols), budget)
-        if not isinstance(point, dict):
+        found_at = smallest(f.negate(required), declared, sorted(inputs.domain.symbols), budget)
+        if not isinstance(found_at, dict):
             continue
+        point = {name: found_at[name] for name in inputs.domain.symbols}
         failure = replay.eager_failure(mod, inputs, point)
         if failure is None:
             continue

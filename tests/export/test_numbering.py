@@ -88,9 +88,42 @@ def test_the_same_call_on_the_same_operands_gives_the_same():
 def test_each_number_that_one_run_of_an_operator_takes_is_its_own():
     numbering, x = Numbering(constant), torch.ones(3)
     names = iter("abcd")
-    runs = [Running(aten.nonzero.default, (x,), {}) for _ in range(2)]
+    runs = [Running(aten._unique2.default, (x,), {}) for _ in range(2)]
     taken = [[numbering.taken(run, lambda: symbol(next(names))) for _ in range(2)] for run in runs]
     assert taken == [[symbol("a"), symbol("b")]] * 2
+
+
+def taken(func, *args, **kwargs):
+    """What is taken from a mask: how many rows it selects, and the number that an operator makes of it."""
+    numbering, mask = Numbering(constant), args[0]
+    rows = numbering.taken(Running(aten.nonzero.default, (mask,), {}), lambda: symbol("rows"))
+    result = func(*args, **kwargs)
+    numbering.note(func, args, kwargs, (result,))
+    return rows, numbering.taken(Running(aten.item.default, (result,), {}), lambda: symbol("other"))
+
+
+MASK, WHOLE = torch.tensor([[True, False], [True, True]]), torch.tensor([[2, 0], [1, 1]])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        (aten.sum.default, MASK),
+        (aten.sum.dim_IntList, MASK, [0, 1]),
+        (aten.count_nonzero.default, MASK),
+        (aten.count_nonzero.default, WHOLE),
+    ],
+)
+def test_a_mask_selects_as_many_rows_as_it_sums_up_to(call):
+    assert taken(*call) == (symbol("rows"), symbol("rows"))
+    assert aten.nonzero(call[1]).shape[0] == call[0](*call[1:]).item()
+
+
+def test_another_sum_is_another_number():
+    """Of numbers, of a part, or where it may wrap around."""
+    assert taken(aten.sum.default, WHOLE)[1] == symbol("other")
+    assert taken(aten.sum.dim_IntList, MASK[:1], [0])[1] == symbol("other")
+    assert taken(aten.sum.default, MASK, dtype=torch.int8)[1] == symbol("other")
 
 
 class Model(torch.nn.Module):
@@ -131,7 +164,13 @@ def a_sum_taken_twice(x, i):
     return x[: (i > 0).sum().item()] + x[: (i > 0).sum().item()]
 
 
+def rows_and_their_count(x, i):
+    count = (i > 0).sum().item()
+    return x[i > 0].view(count) + torch.arange(count), x.masked_select(i > 0) + torch.zeros(count)
+
+
 SAME = [
+    rows_and_their_count,
     masks_computed_anew,
     a_mask_of_a_view,
     an_item_taken_twice,
