@@ -444,9 +444,10 @@ class Explorer:
             trial.leave()
 
     def _generic(self, facts: Facts) -> dict[str, int] | None:
-        names = sorted(self._declared)
-        point = generic(facts, names, frozenset(), self._budget)
-        return point if isinstance(point, dict) else None
+        """A generic point, of what is declared and what the facts speak of: others may know more who share them."""
+        point = generic(facts, sorted(self._declared), frozenset(), self._budget)
+        spoken_of = self._declared.union(*(formula.symbols for formula in facts.formulas))
+        return {name: point[name] for name in point if name in spoken_of} if isinstance(point, dict) else None
 
     def _smallest(self, facts: Facts) -> dict[str, int] | None:
         point = smallest(f.TRUE, facts, sorted(self._declared), self._budget)

@@ -484,28 +484,3 @@ def test_contradictory_checks_are_refuted_at_the_line_that_makes_them_so():
     assert found.message == "no data pass this check: `count <= 0`"
     assert "torch._check(count < 1)" in str(report)
     assert "x.shape[0] < count" in str(report)
-
-
-# ---------------------------------------------------------------------- dims marked as unbacked
-
-
-def marked(size, **bounds):
-    x = torch.randn(size, 3)
-    torch._dynamo.decorators.mark_unbacked(x, 0, **bounds)
-    return x
-
-
-class Branching(torch.nn.Module):
-    def forward(self, x):
-        return x * 2 if x.shape[0] > 4 else x
-
-
-def test_a_marked_dim_must_work_for_every_size():
-    assert check(Branching(), (marked(3),)).status == "refuted"
-    assert check(torch.nn.Linear(3, 2), (marked(3),), dynamic_shapes=({0: Dim.AUTO},)).status == "proved"
-
-
-def test_the_bounds_of_a_marked_dim_are_declared():
-    report = check(Branching(), (marked(7, min=5, max=9),))
-    assert report.status == "proved"
-    assert report.domain == ("x.shape[0] >= 5", "x.shape[0] <= 9")
