@@ -97,8 +97,10 @@ class Numbering:
         return (func, *((name, self._key(value)) for name, value in nodes.by_name(func, args, kwargs).items()))
 
     def _key(self, value: Any) -> Hashable:
+        """What an argument is; of a tensor its layout, too: other loops run over another, and may round otherwise."""
         if isinstance(value, torch.Tensor):
-            return torch.Tensor, self.of(value)
+            strides = tuple(map(self._read, value.stride())) if value.layout == torch.strided else ()
+            return torch.Tensor, self.of(value), strides
         if isinstance(value, torch.SymInt):
             return self._read(value)
         if isinstance(value, tuple | list):

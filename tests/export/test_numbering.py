@@ -67,6 +67,18 @@ def test_tensors_with_one_number_are_equal(data):
             assert torch.equal(other, tensor)
 
 
+def test_the_same_elements_in_another_layout_may_round_otherwise():
+    numbering = Numbering(constant)
+    rows = torch.rand(2, 3)
+    columns = rows.t().contiguous().t()
+    numbering.note(aten.clone.default, (rows,), {}, (columns,))
+    assert numbering.of(columns) == numbering.of(rows)
+    results = [each.exp() for each in (rows, rows, columns)]
+    for each, result in zip((rows, rows, columns), results, strict=True):
+        numbering.note(aten.exp.default, (each,), {}, (result,))
+    assert numbering.of(results[0]) == numbering.of(results[1]) != numbering.of(results[2])
+
+
 def numbered(*steps):
     """The numbers of what calls give, where each is made on the first tensor and the last result."""
     numbering, x = Numbering(constant), torch.tensor([1.0, -2.0, 3.0])
