@@ -5,6 +5,7 @@ Nothing is traced or decided here.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -57,11 +58,19 @@ def changed_operands(node: torch.fx.Node) -> list[torch.fx.Node]:
     return found
 
 
-def by_name(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of an operator by name, defaults included."""
+@functools.cache
+def _parameters(target: Any) -> tuple[tuple[str, ...], Mapping[str, Any], tuple[str, ...]]:
+    """The names of an operator's arguments, their defaults, and those that it writes into: slow to read off."""
     arguments = schema_of(target).arguments
     defaults = {a.name: a.default_value for a in arguments if a.has_default_value()}
-    return defaults | dict(zip((a.name for a in arguments), args, strict=False)) | dict(kwargs)
+    changed = (a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write)
+    return tuple(a.name for a in arguments), defaults, tuple(changed)
+
+
+def by_name(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of an operator by name, defaults included."""
+    names, defaults, _ = _parameters(target)
+    return {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
 
 
 def written(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -69,9 +78,7 @@ def written(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list
     if not is_mutable(target):
         return []
     named = by_name(target, args, kwargs)
-    return [
-        named.get(a.name) for a in schema_of(target).arguments if a.alias_info is not None and a.alias_info.is_write
-    ]
+    return [named.get(name) for name in _parameters(target)[2]]
 
 
 def copying(node: torch.fx.Node) -> tuple[torch.fx.Node | None, list[Any], int]:
@@ -111,6 +118,7 @@ def is_repeatable(target: Any) -> bool:
     return not schema.is_mutable or (name.endswith("_") and name not in _RESIZING)
 
 
+@functools.cache
 def is_mutable(target: Any) -> bool:
     """Whether an operator changes an operand."""
     schema = schema_of(target)

@@ -11,6 +11,7 @@ then on, and so has all that shares its storage.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
@@ -64,12 +65,12 @@ class Numbering:
         if str(func) in _SAME and isinstance(args[0], torch.Tensor):
             self._note(results[0], self.of(args[0]))
             return
-        if not _is_function(func, results):
+        if not _is_function(func) and not (_reduces(func) and _whole(results)):
             return
+        call = self._call(func, args, kwargs)
         for index, result in enumerate(results):
             if isinstance(result, torch.Tensor):
-                call = (index, *self._call(func, args, kwargs))
-                self._note(result, self._by_call.setdefault(call, next(self._fresh)))
+                self._note(result, self._by_call.setdefault((index, call), next(self._fresh)))
         if _counts(func, args, results):
             self._counts[self.of(results[0])] = "count", self.of(args[0])
 
@@ -116,20 +117,26 @@ class Numbering:
         return [(storage, self._written.get(storage, 0)) for storage in storages(tensor)]
 
 
-def _is_function(func: Any, results: Sequence[Any]) -> bool:
+@functools.cache
+def _is_function(func: Any) -> bool:
     """Whether what an operator gives is a function of its operands' elements, however often it is run.
 
     `as_strided` reads what lies beside them, too.
     """
     if nodes.is_mutable(func) or torch.Tag.nondeterministic_seeded in func.tags or "as_strided" in str(func):
         return False
-    whole = all(str(each.dtype) in INTEGRAL for each in results if isinstance(each, torch.Tensor))
-    return (
-        str(func) in _MOVING
-        or torch.Tag.pointwise in func.tags
-        or (torch.Tag.reduction in func.tags and whole)
-        or nodes.is_view_operator(func, pure=False)
-    )
+    return str(func) in _MOVING or torch.Tag.pointwise in func.tags or nodes.is_view_operator(func, pure=False)
+
+
+@functools.cache
+def _reduces(func: Any) -> bool:
+    """Whether it would be, if there were no rounding."""
+    drawn = nodes.is_mutable(func) or torch.Tag.nondeterministic_seeded in func.tags
+    return torch.Tag.reduction in func.tags and not drawn
+
+
+def _whole(results: Sequence[Any]) -> bool:
+    return all(str(each.dtype) in INTEGRAL for each in results if isinstance(each, torch.Tensor))
 
 
 def _counts(func: Any, args: Sequence[Any], results: Sequence[Any]) -> bool:
