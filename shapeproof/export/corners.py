@@ -20,8 +20,9 @@ from shapeproof.export import replay
 from shapeproof.export.findings import Exploration, taken_at
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.trial import flipped
+from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.witness import find
+from shapeproof.solver.witness import find, smallest
 
 ELEMENTS = 2**13
 """Inputs with more elements than this are not built for a replay, unless the example's are of that size."""
@@ -47,6 +48,18 @@ def disagreements(mod: torch.nn.Module, inputs: Inputs, found: Exploration, doma
         if not result.agrees:
             return [_diagnostic(point, result, inputs)]
     return []
+
+
+def failing(
+    mod: torch.nn.Module, inputs: Inputs, required: f.Formula, domain: Facts, budget: Budget
+) -> tuple[dict[str, int], str] | None:
+    """The smallest point of a domain where a requirement does not hold, and what eager raises there, if it does."""
+    found = smallest(f.negate(required), domain, sorted(inputs.domain.symbols), budget)
+    if not isinstance(found, dict):
+        return None
+    point = {name: found[name] for name in inputs.domain.symbols}
+    failure = replay.eager_failure(mod, inputs, point)
+    return None if failure is None else (point, failure)
 
 
 def _points(

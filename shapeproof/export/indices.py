@@ -16,6 +16,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export import nodes, replay, tracing
+from shapeproof.export.corners import failing
 from shapeproof.export.findings import Exploration, Finding, Narrowing, Outcome, narrowed
 from shapeproof.export.inference import given_up
 from shapeproof.export.inputs import Inputs
@@ -23,7 +24,6 @@ from shapeproof.export.places import in_torch
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-from shapeproof.solver.witness import smallest
 
 _INDEXING = {
     "aten.embedding.default": ("weight", "indices", None),
@@ -44,13 +44,10 @@ def out_of_range(
     for node, required in _requirements(program) if program is not None else ():
         if not required.symbols <= frozenset(inputs.domain.symbols) or decide(required, facts).status != "refuted":
             continue
-        found_at = smallest(f.negate(required), facts, sorted(inputs.domain.symbols), budget)
-        if not isinstance(found_at, dict):
+        seen_at = failing(mod, inputs, required, facts, budget)
+        if seen_at is None:
             continue
-        point = {name: found_at[name] for name in inputs.domain.symbols}
-        failure = replay.eager_failure(mod, inputs, point)
-        if failure is None:
-            continue
+        point, failure = seen_at
         decision = Decision(required, Kind.ASSERTED, outcome=True, where=_place(node), operator=str(node.target))
         sentence = f"{replay.Relation.EAGER_RAISES.value}: {failure}"
         seen.append(

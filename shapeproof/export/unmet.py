@@ -17,7 +17,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import symbol
-from shapeproof.export import replay
+from shapeproof.export.corners import failing
 from shapeproof.export.findings import Exploration, Finding, Narrowing, Outcome, narrowed
 from shapeproof.export.inference import given_up, lifted
 from shapeproof.export.inputs import Inputs
@@ -26,7 +26,7 @@ from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.optimum import tighter
 from shapeproof.solver.simplify import simplified
-from shapeproof.solver.witness import find, smallest
+from shapeproof.solver.witness import find
 
 
 def unmet(
@@ -39,13 +39,10 @@ def unmet(
     declared = narrowed(domain, found.narrowings)
     names = frozenset(inputs.domain.symbols) & frozenset().union(*(formula.symbols for formula in trial.learned))
     for required in left_by(trial.facts, declared, names, budget):
-        found_at = smallest(f.negate(required), declared, sorted(inputs.domain.symbols), budget)
-        if not isinstance(found_at, dict):
+        seen_at = failing(mod, inputs, required, declared, budget)
+        if seen_at is None:
             continue
-        point = {name: found_at[name] for name in inputs.domain.symbols}
-        failure = replay.eager_failure(mod, inputs, point)
-        if failure is None:
-            continue
+        point, failure = seen_at
         place = _first_unmet(trial, point, budget).place
         decision = Decision(required, Kind.ASSERTED, outcome=True, where=place.user, operator=place.operator)
         seen.append(

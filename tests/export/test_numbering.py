@@ -6,13 +6,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.export import Dim
 
 from shapeproof.constraints.terms import constant, symbol
 from shapeproof.export import check
 from shapeproof.export.calls import Running
 from shapeproof.export.numbering import Numbering
 from tests.agreement import agree
+from tests.export.test_data_sizes import INDEX, M, Model, X
 
 aten = torch.ops.aten
 UNARY = (aten.neg.default, aten.abs.default, aten.clone.default, aten.detach.default, aten.cumsum.default)
@@ -138,15 +138,6 @@ def test_another_sum_is_another_number():
     assert taken(aten.sum.default, MASK, dtype=torch.int8)[1] == symbol("other")
 
 
-class Model(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x, i):
-        return self.function(x, i)
-
-
 def masks_computed_anew(x, i):
     return torch.where(x[i > 0] > 0, x[i > 0], x[i > 0] * 2)
 
@@ -156,12 +147,12 @@ def a_mask_of_a_view(x, i):
 
 
 def an_item_taken_twice(x, i):
-    torch._check(i[0].item() == 2)
-    return x * 2 if i[0].item() == 2 else x
+    torch._check(i[0].item() == 1)
+    return x * 2 if i[0].item() == 1 else x
 
 
 def a_loop_over_an_item(x, i):
-    torch._check(i[0].item() == 2)
+    torch._check(i[0].item() == 1)
     count = 0
     while count < i[0].item():
         count, x = count + 1, x + 1
@@ -190,8 +181,7 @@ SAME = [
     distinct_values_taken_twice,
     a_sum_taken_twice,
 ]
-X, INDEX = torch.tensor([0.5, -1.0, 2.0, 0.0, 3.0]), torch.tensor([2, 0, 3, 2, 1])
-SHAPES = {"x": {0: Dim("m", min=1, max=16)}, "i": {0: Dim("m", min=1, max=16)}}
+SHAPES = {"x": {0: M}, "i": {0: M}}
 
 
 @pytest.mark.parametrize("function", SAME, ids=lambda function: function.__name__)
