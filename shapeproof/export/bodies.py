@@ -3,29 +3,49 @@
 They are where the same operators run on the same operands in the same order, and each check of one is made by the other
 or follows from what is known. The operands of the bodies themselves are compared by whoever calls them (graphs.py).
 
-A body is read as it was traced: none is run again, so sizes are the same only where they are computed alike.
+A body is read as it was traced: none is run again, so sizes are the same only where they are computed alike, or where
+one of an operand has one value there, which torch writes into the body.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
 
 from shapeproof.export import tracing
 
+_SIZE = torch.ops.aten.sym_size.int
 Implied = Callable[[torch.fx.Node], bool]
 """Whether a check in a body follows from what is known."""
+OneValue = Callable[[Any], int | None]
+"""The value of a size, where it has but one."""
 
 
-def same_body(mine: torch.fx.GraphModule, other: torch.fx.GraphModule, implied: tuple[Implied, Implied]) -> bool:
-    """Whether two bodies are the same; `implied` says for each which of its checks need not be made."""
-    left, right = _Body(mine), _Body(other)
+def same_body(
+    mine: torch.fx.GraphModule,
+    other: torch.fx.GraphModule,
+    implied: tuple[Implied, Implied],
+    one_value: OneValue = lambda _: None,
+) -> bool:
+    """Whether two bodies are the same, given the same operands.
+
+    Args:
+        mine: traced anywhere.
+        other: traced where they are compared.
+        implied: says for each which of its checks need not be made.
+        one_value: the value of a size as `other` notes it.
+    """
+    operands = [node.meta.get("val") for node in other.graph.find_nodes(op="placeholder")]
+    if len(mine.graph.find_nodes(op="placeholder")) != len(operands):
+        return False
+    left, right = _Body(mine, operands, one_value), _Body(other, operands, one_value)
     if len(left.acting) != len(right.acting):
         return False
     for place, (a, b) in enumerate(zip(left.acting, right.acting, strict=True)):
-        if left.reading(a) != right.reading(b) or not _same_attribute(left.attribute(a), right.attribute(b), implied):
+        attributes = left.attribute(a), right.attribute(b)
+        if left.reading(a) != right.reading(b) or not _same_attribute(*attributes, implied, one_value):
             return False
         left.known[a] = right.known[b] = place
     checks = left.checks(), right.checks()
@@ -40,16 +60,35 @@ def same_body(mine: torch.fx.GraphModule, other: torch.fx.GraphModule, implied: 
 class _Body:
     """A body, and what its nodes read: the same in another body that computes the same."""
 
-    def __init__(self, module: torch.fx.GraphModule) -> None:
+    def __init__(self, module: torch.fx.GraphModule, operands: Sequence[Any], one_value: OneValue) -> None:
         self._module = module
         self.known: dict[torch.fx.Node, Hashable] = {}
+        self._written: dict[torch.fx.Node, Hashable] = {}
+        """Sizes of operands that are numbers, and what is computed from these."""
+        values = dict(zip(module.graph.find_nodes(op="placeholder"), operands, strict=True))
+        for node in module.graph.nodes:
+            size = values[node.args[0]].shape[node.args[1]] if node.target is _SIZE and node.args[0] in values else None
+            value = self._computed(node) if size is None else one_value(size)
+            if value is not None:
+                self._written[node] = value
         needed: set[torch.fx.Node] = set()
         for node in reversed(module.graph.nodes):
             acts = node.op in {"placeholder", "output"} or (node.is_impure() and node.target is not tracing.ASSERTION)
             if acts or node in needed:
                 needed |= {node, *node.all_input_nodes}
-        self.acting = [node for node in module.graph.nodes if node in needed]
+        self.acting = [node for node in module.graph.nodes if node in needed and node not in self._written]
         """The nodes that do something, or that such a one needs; checks aside."""
+
+    def _computed(self, node: torch.fx.Node) -> Any:
+        """The number that a node computes from numbers; None where it does not."""
+        symbolic = isinstance(node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool)
+        if not symbolic or node.op != "call_function" or not self._written.keys() >= set(node.all_input_nodes):
+            return None
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self._written.__getitem__)
+        try:
+            return node.target(*args, **kwargs)  # type: ignore[operator]
+        except ArithmeticError:
+            return None
 
     def reading(self, node: torch.fx.Node) -> Hashable:
         """What a node does, and to what."""
@@ -57,6 +96,8 @@ class _Body:
         return node.op, node.target if node.op == "call_function" else None, repr(operands)
 
     def _known(self, node: torch.fx.Node) -> Hashable:
+        if node in self._written:
+            return self._written[node]
         if node not in self.known:
             self.known[node] = self.reading(node)
         return "node", self.known[node]
@@ -71,9 +112,9 @@ class _Body:
         return getattr(self._module, str(node.target), None) if node.op == "get_attr" else None
 
 
-def _same_attribute(mine: Any, other: Any, implied: tuple[Implied, Implied]) -> bool:
+def _same_attribute(mine: Any, other: Any, implied: tuple[Implied, Implied], one_value: OneValue) -> bool:
     if isinstance(mine, torch.fx.GraphModule) and isinstance(other, torch.fx.GraphModule):
-        return same_body(mine, other, implied)
+        return same_body(mine, other, implied, one_value)
     if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
         return mine.dtype == other.dtype and mine.shape == other.shape and bool(torch.equal(mine, other))
     return mine is other

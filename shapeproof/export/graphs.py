@@ -328,9 +328,15 @@ class _Comparison:
         a = getattr(self.left.owner, str(mine.target), None)
         b = getattr(self.right.owner, str(other.target), None)
         if isinstance(a, torch.fx.GraphModule) and isinstance(b, torch.fx.GraphModule):
-            same = same_body(a, b, self._implied)
+            same = same_body(a, b, self._implied, self._one_value)
             return None if same else _at(other, f"the code of `{mine.target}` differs")
         return None if _same_constant(a, b) else _at(other, f"the constant `{mine.target}` differs")
+
+    def _one_value(self, size: Any) -> int | None:
+        """The value of a size that the region leaves no choice of."""
+        term = self.right.quantity(size)
+        known = self.region.reduce(term) if isinstance(term, Term) else None
+        return known.constant_value if known is not None and known.is_constant else None
 
     def _same(self, mine: Any, other: Any) -> bool:
         if isinstance(mine, torch.fx.Node) and isinstance(other, torch.fx.Node):

@@ -95,9 +95,9 @@ def _unrecorded(program: torch.export.ExportedProgram) -> Iterator[None]:
         env.trial = mine
 
 
-def eager_failure(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int]) -> str | None:
-    """What eager raises at a point, or None."""
-    args, kwargs = inputs.at(point, filled=True)
+def eager_failure(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], seed: int = 0) -> str | None:
+    """What eager raises at a point, or None; `seed` says of which data are made up."""
+    args, kwargs = inputs.at(point, filled=True, seed=seed)
     _, failure = _run(copy.deepcopy(mod), args, kwargs)
     return failure
 

@@ -240,6 +240,34 @@ class LooksUp(torch.nn.Module):
 ALL_ROWS = ({0: B_DIM},)
 
 
+class Halves(torch.nn.Module):
+    """What fake tensors say of the operator asks for nothing where half of the height is 0."""
+
+    def forward(self, x):
+        return torch.nn.functional.interpolate(x, scale_factor=0.5)
+
+
+class Factors(torch.nn.Module):
+    """Made-up data are no positive definite matrices."""
+
+    def forward(self, x):
+        return torch.linalg.cholesky(x)
+
+
+def test_sizes_at_which_program_and_eager_raise_whatever_the_data_are_refuted():
+    example = torch.randn(1, 2, 5, 7)
+    low = check(Halves(), (example,), dynamic_shapes=({2: Dim("h", min=1, max=6), 3: Dim("w", min=2, max=9)},))
+    assert (low.status, low.diagnostics[0].id) == ("refuted", "replay")
+    assert low.diagnostics[0].witness == {"x.shape[2]": 1, "x.shape[3]": 2}
+    assert "eager raises, as the program does" in str(low)
+    assert check(Halves(), (example,), dynamic_shapes=({2: Dim("h", min=2, max=6)},)).status == "proved"
+
+
+def test_data_that_both_refuse_refute_nothing():
+    matrices = torch.eye(3).repeat(2, 1, 1)
+    assert check(Factors(), (matrices,), dynamic_shapes=({0: Dim("b", min=1, max=6)},)).status == "proved"
+
+
 def test_an_in_place_operator_on_an_alias_at_size_one():
     report = never_silently_wrong(WritesAnAliasAtSizeOne(), (torch.randn(3, 4),), ALL_ROWS, rows(1, 8))
     assert refuted_at(report, x=1)

@@ -222,3 +222,39 @@ def test_inputs_in_a_class_of_the_users_are_declared_in_a_list():
     for a, b in [(1, 1), (4, 1), (1, 4)]:
         probe = (torch.tensor(3.0), Pair(torch.randn(a, 3), torch.randn(b, 3)))
         assert agree(Crosses(), program.module(), probe)
+
+
+class Means(torch.nn.Module):
+    """Where there is one row, torch writes 1 into the branches."""
+
+    def forward(self, x):
+        def above(x):
+            return x.sum(0) / x.shape[0] + x.shape[1]
+
+        return torch.cond(x.sum() > 0, above, lambda x: x.mean(0), (x,))
+
+
+class MeansOtherwiseOfOne(torch.nn.Module):
+    def forward(self, x):
+        def above(x):
+            return x.sum(0) / (3 if x.shape[0] == 1 else x.shape[0])
+
+        return torch.cond(x.sum() > 0, above, lambda x: x.mean(0), (x,))
+
+
+SIGNED = [sign * torch.rand(n, m) for n in (1, 2, 8) for m in (1, 3) for sign in (1, -1)]
+ROWS = ({0: Dim("n", min=1, max=8), 1: Dim("m", min=1, max=4)},)
+
+
+def test_a_size_that_torch_writes_into_a_branch_where_it_has_one_value_makes_no_other_program():
+    report = check(Means(), (torch.rand(5, 3),), dynamic_shapes=ROWS)
+    assert report.status == "proved", str(report)
+    assert all(agree(Means(), report.program.module(), (x,)) for x in SIGNED)
+
+
+def test_another_number_in_a_branch_is_another_program():
+    model = MeansOtherwiseOfOne()
+    report = check(model, (torch.rand(5, 3),), dynamic_shapes=ROWS)
+    assert report.status != "proved"
+    if report.program is not None:
+        assert all(agree(model, report.program.module(), (x,), may_refuse=True) for x in SIGNED)
