@@ -63,7 +63,7 @@ class _Body:
     def __init__(self, module: torch.fx.GraphModule, operands: Sequence[Any], one_value: OneValue) -> None:
         self._module = module
         self.known: dict[torch.fx.Node, Hashable] = {}
-        self._written: dict[torch.fx.Node, Hashable] = {}
+        self._written: dict[torch.fx.Node, Any] = {}
         """Sizes of operands that are numbers, and what is computed from these."""
         values = dict(zip(module.graph.find_nodes(op="placeholder"), operands, strict=True))
         for node in module.graph.nodes:
@@ -97,7 +97,8 @@ class _Body:
 
     def _known(self, node: torch.fx.Node) -> Hashable:
         if node in self._written:
-            return self._written[node]
+            number: Hashable = self._written[node]
+            return number
         if node not in self.known:
             self.known[node] = self.reading(node)
         return "node", self.known[node]

@@ -152,13 +152,13 @@ class Explorer:
         return self._generalize(domain, second)
 
     def _trace_apart(self, domain: Facts) -> Traced:
-        """A trace at a generic point: one at which torch took nothing for equal that need not be."""
+        """A trace at a generic point: one at which sizes are not equal by chance, against torch's general path."""
         first = self._trace_in(domain, self._generic(domain), self._oblivious)
         apart = domain.fork()
-        for decision in first.trial.decisions:
-            about_sizes = not self._about_data(decision.formula)
-            if decision.kind is Kind.ASSUMED and about_sizes and _equated(decision) is not None:
-                apart.learn(f.negate(decision.taken))
+        for step in first.trial.steps:
+            against = step.fallback is not None and step.decision.outcome != step.fallback
+            if against and _equated(step.decision) is not None and not self._about_data(step.decision.formula):
+                apart.learn(f.negate(step.decision.taken))
         point = self._generic(apart) if len(apart.formulas) > len(domain.formulas) else None
         other = first if point is None else self._trace_in(domain, point, self._oblivious)
         return first if other.program is None else other
