@@ -73,6 +73,10 @@ class DataCheck:
     message: str = ""
 
 
+_ANY = 7
+"""The value of a number from data that no fact speaks of: any would do, and this one is not special."""
+
+
 class Where(Container[Formula]):
     """The formulas of which something is true."""
 
@@ -412,6 +416,8 @@ class Trial:
             return False
         moved = {name for name in found if self._data(name) and (name in symbols or name in self.point)}
         self.point.update({name: found[name] for name in moved})
+        unspoken_of = {name for name in symbols - self.point.keys() if self._data(name)}
+        self.point.update(dict.fromkeys(unspoken_of, _ANY))
         return True
 
     def _as_observed(self, symbols: frozenset[str]) -> Formula:

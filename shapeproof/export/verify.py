@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.errors import ShapeproofError, UsageError
 from shapeproof.export import replay, tracing
 from shapeproof.export.advice import distinct
 from shapeproof.export.conclude import conclude, together, vacuous
@@ -71,7 +71,7 @@ def _in_a_sentence(mod: torch.nn.Module, inputs: Inputs) -> Iterator[None]:
     """What torch cannot trace is said in one, if eager runs the example."""
     try:
         yield
-    except UsageError:
+    except ShapeproofError:
         raise
     except Exception as error:
         own = raised_by_user(error) or inputs.example is None

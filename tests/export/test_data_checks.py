@@ -149,6 +149,12 @@ PROGRAMS = {
             x = x + turn
         return x
     """,
+    "a number that nothing is known of, behind one that is known": """
+        n = torch.where(n > 2, n, 0)
+        total = (n // 2).clamp(-3, 3).sum().item()
+        first = n[0].item()
+        return x * 2 if first != 0 else x - total
+    """,
     "an equation": """
         count = n[0].item()
         if count != 3:
