@@ -46,7 +46,7 @@ class Cause:
 def causes(findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Inputs, budget: Budget) -> list[Cause]:
     """The findings, together those that one declaration is proved to settle, and those that one line asks for.
 
-    An error of eager's speaks first, then the smallest sizes that fail.
+    An error of eager's speaks first, then the smallest sizes that fail; what is undecided speaks for no failure.
     """
     free, found = list(findings), []
     for repair in repairs:
@@ -60,7 +60,8 @@ def causes(findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Input
 
 
 def _cause(group: Sequence[Finding], settled_by: Formula = f.TRUE) -> Cause:
-    first = min(group, key=lambda each: (each.outcome is not Outcome.RAISES, sum((each.witness or {}).values())))
+    last = {Outcome.RAISES: 0, Outcome.UNDECIDED: 2}
+    first = min(group, key=lambda each: (last.get(each.outcome, 1), sum((each.witness or {}).values())))
     return Cause(first, tuple(each for each in group if each is not first), settled_by)
 
 

@@ -215,11 +215,13 @@ class Explorer:
         return example
 
     def _elsewhere(self, domain: Facts, failed: Traced) -> Traced:
-        """Without an example: another place, where the checks that failed hold."""
-        for step in reversed(failed.trial.steps):
+        """Without an example: another place, where the checks that failed hold; else the smallest one."""
+        points = [self._smallest(domain)]
+        for step in failed.trial.steps:
             cell = step.given.fork()
             cell.learn(flipped(step))
-            point = self._generic(cell)
+            points.append(self._generic(cell))
+        for point in reversed(points):
             other = self._trace_in(domain, point, self._oblivious) if point is not None else failed
             if other.program is not None:
                 return other

@@ -145,6 +145,7 @@ DIVIDED = {
     "and the same outcome": "return x + 1 if a // (b - 3) > 1 else x + 1",
     "within a divisor": "return x + 1 if 7 // (a // (b - 3)) > 1 else x + 1",
     "as a remainder": "return x * (1 if a % (b - 3) == 0 else 1)",
+    "in one region only": "return x + b // (b - 3) if a > 2 else x",
     "where it is not asked": "return x if b == 3 else x + 1 if a // (b - 3) > 1 else x + 1",
 }
 
@@ -162,6 +163,16 @@ def test_where_a_question_is_not_defined_is_not_passed_over(name, branches):
     raises = any(outcome(mod, at(sizes)) == RAISES for sizes in itertools.product(*ranges))
     assert report.status == ("proved" if branches == "split" and not raises else "refuted"), str(report)
     assert report.program is None or disagreements(mod, report.program.module(), ranges) == []
+
+
+def test_what_is_undecided_at_one_size_does_not_hide_what_is_wrong_at_others():
+    """Where there are no rows nothing differs, and no proof says so; one declaration would settle both."""
+    body = ["a, b = x.shape", "return x + (1 if 1 <= a < 4 else 2 if a % 2 else 3)"]
+    source = "\n".join(["class Model(torch.nn.Module):", "    def forward(self, x):", *indented(indented(body)), ""])
+    mod, ranges = built(source), [range(7), range(3, 5)]
+    report = checked(mod, ranges, (3, 4))
+    assert report.status == "refuted", str(report)
+    judge(mod, report, ranges, (3, 4))
 
 
 @few(4)
