@@ -118,8 +118,10 @@ class Inputs:
                 )
                 raise UsageError(message)
 
-    def at(self, point: Mapping[str, int], *, filled: bool, seed: int = 0) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Concrete inputs at a point: `filled` with data like the example's, or empty."""
+    def at(
+        self, point: Mapping[str, int], *, filled: bool, seed: int | None = 0
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Concrete inputs at a point: `filled` with data like the example's, without a seed its own again and again."""
         values = {leaf.source: _materialize(leaf, point, filled=filled, seed=seed) for leaf in self.leaves}
         return tracing.rebuild_inputs(self.args, self.kwargs, values)
 
@@ -364,7 +366,7 @@ def _fixed_size(name: str, size: int | None, declared: int) -> Term:
     return constant(declared)
 
 
-def _materialize(leaf: Leaf, point: Mapping[str, int], *, filled: bool, seed: int) -> Any:
+def _materialize(leaf: Leaf, point: Mapping[str, int], *, filled: bool, seed: int | None) -> Any:
     """The input at a point. Data that is run keeps the example's value range: an index stays an index."""
     if not leaf.is_tensor:
         return evaluate(leaf.terms[0], point) if leaf.terms else leaf.example
@@ -396,8 +398,13 @@ def _empty_like_layout(example: torch.Tensor, sizes: Sequence[int]) -> torch.Ten
     return torch.empty_strided(list(sizes), strides, dtype=example.dtype, device=example.device)
 
 
-def _fill(tensor: torch.Tensor, example: torch.Tensor | None, seed: int) -> torch.Tensor:
-    generator = torch.Generator(device="cpu").manual_seed(seed)
+def _fill(tensor: torch.Tensor, example: torch.Tensor | None, seed: int | None) -> torch.Tensor:
+    if seed is None and example is not None and example.numel():
+        values = example.detach()
+        for dim, size in enumerate(tensor.shape):
+            values = values.index_select(dim, torch.arange(size, device=values.device) % example.shape[dim])
+        return tensor.copy_(values)
+    generator = torch.Generator(device="cpu").manual_seed(seed or 0)
     if example is not None and example.numel():
         picks = torch.randint(example.numel(), (tensor.numel(),), generator=generator)
         values = example.detach().reshape(-1)[picks].reshape(tensor.shape)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from shapeproof.constraints.errors import UsageError
 from shapeproof.export import nodes, tracing
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.quiet import quiet
@@ -64,13 +65,17 @@ class Form:
 
 
 def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
-    """The program as it is run: what consumers make of one that changes tensors in place may alias otherwise."""
+    """The program as it is run: what consumers make of one that changes tensors in place may alias otherwise.
+
+    One that cannot be taken apart for every size is run as it is.
+    """
     if program is None:
         message = "there is no program to run"
         raise ValueError(message)
     found = [Form(fresh_modules(program))]
     if nodes.mutates(program.graph):
-        found.append(Form(fresh_modules(decomposed(program)), "after run_decompositions, "))
+        with contextlib.suppress(UsageError):
+            found.append(Form(fresh_modules(decomposed(program)), "after run_decompositions, "))
     return found
 
 
@@ -88,14 +93,14 @@ def _unrecorded(program: torch.export.ExportedProgram) -> Iterator[None]:
     except LookupError:
         yield
         return
-    mine, env.trial = env.trial, env.trial.elsewhere(env.trial.region.fork(), env.trial.point)
+    mine, env.trial = env.trial, env.trial.elsewhere(env.trial.region.fork(), env.trial.point).refusing({})
     try:
         yield
     finally:
         env.trial = mine
 
 
-def eager_failure(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], seed: int = 0) -> str | None:
+def eager_failure(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], seed: int | None = 0) -> str | None:
     """What eager raises at a point, or None; `seed` says of which data are made up."""
     args, kwargs = inputs.at(point, filled=True, seed=seed)
     _, failure = _run(copy.deepcopy(mod), args, kwargs)

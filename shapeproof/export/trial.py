@@ -306,8 +306,12 @@ class Trial:
         for formula in enforced:
             known.learn(formula)
         after = Trial(known, self.point, data=self._data, budget=self._budget, oblivious=_EVERYTHING)
-        after._over = names
-        return after
+        return after.refusing(names)
+
+    def refusing(self, names: Mapping[str, str]) -> Trial:
+        """The trial, which from now on takes no open size for a number; `names` are the user's for them."""
+        self._over = names
+        return self
 
     def forget(self, first: int, harmless: Collection[int], known: int) -> None:
         """Take back those steps, counted from `first` on, that make no difference, and what was concluded from them.

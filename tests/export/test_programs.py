@@ -263,9 +263,18 @@ def test_sizes_at_which_program_and_eager_raise_whatever_the_data_are_refuted():
     assert check(Halves(), (example,), dynamic_shapes=({2: Dim("h", min=2, max=6)},)).status == "proved"
 
 
+class Draws(torch.nn.Module):
+    """Made-up data leave the range of a probability, sooner or later."""
+
+    def forward(self, x):
+        return torch.bernoulli(x).sum() * 0
+
+
 def test_data_that_both_refuse_refute_nothing():
-    matrices = torch.eye(3).repeat(2, 1, 1)
-    assert check(Factors(), (matrices,), dynamic_shapes=({0: Dim("b", min=1, max=6)},)).status == "proved"
+    matrices, size = torch.eye(3).repeat(2, 1, 1), Dim("n", min=1, max=8)
+    for shapes in ({0: size}, {1: size, 2: size}):
+        assert check(Factors(), (matrices,), dynamic_shapes=(shapes,)).status == "proved"
+    assert check(Draws(), (torch.linspace(0, 1, 4),), dynamic_shapes=({0: size},)).status == "proved"
 
 
 def test_an_in_place_operator_on_an_alias_at_size_one():

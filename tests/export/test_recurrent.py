@@ -134,3 +134,21 @@ def test_a_fixed_length_is_taken_apart():
     report = check(model, (torch.randn(3, 5, 6),), dynamic_shapes=({0: Dim("b", min=1, max=8)},))
     run = report.program.run_decompositions().module()
     assert all(agree(model, run, (torch.randn(batch, 5, 6),)) for batch in (1, 2, 8))
+
+
+class Counting(Tagger):
+    """One that changes a buffer in place is run after run_decompositions, too, where that can be."""
+
+    def __init__(self):
+        super().__init__("GRU", batch_first=True)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        if hasattr(self, "calls"):
+            self.calls.add_(1)
+        return super().forward(x)
+
+
+def test_a_program_that_cannot_be_taken_apart_is_run_as_it_is():
+    report = check(Counting(), (torch.randn(3, 5, 6),), dynamic_shapes=SHAPES)
+    assert report.status == "proved", str(report)
