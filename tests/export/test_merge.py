@@ -6,11 +6,13 @@ import itertools
 
 import pytest
 import torch
+from hypothesis import given, note
 from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check, export, load_regions
 from tests.agreement import RAISES, agree, outcome
+from tests.export.test_regions import NAMES, at, built, disagreements, few, programs
 
 N = Dim("n", min=0, max=100)
 EDGES = (0, 1, 9, 10, 11, 30, 31, 100)
@@ -222,3 +224,21 @@ def test_a_merged_program_is_checked_like_a_model(three):
     report = check(program.module(check_guards=False), rows(5), dynamic_shapes=({0: N},))
     assert report.status == "proved", str(report)
     assert all(agree(mod, report.program.module(), rows(n)) for n in EDGES)
+
+
+@pytest.mark.slow
+@few(8)
+@given(programs())
+def test_the_regions_of_a_random_program_are_merged_right_or_refused(program):
+    source, ranges, example = program
+    note(source)
+    mod = built(source)
+    bounds = zip(NAMES, ranges, strict=True)
+    shapes = ({i: Dim(name, min=box[0], max=box[-1]) for i, (name, box) in enumerate(bounds)},)
+    report = check(mod, at(example), dynamic_shapes=shapes, branches="split")
+    if report.status == "proved":
+        try:
+            run = report.program.merged().module()
+        except UsageError:
+            return
+        assert disagreements(mod, run, ranges) == []
