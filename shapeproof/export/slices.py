@@ -39,10 +39,12 @@ def write_clamps(program: torch.export.ExportedProgram, facts: Facts) -> None:
     translator = tracing.translator_of(program)
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):
-            for node in module.graph.find_nodes(op="call_function", target=_SLICE):
+            slices = module.graph.find_nodes(op="call_function", target=_SLICE)
+            for node in slices:
                 _Slice(node, translator, facts).write()
-            module.graph.lint()
-            module.recompile()
+            if slices:
+                module.graph.lint()
+                module.recompile()
 
 
 class _Slice:
