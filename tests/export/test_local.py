@@ -129,4 +129,5 @@ def test_a_model_has_the_same_verdict_either_way(name):
     with retracing_everything():
         retraced = verdict()
     assert local.status == retraced.status
-    assert local.domain == retraced.domain
+    if local.program is not None:  # without a program the domain is what was seen until then
+        assert local.domain == retraced.domain
