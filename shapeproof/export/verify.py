@@ -18,6 +18,7 @@ import torch
 from shapeproof.constraints.errors import ShapeproofError, UsageError
 from shapeproof.export import replay, tracing
 from shapeproof.export.advice import distinct
+from shapeproof.export.collecting import only_new_garbage
 from shapeproof.export.conclude import conclude, together, vacuous
 from shapeproof.export.corners import disagreements
 from shapeproof.export.explain import also, contradiction, diagnose, untraceable
@@ -83,7 +84,7 @@ def _in_a_sentence(mod: torch.nn.Module, inputs: Inputs) -> Iterator[None]:
 def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *, splitting: bool) -> Report:
     """The report, with what the solver was asked and spent; the program carries it."""
     explorer = Explorer(task.mod, task.inputs, trace, task.budget, task.progress, splitting=splitting)
-    with one_ledger() as ledger:
+    with one_ledger() as ledger, only_new_garbage():
         report = _verified(task, explorer, splitting=splitting)
     answers = Subject(ledger.entries, task.inputs.user_names, task.budget)
     report = replace(report, spent=ledger.spent, answers=answers)
