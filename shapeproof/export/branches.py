@@ -16,6 +16,7 @@ from shapeproof.constraints.terms import Term
 from shapeproof.export import tracing
 from shapeproof.export.replay import decomposed
 from shapeproof.export.storages import storages
+from shapeproof.export.text import first_line
 from shapeproof.export.translate import Untranslatable
 
 
@@ -63,7 +64,7 @@ class Branch:
             )
         except Exception as error:
             text = f"{self.name} cannot be traced at the sizes of the others, where torch.cond reads it too"
-            raise RuntimeError(f"{text}: {first_line(error)}") from error
+            raise RuntimeError(f"{text}: {first_line(error) or type(error).__name__}") from error
 
     def _result(self, index: int, value: torch.Tensor, length: Any) -> torch.Tensor:
         if value.dim() != self.results[index].dim():
@@ -138,8 +139,3 @@ def _kind(value: Any) -> str:
     if is_number(value):
         return "an integer"
     return type(value).__name__ if isinstance(value, torch.SymFloat | torch.SymBool) else repr(value)
-
-
-def first_line(error: Exception) -> str:
-    """What an error says first."""
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

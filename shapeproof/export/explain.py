@@ -22,7 +22,7 @@ from shapeproof.export.inputs import Inputs
 from shapeproof.export.loops import rounds
 from shapeproof.export.places import led_to, of_torch
 from shapeproof.export.remedies import Cause
-from shapeproof.export.text import short
+from shapeproof.export.text import first_line, short
 from shapeproof.export.trial import Trial
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.clash import clash
@@ -78,7 +78,7 @@ def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
 
 def untraceable(error: Exception) -> str:
     """What is the matter where torch stops at code that eager runs, and the user's line, as one sentence."""
-    said = next(iter(str(error).strip().splitlines()), "").rstrip(". ")
+    said = first_line(error).rstrip(". ")
     where = led_to(error)
     at = f", at {short(where.file)}:{where.line}: {where.text}" if where else ""
     return f"torch cannot trace the model, which runs in eager: {type(error).__name__}: {said}{at}"

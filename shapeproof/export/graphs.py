@@ -29,6 +29,7 @@ from shapeproof.constraints.terms import Real, Term, constant
 from shapeproof.export import nodes, tracing
 from shapeproof.export.bodies import Implied, same_body
 from shapeproof.export.storages import storages
+from shapeproof.export.text import first_line
 from shapeproof.export.translate import Translator, Untranslatable
 from shapeproof.export.trial import Trial
 from shapeproof.solver.facts import Facts
@@ -178,7 +179,7 @@ def difference(
     try:
         values = tracing.run_again(program, there)
     except Exception as error:  # noqa: BLE001 - a program that does not even run there is not the same
-        return Difference(f"the program does not run there: {type(error).__name__}: {str(error).splitlines()[0]}")
+        return Difference(f"the program does not run there: {type(error).__name__}: {first_line(error)}")
     region = trial.region
     found = _outdated(program, values, translator, region)
     if found is not None:

@@ -28,7 +28,7 @@ from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.export import replay, tracing
-from shapeproof.export.branches import Branch, first_line, is_number, unlike
+from shapeproof.export.branches import Branch, is_number, unlike
 from shapeproof.export.computed import Computation, has_graph_form, plainly, readings
 from shapeproof.export.corners import disagreements
 from shapeproof.export.inputs import Inputs
@@ -36,6 +36,7 @@ from shapeproof.export.predicates import chosen, compared, kept_inside
 from shapeproof.export.regions import Split
 from shapeproof.export.report import Report
 from shapeproof.export.shape_env import leaves
+from shapeproof.export.text import first_line
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 from shapeproof.solver.witness import find, generic
@@ -100,7 +101,7 @@ class Merging:
         try:
             report = self.prove(_conditional(self.mod, run), inputs)
         except Exception as error:  # noqa: BLE001 - torch refuses by many kinds of error
-            raise _refusal(first_line(error)) from None
+            raise _refusal(first_line(error) or type(error).__name__) from None
         if report.status != "proved":
             _refuse_if(report.diagnostics[0].message if report.diagnostics else "it could not be proved")
         _refuse_if(self._disagreement(report.program))

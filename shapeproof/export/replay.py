@@ -20,6 +20,7 @@ from shapeproof.export import nodes, tracing
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.quiet import quiet
 from shapeproof.export.shape_env import leaves
+from shapeproof.export.text import first_line
 
 
 class Relation(Enum):
@@ -164,11 +165,7 @@ def _run(run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
         with contextlib.redirect_stderr(io.StringIO()):  # torch.fx prints the line of the graph that raised
             return run(*args, **kwargs), None
     except Exception as error:  # noqa: BLE001 - whatever the model raises is the answer
-        return None, f"{type(error).__name__}: {_first_line(str(error))}"
-
-
-def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0] if text.strip() else ""
+        return None, f"{type(error).__name__}: {first_line(error)}"
 
 
 def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], Callable[..., Any]]:

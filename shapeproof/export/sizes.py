@@ -28,6 +28,7 @@ from shapeproof.export.findings import Exploration, Finding, Impossible, Outcome
 from shapeproof.export.inference import condensed, given_up, lifted, nonempty, sayable
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.places import raised_by_user
+from shapeproof.export.text import first_line
 from shapeproof.export.trial import Step, Trial, Where, flipped
 from shapeproof.solver.blame import needed, reasons
 from shapeproof.solver.budget import Budget
@@ -496,5 +497,4 @@ def _weight(decision: Decision) -> int:
 
 
 def _describe(error: Exception | None) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0] if text else ''}"
+    return f"{type(error).__name__}: {first_line(error)}"

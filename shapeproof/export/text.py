@@ -86,6 +86,11 @@ def _wrap(text: str, width: int, indent: str) -> str:
     return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
+def first_line(error: BaseException | None) -> str:
+    """What an error says first; nothing where it says nothing."""
+    return next(iter(str(error).strip().splitlines()), "")
+
+
 def short(file: str) -> str:
     """The path as seen from here, if it is below here; an installed file by its place in its package."""
     _, installed, inside = file.rpartition("/site-packages/")

@@ -39,6 +39,7 @@ from shapeproof.export.quiet import quiet
 from shapeproof.export.references import REWRITTEN, reference
 from shapeproof.export.shape_env import ProofShapeEnv, map_tensors
 from shapeproof.export.storages import is_wrapped
+from shapeproof.export.text import first_line
 from shapeproof.export.translate import Translator
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def map_shapes(
     try:
         mapped = _map_leaves(change, combined, given)
     except (ValueError, AssertionError, TorchConstraintError) as error:
-        message = f"dynamic_shapes does not match the inputs: {str(error).splitlines()[0]}"
+        message = f"dynamic_shapes does not match the inputs: {first_line(error)}"
         raise UsageError(message) from None
     return type(shapes)(mapped.values()) if isinstance(shapes, tuple | list) else mapped
 

@@ -12,7 +12,7 @@ from torch.export import Dim
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check, export, load_regions
 from tests.agreement import RAISES, agree, outcome
-from tests.export.test_regions import NAMES, at, built, disagreements, few, programs
+from tests.export.test_regions import built, checked, disagreements, few, programs
 
 N = Dim("n", min=0, max=100)
 EDGES = (0, 1, 9, 10, 11, 30, 31, 100)
@@ -233,9 +233,7 @@ def test_the_regions_of_a_random_program_are_merged_right_or_refused(program):
     source, ranges, example = program
     note(source)
     mod = built(source)
-    bounds = zip(NAMES, ranges, strict=True)
-    shapes = ({i: Dim(name, min=box[0], max=box[-1]) for i, (name, box) in enumerate(bounds)},)
-    report = check(mod, at(example), dynamic_shapes=shapes, branches="split")
+    report = checked(mod, ranges, example, branches="split")
     if report.status == "proved":
         try:
             run = report.program.merged().module()

@@ -129,10 +129,10 @@ def at(sizes):
     return (torch.arange(1.0, 1.0 + sizes[0] * sizes[1]).reshape(*sizes),)
 
 
-def checked(mod, ranges, example):
+def checked(mod, ranges, example, **options):
     """The report; the model runs at its example."""
     shapes = ({i: Dim(name, min=box[0], max=box[-1]) for i, (name, box) in enumerate(zip(NAMES, ranges, strict=True))},)
-    return check(mod, at(example), dynamic_shapes=shapes)
+    return check(mod, at(example), dynamic_shapes=shapes, **options)
 
 
 def disagreements(mod, run, ranges, *, may_refuse=False):

@@ -16,7 +16,7 @@ from shapeproof.constraints.evaluate import holds
 from shapeproof.export import ConstraintViolation, check, export, load_regions
 from shapeproof.export.tracing import load_archive, save_archive
 from tests.agreement import RAISES, agree, outcome
-from tests.export.test_regions import NAMES, at, built, few, programs
+from tests.export.test_regions import NAMES, at, built, checked, few, programs
 
 N = Dim("n", min=0, max=100)
 
@@ -216,9 +216,7 @@ def test_the_regions_of_a_random_program_partition_its_box(program):
     source, ranges, example = program
     note(source)
     mod = built(source)
-    bounds = zip(NAMES, ranges, strict=True)
-    shapes = ({i: Dim(name, min=box[0], max=box[-1]) for i, (name, box) in enumerate(bounds)},)
-    report = check(mod, at(example), dynamic_shapes=shapes, branches="split")
+    report = checked(mod, ranges, example, branches="split")
     note(str(report))
     if report.program is None:
         assert report.status == "refuted"
