@@ -14,9 +14,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from shapeproof.ci.files import write_whole
 from shapeproof.ci.jobs import ANSWER, Answer, Job, Result
 from shapeproof.ci.sources import digest
+from shapeproof.export.files import write_whole
 
 FOLDER = ".shapeproof"
 """Where a cache is, beside the spec."""

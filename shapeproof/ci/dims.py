@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shapeproof.ci.spec_errors import SpecError, nearest
+from shapeproof.ci.spec_errors import SpecError
+from shapeproof.constraints.errors import Unevaluable, UsageError, nearest
 from shapeproof.constraints.evaluate import evaluate
-from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import constant, symbol
-from shapeproof.constraints.text import FormulaSyntaxError, parse_any, parse_term
+from shapeproof.constraints.text import parse_relation, parse_term
 
 if TYPE_CHECKING:
     from shapeproof.ci.spec import Dim, Model
@@ -80,7 +80,7 @@ def _dim_of(size: str, dims: Mapping[str, Dim], path: list[str | int]) -> str:
     """The dim that a size names."""
     try:
         derived = parse_size(size)
-    except ValueError:
+    except (ValueError, Unevaluable):
         raise SpecError(
             f"{size!r} is not a size: a dim makes one, or a dim with a factor and an offset (2*batch + 1)", path
         ) from None
@@ -94,11 +94,6 @@ def _dim_of(size: str, dims: Mapping[str, Dim], path: list[str | int]) -> str:
 def _check_relation(text: str, known: set[str] | None, path: list[str | int]) -> None:
     """The relation can be read, and names dims of the model where its inputs are in the spec."""
     try:
-        formula = parse_any(text)
-    except FormulaSyntaxError as error:
-        raise SpecError(f"relation {text!r} cannot be read: {error}", path) from None
-    if not isinstance(formula, Formula):
-        raise SpecError(f"relation {text!r} is a number; a relation such as {text + ' == 0'!r} was expected", path)
-    for name in sorted(formula.symbols - known) if known is not None else ():
-        hint = nearest(name, sorted(known or ()))
-        raise SpecError(f"relation {text!r} names `{name}`, which is no dim of the model's inputs{hint}", path)
+        parse_relation(text, known)
+    except UsageError as error:
+        raise SpecError(f"relation {error}", path) from None

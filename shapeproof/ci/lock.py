@@ -8,10 +8,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from shapeproof.ci.files import write_whole
 from shapeproof.ci.jobs import Contract, Outcome
 from shapeproof.ci.spec import Status
 from shapeproof.constraints.errors import UsageError
+from shapeproof.export.files import write_whole
 
 NAME = "shapeproof.lock"
 """The lock file, beside the spec."""

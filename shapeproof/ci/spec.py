@@ -27,8 +27,8 @@ Dtype: TypeAlias = Literal[
     "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
 ]  # fmt: skip
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Size = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
+Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Positive = Annotated[int, Field(ge=1, le=2**63 - 1)]
 
 DEFAULTS = ("shapeproof.toml", "pyproject.toml")
 """Where a spec is looked for if none is named: the first that is there and has one."""
@@ -202,6 +202,8 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         message, line = _split(str(error), text)
         raise UsageError(f"{path}:{line}: this is not TOML: {message}") from None
+    except RecursionError:
+        raise UsageError(f"{path}:1: this is nested too deeply to be read") from None
 
 
 def _split(message: str, text: str) -> tuple[str, int]:

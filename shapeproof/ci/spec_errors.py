@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.errors import UsageError, nearest
 
 
 class SpecError(UsageError):
@@ -46,13 +45,6 @@ def worded(error: ValidationError, root: type[BaseModel], document: Any) -> Spec
             return SpecError(f"{_dotted(path)} must be {wanted}, but it is {first['input']!r}", path)
 
 
-def nearest(name: str, valid: Iterable[str]) -> str:
-    """The end of a sentence about a name that is none: the one that was meant, or all that there are."""
-    known = list(valid)
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean `{near[0]}`?" if near else f"; there are {', '.join(known) or 'none'}"
-
-
 _KINDS = {
     "int_type": "an integer",
     "string_type": "a string",
@@ -66,6 +58,8 @@ _KINDS = {
 def _wanted(error: ErrorDetails) -> str:
     if error["type"] == "greater_than_equal":
         return f"an integer of at least {error['ctx']['ge']}"
+    if error["type"] == "less_than_equal":
+        return f"an integer of at most {error['ctx']['le']}"
     return _KINDS[error["type"]]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -28,17 +29,21 @@ _COLOURS = {
 
 
 def show(text: str) -> None:
-    """The text on stdout. If nobody reads it to its end, the verdict stands."""
+    """The text on stdout. If nobody reads it to its end, the verdict stands; if it cannot be written, there is none."""
     console = Console()
     if console.is_terminal:
         console.print(_coloured(text), soft_wrap=True)
         return
-    _write(text, sys.stdout)
+    try:
+        _write(text, sys.stdout)
+    except OSError as error:
+        fail(f"what was found cannot be written: {error.strerror}")
 
 
 def say(text: str) -> None:
     """A remark on stderr. If nobody reads it, the verdict stands."""
-    _write(text, sys.stderr)
+    with contextlib.suppress(OSError):
+        _write(text, sys.stderr)
 
 
 def width() -> int:
@@ -50,8 +55,10 @@ def width() -> int:
 def _write(text: str, stream: TextIO) -> None:
     try:
         typer.echo(text, file=stream)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # for what Python writes when it ends
+        if not isinstance(error, BrokenPipeError):
+            raise
 
 
 def fail(sentence: str) -> NoReturn:

@@ -1,6 +1,9 @@
-"""The errors that shapeproof raises itself. Each message is one sentence."""
+"""The errors that shapeproof raises itself, and how they name what was meant. Each message is one sentence."""
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 
 class ShapeproofError(Exception):
@@ -21,3 +24,14 @@ class FormulaSyntaxError(UsageError):
 
 class Unevaluable(ShapeproofError):  # noqa: N818  (names a state, not a mistake)
     """An expression that has no value here: an opaque function, a missing symbol, a power that is no integer."""
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """The end of a sentence about a name that is none: the one that was meant, or all that there are.
+
+    >>> nearest("heigth", ["height", "width"]), nearest("b", ["height", "width"])
+    ('; did you mean `height`?', '; there are height, width')
+    """
+    known = list(valid)
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean `{near[0]}`?" if near else f"; there are {', '.join(known) or 'none'}"

@@ -8,9 +8,9 @@ opaque condition, `real(a)` a float that is given, `x.shape[0]` one symbol, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from shapeproof.constraints.errors import FormulaSyntaxError
+from shapeproof.constraints.errors import FormulaSyntaxError, UsageError, nearest
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.parsing import as_truth, parse
 from shapeproof.constraints.printing import format_node
@@ -23,6 +23,7 @@ __all__ = [
     "format_term",
     "parse_any",
     "parse_formula",
+    "parse_relation",
     "parse_term",
 ]
 
@@ -43,6 +44,31 @@ def parse_formula(text: str) -> Formula:
     h >= 4 and h % 4 == 0
     """
     return as_truth(parse(text))
+
+
+def parse_relation(text: str, names: Collection[str] | None = None) -> Formula:
+    """The formula that a user wrote: a condition, and no number, over these names (None: over any).
+
+    Raises:
+        UsageError: it cannot be meant; the sentence begins with the text.
+
+    >>> parse_relation("2*n <= m", {"n", "m"})
+    2*n <= m
+    >>> parse_relation("2*n", {"n"})
+    Traceback (most recent call last):
+    shapeproof.constraints.errors.UsageError: '2*n' is a number; a relation such as '2*n == 0' was expected
+    """
+    if not isinstance(text, str):
+        raise UsageError(f"{text!r} is no text of a relation, such as 'n % 2 == 0'")
+    try:
+        formula = parse(text)
+    except FormulaSyntaxError as error:
+        raise UsageError(f"{text!r} cannot be read: {error}") from None
+    if not isinstance(formula, Formula):
+        raise UsageError(f"{text!r} is a number; a relation such as {text + ' == 0'!r} was expected")
+    for name in sorted(formula.symbols.difference(formula.symbols if names is None else names)):
+        raise UsageError(f"{text!r} names `{name}`, which no dim is called{nearest(name, sorted(names or ()))}")
+    return formula
 
 
 def parse_term(text: str) -> Term:

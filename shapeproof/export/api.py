@@ -129,6 +129,9 @@ def check(  # noqa: PLR0913 - as above
     if branches not in {"error", "split"}:
         message = f"branches must be 'error' or 'split', not {branches!r}"
         raise UsageError(message)
+    if not isinstance(budget, Budget | None):
+        message = f"budget must be a Budget, such as Budget(rlimit=30_000_000), not {budget!r}"
+        raise UsageError(message)
     return verified(
         mod,
         declare(mod, args, kwargs, dynamic_shapes, constraints, in_the_call()),

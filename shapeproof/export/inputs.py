@@ -7,9 +7,8 @@ domain: empty ones to trace with, filled ones to replay with. It traces nothing.
 
 from __future__ import annotations
 
-import difflib
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,11 +16,11 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.domain import Declaration, Domain, Origin, Variable
-from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.errors import Unevaluable, UsageError
 from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, constant, symbol
-from shapeproof.constraints.text import FormulaSyntaxError, format_formula, format_term, parse_any
+from shapeproof.constraints.text import format_formula, format_term, parse_relation
 from shapeproof.export import tracing
 from shapeproof.export.dims import declaration_text
 from shapeproof.export.written import Where, nowhere
@@ -41,6 +40,12 @@ class TensorSpec:
 
     dtype: torch.dtype
     dims: tuple[DimEntry, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.dtype, torch.dtype):
+            raise UsageError(f"the dtype of a TensorSpec must be a torch.dtype, not {self.dtype!r}")
+        if not isinstance(self.dims, tuple | list):
+            raise UsageError(f"the dims of a TensorSpec must be a tuple, not {self.dims!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +110,12 @@ class Inputs:
         """The example is in the declared domain, as far as there is one.
 
         Raises:
-            UsageError: naming a size of the example and the declaration it is outside of.
+            UsageError: naming a size of the example and the declaration it is outside of, or that has no value there.
         """
         example = self.example or {}
         for declaration in self.domain.declarations:
             known = declaration.formula.symbols and declaration.formula.symbols <= example.keys()
-            if known and not holds(declaration.formula, example):
+            if known and not _holds(declaration, example):
                 names = self.user_names
                 sizes = ", ".join(f"{names[name]} = {example[name]}" for name in sorted(declaration.formula.symbols))
                 message = (
@@ -313,23 +318,21 @@ class _Reader:
             self._add(_relation(text, self.variables), text, text)
 
 
-def _relation(text: str, known: Iterable[str]) -> Formula:
+def _relation(text: str, known: Collection[str]) -> Formula:
     """A constraint as the user wrote it, over the names of dims (`x.shape[0]` where a dim has no name)."""
-    names = sorted(known)
     try:
-        formula = parse_any(text)
-    except FormulaSyntaxError as error:
-        message = f"constraint {text!r} cannot be read: {error}"
-        raise UsageError(message) from None
-    if not isinstance(formula, Formula):
-        message = f"constraint {text!r} is a number; a relation such as {text + ' == 0'!r} was expected"
-        raise UsageError(message)
-    for name in sorted(formula.symbols - set(names)):
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"; did you mean `{near[0]}`?" if near else f"; declared are {', '.join(names) or 'none'}"
-        message = f"constraint {text!r} names `{name}`, which no dim is called{hint}"
-        raise UsageError(message)
-    return formula
+        return parse_relation(text, known)
+    except UsageError as error:
+        raise UsageError(f"constraint {error}") from None
+
+
+def _holds(declaration: Declaration, example: Mapping[str, int]) -> bool:
+    try:
+        return holds(declaration.formula, example)
+    except ArithmeticError:
+        return False
+    except Unevaluable as error:
+        raise UsageError(f"{declaration.origin.text!r} cannot be evaluated at the example: {error}") from None
 
 
 def listed_dims(leaf: Leaf, entry: Any) -> list[DimEntry]:

@@ -19,6 +19,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula
 from shapeproof.export import tracing
 from shapeproof.export.bounds import Bound
+from shapeproof.export.files import write_whole
 from shapeproof.export.maps import RegionMap
 from shapeproof.export.redeclare import Declarations
 from shapeproof.export.text import render
@@ -76,7 +77,11 @@ class Report:
         return self.remedy
 
     def save(self, path: str | Path) -> None:
-        """Write domain, verdicts and versions as JSON: the contract for a file that cannot carry assertions."""
+        """Write domain, verdicts and versions as JSON: the contract for a file that cannot carry assertions.
+
+        Raises:
+            OSError: the file cannot be written; what was there stays.
+        """
         versions = {name: importlib.metadata.version(name) for name in ("shapeproof", "torch", "z3-solver")}
         saved = {
             "format": FORMAT,
@@ -93,10 +98,7 @@ class Report:
             "diagnostics": [dataclasses.asdict(diagnostic) for diagnostic in self.diagnostics],
             "decisions": [_saved_decision(decision) for decision in self.decisions],
         }
-        target = Path(path)
-        partial = target.with_name(target.name + ".partial")
-        partial.write_text(json.dumps(saved, indent=1) + "\n", encoding="utf-8")
-        partial.replace(target)
+        write_whole(Path(path), json.dumps(saved, indent=1) + "\n")
 
     def certificate(self, path: str | Path, progress: Callable[[str], None] = lambda _: None) -> dict[str, int]:
         """Write what the solver proved in this run as SMT-LIB, for `shapeproof recheck` or any SMT solver.
@@ -120,31 +122,33 @@ def load_report(path: str | Path) -> Report:
     """Read a saved report; it has no program.
 
     Raises:
-        UsageError: the file is not a report.
+        UsageError: the file cannot be read, or is not what this release saves.
     """
     try:
         saved = json.loads(Path(path).read_text(encoding="utf-8"))
-        if saved["format"] != FORMAT:
-            message = f"{path} is a report of format {saved['format']}; this release reads format {FORMAT}"
-            raise UsageError(message)
-        return Report(
-            saved["status"],
-            tuple(map(_loaded_diagnostic, saved["diagnostics"])),
-            tuple(map(_loaded_decision, saved["decisions"])),
-            tuple(saved["domain"]),
-            tuple(saved["notes"]),
-            RegionMap.loaded(saved["regions"]),
-            saved["statistics"],
-            saved["inputs"],
-            saved["spent"],
-            tuple(map(_loaded_bound, saved["bounds"])),
-            saved["peak_bytes_bound"],
-        )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, UsageError):
-            raise
-        message = f"{path} is not a saved report: {error}"
-        raise UsageError(message) from None
+        if saved["format"] == FORMAT:
+            return _loaded(saved)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UsageError(f"{path} is not a saved report") from None
+    raise UsageError(f"{path} is a report of format {saved['format']}; this release reads format {FORMAT}")
+
+
+def _loaded(saved: dict[str, Any]) -> Report:
+    return Report(
+        saved["status"],
+        tuple(map(_loaded_diagnostic, saved["diagnostics"])),
+        tuple(map(_loaded_decision, saved["decisions"])),
+        tuple(saved["domain"]),
+        tuple(saved["notes"]),
+        RegionMap.loaded(saved["regions"]),
+        saved["statistics"],
+        saved["inputs"],
+        saved["spent"],
+        tuple(map(_loaded_bound, saved["bounds"])),
+        saved["peak_bytes_bound"],
+    )
 
 
 def _saved_decision(decision: Decision) -> dict[str, Any]:

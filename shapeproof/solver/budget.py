@@ -1,7 +1,7 @@
 """How much work one question may cost, and what a run has asked and spent so far.
 
 Work is counted, never timed: Z3's own resource counter and points tried, so that the same question gets the same
-answer on a slow machine. This module imports the standard library alone, so that naming a budget costs nothing.
+answer on a slow machine. This module loads neither terms nor Z3, so that naming a budget costs nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from shapeproof.constraints.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +34,11 @@ class Budget:
     """Z3's resource counter for one question; about seven million a second on a laptop of 2025."""
     exhaustion_points: int = 2**22
     """A question whose whole box has at most so many points may be settled by trying them all."""
+
+    def __post_init__(self) -> None:
+        for name, limit in (("rlimit", self.rlimit), ("exhaustion_points", self.exhaustion_points)):
+            if not isinstance(limit, int) or limit < 0:
+                raise UsageError(f"{name} of a Budget must be an integer of at least 0, not {limit!r}")
 
 
 @dataclass(frozen=True, slots=True)

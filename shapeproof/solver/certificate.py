@@ -59,6 +59,9 @@ def write_certificate(
     Returns:
         How many claims Z3 has "proved", "refuted", left "unknown", and how many are "opaque" to it.
 
+    Raises:
+        OSError: the file cannot be written.
+
     >>> import tempfile
     >>> from shapeproof.solver import prove
     >>> from shapeproof.solver.budget import one_ledger

@@ -20,10 +20,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.definedness import defined
-from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.errors import Unevaluable, UsageError
 from shapeproof.constraints.formulas import TRUE, conjunction
 from shapeproof.constraints.intervals import Interval
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.text import parse_relation
 from shapeproof.constraints.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
 from shapeproof.solver import ask, audit
 from shapeproof.solver.budget import Entry
@@ -82,15 +82,28 @@ def prove(
 ) -> Verdict:
     """Does the formula hold for all integers within the bounds for which everything given holds?
 
+    A symbol without bounds is any integer.
+
+    Raises:
+        UsageError: a text is no formula, or bounds are not a pair of integers (None: there is none).
+
     >>> prove("(n + 7)//8*8 - n < 8", {"n": (1, None)}, given=["n % 2 == 0"]).status
     'proved'
     >>> prove("n // k <= n", {"n": (0, 9), "k": (0, 9)}).witness
     {'k': 0, 'n': 0}
     """
-    ends = [(name, Interval(*pair)) for name, pair in (bounds or {}).items()]
-    declared = [each for name, interval in ends for each in within(name, interval)]
-    facts = Facts([*declared, *map(parse_formula, given)], budget)
-    return decide(parse_formula(text), facts)
+    if isinstance(given, str):
+        raise UsageError(f"given must be a sequence of texts such as ['n % 2 == 0'], not {given!r}")
+    declared = [each for name, pair in (bounds or {}).items() for each in _bounded(name, pair)]
+    facts = Facts([*declared, *map(parse_relation, given)], budget)
+    return decide(parse_relation(text), facts)
+
+
+def _bounded(name: str, pair: tuple[int | None, int | None]) -> list[Formula]:
+    match pair:
+        case (int() | None as lower, int() | None as upper):
+            return within(name, Interval(lower, upper))
+    raise UsageError(f"the bounds of `{name}` must be a pair such as (1, None), not {pair!r}")
 
 
 def decide(formula: Formula, facts: Facts, budget: Budget | None = None) -> Verdict:
@@ -196,7 +209,7 @@ class _Question:
 
     def _asked(self, cone: Sequence[Formula], attempts: Sequence[ask.Attempt]) -> Verdict | None:
         known, ledger = self.known, self.facts.ledger
-        budget = replace(self.budget, rlimit=self.left)
+        budget = replace(self.budget, rlimit=max(0, self.left))  # Z3 stops a little late
         found = ask.satisfy([*cone, self.finer.negation], known.bounds, budget, ledger, attempts)
         self.left -= found.spent
         if found.answer is Answer.UNSAT:

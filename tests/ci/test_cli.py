@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -147,7 +148,7 @@ NO_VERDICT = {
     "subject:leaves": "`subject:leaves` cannot be called: SystemExit: 0 (subject.py:32)",
     "subject:three": f"`subject:three` must return {subjects.RETURNS}, but it returned a tuple of 3",
     "subject:nothing": f"`subject:nothing` must return {subjects.RETURNS}, but it returned a NoneType",
-    "subject:misnamed": "constraint 'batch < 3' names `batch`, which no dim is called; declared are b",
+    "subject:misnamed": "constraint 'batch < 3' names `batch`, which no dim is called; there are b",
     "subject:inputs": "args must be a tuple of example inputs, not list",
 }
 
@@ -228,7 +229,36 @@ def test_a_process_finds_the_module_here_and_escapes_what_the_output_cannot_show
     assert done.stderr == "shapeproof: `greek:build` cannot be called: OSError: \\u03b2 (greek.py:1)\n"
 
 
-PROGRAM = "from shapeproof.ci.terminal import show; show({text}); raise SystemExit(3)"
+def test_what_cannot_be_written_is_no_verdict():
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = shown(PROGRAM.format(text="'refuted'"), stdout=full)
+        beside = shown("from shapeproof.ci.terminal import say; say('checking'); raise SystemExit(3)", stderr=full)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "shapeproof: what was found cannot be written: No space left on device\n",
+    )
+    assert beside.returncode == 3
+
+
+def test_a_fault_of_this_program_does_not_pass_for_a_verdict(monkeypatch, capsys):
+    """An exception that nobody catches ends a Python process with 1, which is the status of `refuted`."""
+    monkeypatch.setattr(verify, "verified", lambda *_, **__: None)
+    monkeypatch.setattr(sys, "argv", ["shapeproof", "explain", "subject:proved"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert "AttributeError: 'NoneType' object" in capsys.readouterr().err
+
+
+PROGRAM = """
+from shapeproof.ci.terminal import show
+import typer
+try:
+    show({text})
+except typer.Exit as left:
+    raise SystemExit(left.exit_code)
+raise SystemExit(3)
+"""
 
 
 def shown(program, **streams):

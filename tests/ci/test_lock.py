@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import sarif_pydantic
 
-from shapeproof.ci.files import write_whole
 from shapeproof.ci.jobs import Contract, Outcome, Result, checks_of
 from shapeproof.ci.lock import NAME, locked, read_lock, write_lock
 from shapeproof.ci.narrowing import Compared, Narrowing, narrowing
@@ -19,6 +18,7 @@ from shapeproof.ci.render.narrowings import DiffFormat, render_diff
 from shapeproof.ci.spec import load_spec
 from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.errors import UsageError
+from shapeproof.export.files import write_whole
 
 SPEC = """\
 [dims.n]

@@ -117,6 +117,8 @@ SHAPES = {  # of a document: wrong by the schema, too
     "there are min, max, multiple_of, one_of",
     changed("max = 8", "max = true"): "2: `dims.batch.max` must be an integer, but it is True",
     changed("max = 8", "max = -8"): "2: `dims.batch.max` must be an integer of at least 0, but it is -8",
+    changed("max = 8", f"max = {2**63}"): "2: `dims.batch.max` must be an integer of at most 9223372036854775807, "
+    "but it is 9223372036854775808",
     changed("multiple_of = 2", "multiple_of = 0"): "6: `dims.seq.multiple_of` must be an integer of at least 1, "
     "but it is 0",
     changed("[2, 4]", "[]"): "7: `dims.seq.one_of` is empty",
@@ -143,12 +145,15 @@ MEANINGS = {  # beyond what a schema can say
     "a value should follow. (column 13)",
     changed("batch*seq <= 16", "batch"): "11: relation 'batch' is a number; a relation such as 'batch == 0' was "
     "expected",
-    changed("batch*seq <= 16", "batch*sec <= 16"): "11: relation 'batch*sec <= 16' names `sec`, which is no dim of "
-    "the model's inputs; did you mean `seq`?",
+    changed("batch*seq <= 16", "batch*sec <= 16"): "11: relation 'batch*sec <= 16' names `sec`, which no dim is "
+    "called; did you mean `seq`?",
+    changed("2*seq + 1", "10**10**10*seq"): "14: '10**10**10*seq' is not a size: a dim makes one, or a dim with a "
+    "factor and an offset (2*batch + 1)",
 }  # fmt: skip
 TEXTS = {
     "[models.net]\ntarget =\n": "2: this is not TOML: Invalid value",
     "[models.net]\n\n\nx = [1,\n": "4: this is not TOML: Invalid value",
+    f"x = {'[' * 5000}{']' * 5000}": "1: this is nested too deeply to be read",
 }
 
 

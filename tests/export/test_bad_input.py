@@ -12,7 +12,7 @@ from torch.export import Dim
 
 import shapeproof.export
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export import ConstraintViolation, TensorSpec, check, export
+from shapeproof.export import ConstraintViolation, TensorSpec, check, export, load_report
 
 
 class Untouched(torch.nn.Module):
@@ -45,6 +45,17 @@ CONSTRAINTS = {
 @pytest.mark.parametrize("text", CONSTRAINTS)
 def test_a_constraint_names_declared_dims_and_can_be_read(text):
     assert sentence((X,), {"x": {0: B}}, constraints=(text,)).startswith(CONSTRAINTS[text])
+
+
+AT_THE_EXAMPLE = {
+    "b < 10**10**10": "'b < 10**10**10' cannot be evaluated at the example: a power of so many digits is not computed",
+    "8 // (b - 3) >= 0": "the example has x.shape[0] = 3, but 8//(x.shape[0] - 3) >= 0 is declared",
+}
+
+
+@pytest.mark.parametrize("text", AT_THE_EXAMPLE)
+def test_a_constraint_has_a_value_at_the_example(text):
+    assert sentence((X,), {"x": {0: B}}, constraints=(text,)) == AT_THE_EXAMPLE[text]
 
 
 @pytest.mark.parametrize("constraints", ["b < 3", (True,), 3])
@@ -141,6 +152,39 @@ INPUTS = {
 def test_inputs_fit_the_model(case):
     args, kwargs, expected = INPUTS[case]
     assert expected in sentence(args, None, kwargs=kwargs)
+
+
+def test_a_tensor_without_an_example_has_a_dtype_and_dims():
+    assert (
+        refusal(lambda: TensorSpec("float32", (B,))) == "the dtype of a TensorSpec must be a torch.dtype, not 'float32'"
+    )
+    assert refusal(lambda: TensorSpec(torch.float32, 4)) == "the dims of a TensorSpec must be a tuple, not 4"
+
+
+def test_a_budget_is_a_budget():
+    expected = "budget must be a Budget, such as Budget(rlimit=30_000_000), not 1000"
+    assert sentence((X,), {"x": {0: B}}, budget=1000) == expected
+
+
+REPORTS = {
+    b"": "is not a saved report",
+    b"\xff\xfe": "is not a saved report",
+    b"[]": "is not a saved report",
+    b"{}": "is not a saved report",
+    b'{"format": 2}': "is not a saved report",
+    b'{"format": 1}': "is a report of format 1; this release reads format 2",
+}
+
+
+@pytest.mark.parametrize("content", REPORTS)
+def test_a_file_that_is_no_report_of_this_release(tmp_path, content):
+    path = tmp_path / "report.json"
+    path.write_bytes(content)
+    assert refusal(lambda: load_report(path)) == f"{path} {REPORTS[content]}"
+
+
+def test_a_report_that_cannot_be_read(tmp_path):
+    assert refusal(lambda: load_report(tmp_path)) == f"{tmp_path} cannot be read: Is a directory"
 
 
 def test_a_model_is_a_module():

@@ -12,7 +12,7 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial = path.parent / f".{path.name}.{os.getpid()}"
     try:
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)
