@@ -47,6 +47,8 @@ class Found:
     answer: Answer
     model: dict[str, int] | None
     spent: int
+    exact: bool = False
+    """Whether Z3 was told all that the formulas say, functions without a meaning included: then `sat` is sure."""
 
 
 def satisfy(
@@ -71,7 +73,7 @@ def satisfy(
         ledger.queries += 1
         ledger.rlimit += found.spent
         if found.answer is not Answer.UNKNOWN:
-            return Found(found.answer, found.model, spent)
+            return Found(found.answer, found.model, spent, scripts[attempt.quotients].exact)
     return Found(Answer.UNKNOWN, None, spent)
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from shapeproof.constraints.definedness import defined
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import FALSE, Formula
-from shapeproof.constraints.intervals import Interval
-from shapeproof.constraints.terms import Term
+from shapeproof.constraints.intervals import Bounds, Interval
+from shapeproof.constraints.terms import Term, constant
 from shapeproof.constraints.verdicts import Evidence, Proved
 from shapeproof.solver import ask
 from shapeproof.solver.budget import Budget, Entry, Ledger, current_ledger
@@ -67,6 +67,8 @@ class _State:
     known: Knowledge = field(default_factory=Knowledge)
     conditions: Conditions = field(default_factory=Conditions)
     """The facts again, for points."""
+    opaque: tuple[Formula, ...] = ()
+    """Those of the facts that cannot be evaluated at a point."""
     reducer: Reducer = field(init=False)
     points: list[tuple[Point, int]] = field(default_factory=list)
     """A point, and how many of the facts were evaluated there."""
@@ -91,8 +93,9 @@ class _State:
         if not informative:
             return self._saying_the_same(history, conditions)
         known = absorb(self.known, informative, self.reducer)
-        after = _State(history, known, conditions)
-        points = [_carried(entry, after, informative) for entry in self.points]
+        opaque = tuple(fact for fact in informative if not has_meaning(fact))
+        after = _State(history, known, conditions, self.opaque + opaque)
+        points = [_carried(entry, after, informative) for entry in self.points if not opaque]
         after.points = [entry for entry in points if entry is not None]
         return after
 
@@ -274,9 +277,18 @@ class Facts:
         whole = dict(point)
         if not state.conditions.hold(whole, self._moved(whole) if moved is None else moved):
             return None
+        if state.opaque and not self._leaves_open(whole):
+            return None
         if len(state.points) < _MOST_POINTS and all(whole != each for each, _ in state.points):
             state.points.append((whole, len(state.history)))
         return whole
+
+    def _leaves_open(self, point: Point) -> bool:
+        """Whether the facts that cannot be evaluated may all hold there: some functions make them true."""
+        here = {name: constant(value) for name, value in point.items()}
+        there = [substitute(part, here) for fact in self._state.opaque for part in (defined(fact), fact)]
+        found = ask.satisfy(there, Bounds({}).of, self.budget, self.ledger, ask.QUICK)
+        return found.answer is Answer.SAT and found.exact
 
     def add_sample(self, env: Environment) -> None:
         """Offer a point, such as the user's example. It is ignored unless every fact holds there."""
@@ -311,6 +323,8 @@ def _carried(entry: tuple[Point, int], after: _State, news: list[Formula]) -> tu
     same = extended(known, point, news)
     if same is not None and _all_hold(news, same):
         return same, checked
+    if after.opaque:  # at another point, those that cannot be evaluated may fail
+        return None
     for near, changed in nudged(known, same, news) if same is not None else ():
         if _all_hold(news, near) and after.conditions.hold(near, changed):
             return near, checked

@@ -60,8 +60,12 @@ def of_any_function(formula: Formula) -> Formula:
 @given(st.lists(questions, max_size=3), questions)
 def test_what_is_claimed_of_an_opaque_function_holds_whatever_its_value(facts, question):
     known = Facts(map(of_any_function, [*BOX, *facts]))
-    outcomes = {s.outcome(lambda: holds(question, point)) for point in where(facts)}  # noqa: B023  (called at once)
+    holding = where(facts)
+    outcomes = {s.outcome(lambda: holds(question, point)) for point in holding}  # noqa: B023  (called at once)
     verdict, answer = decide(of_any_function(question), known), truth(of_any_function(question), known)
+    for shown, expected in ((verdict.witness, False), (answer.witness_false, False), (answer.witness_true, True)):
+        here = [point for point in holding if shown and all(point[name] == shown.get(name, 0) for name in "xy")]
+        assert not shown or expected in [bool(true_at(question, point)) for point in here]
     if verdict.status == "vacuous" or known.contradictory:
         assert not outcomes
     if verdict.status == "proved" or answer.always is True:

@@ -35,6 +35,13 @@ def test_what_z3_proves_of_an_opaque_function_stands():
     assert decide(ge(ANY, 1), Facts([SMALL, ge(ANY, 2)])).status == "proved"
 
 
+def test_a_point_at_which_no_function_makes_the_facts_true_refutes_nothing():
+    facts = Facts([parse("0 <= x <= 9"), le(ANY * ANY, symbol("x") * symbol("x")), ge(ANY, 5)])
+    assert decide(parse("x >= 5"), facts).status == "proved"
+    assert decide(parse("x >= 6"), facts).witness == {"x": 5}
+    assert all(point["x"] >= 5 for point in facts.samples())
+
+
 @pytest.mark.parametrize(
     "text", ["x << y >= 0", "2**y >= 1", "(1 << y) % 2 == 0", "x << 10**15 >= x", "x**(10**12) != 7", "3**(10**12) > x"]
 )
