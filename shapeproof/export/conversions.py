@@ -1,20 +1,22 @@
 """Python's `int`, `float` and `len` give plain numbers, and so would freeze a size; in a trace they do not.
 
-Python lets no object decide what `int(n)` is, and torch can follow `torch.sym_int(n)` alone. So the copy of a model
-that is traced gets methods of its own, whose code calls the functions below where the model's calls those three, or
-`divmod`, or one of a few functions that want a plain number or bool (`math.sqrt`); functions that they call by a global
-name, and functions in their closures, likewise. Lines, defaults and closures stay. The model itself, its class and its
-module are left as they are, and so is what belongs to torch or to Python.
+Python lets no object decide what `int(n)` is, and torch can follow `torch.sym_int(n)` alone. So while a model is traced
+its functions are others, whose code calls the functions below where the model's calls those three, or `divmod`, or one
+of a few functions that want a plain number or bool (`math.sqrt`); so are the functions that they may call: those of the
+classes they meet, by a global name, in their closures. Lines, defaults and closures stay, and afterwards each class is
+as it was. What belongs to torch or to Python is left as it is.
 
 Nothing is decided here. Eager runs the model's own code: a replay shows where the two do not agree.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import functools
 import math
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -23,6 +25,8 @@ import torch
 
 _FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
 _IN_A_BYTE = 256
+_ONE_TRACE = threading.RLock()
+"""Classes are as they were before another trace changes them."""
 
 
 def _number(value: Any) -> Any:
@@ -63,6 +67,35 @@ def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
     return sqrt
 
 
+def _isqrt(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The whole part of a square root, of sizes too. What is rounded up from a double is one too many."""
+
+    def isqrt(value: Any) -> Any:
+        if not isinstance(value, torch.SymInt):
+            return original(value)
+        root = torch.sym_int(torch.sym_sqrt(value))
+        return root - torch.sym_ite(root * root > value, 1, 0)
+
+    return isqrt
+
+
+def _gcd(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A greatest common divisor, of sizes too: by Euclid, whose turns are branches like any."""
+
+    def gcd(*values: Any) -> Any:
+        if not any(isinstance(value, torch.SymInt) for value in values):
+            return original(*values)
+        return functools.reduce(_divisor, values, 0)
+
+    return gcd
+
+
+def _divisor(found: Any, value: Any) -> Any:
+    while value:
+        found, value = value, found % value
+    return abs(found)
+
+
 def _deciding(original: Callable[..., Any]) -> Callable[..., Any]:
     """A function of torch that takes no condition on sizes for a bool: it is given the bool, a branch like any."""
 
@@ -88,13 +121,15 @@ _CALLED: Mapping[str, Callable[..., Any]] = {"int": _int, "float": _float, "len"
 _NAMES = {name: f"symbolic {name}" for name in _CALLED}
 """The global names they go by; none that a model can have."""
 _MEMBERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
-    "math": {"sqrt": _sqrt},
+    "math": {"sqrt": _sqrt, "isqrt": _isqrt, "gcd": _gcd},
     "numpy": {"sqrt": _sqrt},
     "torch.nn.functional": {"scaled_dot_product_attention": _deciding},
 }
 """Functions of modules, and what is made of each."""
 _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     math.sqrt: _sqrt,
+    math.isqrt: _isqrt,
+    math.gcd: _gcd,
     torch.nn.functional.scaled_dot_product_attention: _deciding,
 }
 """Those that are imported by name."""
@@ -102,50 +137,38 @@ _WITHIN: Mapping[str, str] = {"torch": "nn", "torch.nn": "functional"}
 """The way from a module to one of these."""
 
 
-def keep_symbolic(copy: torch.nn.Module) -> torch.nn.Module:
-    """Have a copy of a model, made for one trace, keep sizes where its code asks for plain numbers.
+@contextlib.contextmanager
+def kept_symbolic(model: torch.nn.Module) -> Iterator[None]:
+    """Have a model, a copy made for one trace, keep sizes where its code asks for plain numbers, while this lasts.
 
     >>> class Half(torch.nn.Module):
     ...     def forward(self, x):
     ...         return x[: int(x.shape[0] / 2)]
-    >>> half = Half()
-    >>> keep_symbolic(half)(torch.arange(5)), Half.forward is type(half).forward
-    (tensor([0, 1]), True)
+    >>> half, written = Half(), Half.forward
+    >>> with kept_symbolic(half):
+    ...     half(torch.arange(5)), Half.forward is written
+    (tensor([0, 1]), False)
+    >>> Half.forward is written
+    True
     """
     rewriting = _Rewriting()
-    for module in copy.modules():
-        for name, function in _methods(module):
-            found = rewriting.of(function)
-            if found is not None:
-                vars(module)[name] = found if name in vars(module) else MethodType(found, module)
-    return copy
-
-
-def _methods(module: torch.nn.Module) -> list[tuple[str, FunctionType]]:
-    """The functions that belong to a module, its own before its class's, a class's before its base's."""
-    found: dict[str, Any] = dict(vars(module))
-    for cls in type(module).__mro__:
-        if not _is_foreign(cls):
-            found = {**vars(cls), **found}
-    return [(name, value) for name, value in found.items() if isinstance(value, FunctionType) and name[:2] != "__"]
-
-
-def _exchanged(module: ModuleType, names: frozenset[str]) -> ModuleType | None:
-    """The module with functions made anew, if these names reach one."""
-    members = _MEMBERS.get(module.__name__, {})
-    found: dict[str, Any] = {name: make(getattr(module, name)) for name, make in members.items() if name in names}
-    inner = _WITHIN.get(module.__name__)
-    if inner in names:
-        found[inner] = _exchanged(getattr(module, inner), names)
-    if not any(found.values()):
-        return None
-    made = ModuleType(module.__name__, module.__doc__)
-    vars(made).update({**vars(module), **found})
-    return made
+    for module in model.modules():
+        rewriting.meet(type(module))
+        for name, value in list(vars(module).items()):
+            rewriting.meet(type(value))
+            made = rewriting.member(value)
+            if made is not None:
+                vars(module)[name] = made
+    with _ONE_TRACE, contextlib.ExitStack() as after:
+        for cls, name, made in rewriting.members():
+            after.callback(setattr, cls, name, vars(cls)[name])
+            setattr(cls, name, made)
+        yield
 
 
 def _is_foreign(value: Any) -> bool:
-    return (value.__module__ or "").partition(".")[0] in _FOREIGN
+    home = value.__name__ if isinstance(value, ModuleType) else value.__module__
+    return (home or "").partition(".")[0] in _FOREIGN
 
 
 class _Rewriting:
@@ -153,6 +176,42 @@ class _Rewriting:
 
     def __init__(self) -> None:
         self._made: dict[FunctionType, FunctionType | None] = {}
+        self._classes: dict[type, None] = {}
+        self._names = {"forward", "__call__", "__init__", "__getitem__"}
+        self._open: set[str] = set()
+
+    def meet(self, cls: type) -> None:
+        """Functions of a class, and of its bases, may be called."""
+        self._classes |= dict.fromkeys(each for each in cls.__mro__ if not _is_foreign(each))
+
+    def members(self) -> Iterator[tuple[type, str, Any]]:
+        """What is made anew in classes that are met, of what goes by a name that is used."""
+        seen: set[tuple[type, str]] = set()
+        while found := self._used() - seen:
+            seen |= found
+            for cls, name in found:
+                made = self.member(vars(cls)[name])
+                if made is not None:
+                    yield cls, name, made
+
+    def _used(self) -> set[tuple[type, str]]:
+        return {(cls, name) for cls in self._classes for name in vars(cls) if name in self._names}
+
+    def member(self, value: Any) -> Any:
+        """What belongs to an object or a class, made anew if it is a function; None if there is no need."""
+        match value:
+            case FunctionType():
+                return self.of(value)
+            case MethodType():
+                found = self.member(value.__func__)
+                return found and MethodType(found, value.__self__)
+            case staticmethod() | classmethod():
+                found = self.member(value.__func__)
+                return found and type(value)(found)
+            case property():
+                found = self.member(value.fget)
+                return found and property(found, value.fset, value.fdel, value.__doc__)
+        return None
 
     def of(self, function: FunctionType) -> FunctionType | None:
         """The function made anew; None if neither it nor what it calls asks for plain numbers."""
@@ -164,6 +223,7 @@ class _Rewriting:
     def _make(self, function: FunctionType) -> FunctionType | None:
         code = function.__code__
         names = _globals(code)
+        self._names |= names
         called = {name: self._value(function.__globals__.get(name), names) for name in names}
         called = {name: found for name, found in called.items() if found is not None}
         cells = tuple(self._cell(cell, names) for cell in function.__closure__ or ())
@@ -187,8 +247,29 @@ class _Rewriting:
         if isinstance(value, FunctionType):
             return self.of(value)
         if isinstance(value, ModuleType):
-            return _exchanged(value, names)
+            return self._exchanged(value, names)
+        if isinstance(value, type):
+            self.meet(value)
+            return None
         return _FUNCTIONS[value](value) if isinstance(value, BuiltinFunctionType) and value in _FUNCTIONS else None
+
+    def _exchanged(self, module: ModuleType, names: frozenset[str]) -> ModuleType | None:
+        """The module with functions made anew, if these names reach one."""
+        members = _MEMBERS.get(module.__name__, {})
+        found: dict[str, Any] = {name: make(getattr(module, name)) for name, make in members.items() if name in names}
+        inner = _WITHIN.get(module.__name__)
+        if inner in names:
+            found[inner] = self._exchanged(getattr(module, inner), names)
+        if not _is_foreign(module) and module.__name__ not in self._open:
+            self._open.add(module.__name__)
+            reached = {name: vars(module)[name] for name in names & vars(module).keys() - found.keys()}
+            found |= {name: self._value(value, names) for name, value in reached.items()}
+            self._open.remove(module.__name__)
+        if not any(found.values()):
+            return None
+        made = ModuleType(module.__name__, module.__doc__)
+        vars(made).update({**vars(module), **{name: value for name, value in found.items() if value is not None}})
+        return made
 
     def _cell(self, cell: CellType, names: frozenset[str]) -> CellType:
         try:

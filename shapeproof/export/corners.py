@@ -14,7 +14,6 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.diagnostics import Diagnostic, Note
-from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.terms import symbol
 from shapeproof.export import replay
 from shapeproof.export.findings import Exploration, taken_at
@@ -88,7 +87,7 @@ def _points(
 ) -> Iterator[dict[str, int]]:
     """The corners, and a point of each slice whose decision was found to make no difference, unless one was `run`."""
     names = sorted(inputs.domain.symbols)
-    largest = max(ELEMENTS, GROWTH * _elements(inputs, found.begun))
+    largest = max(ELEMENTS, GROWTH * inputs.elements(found.begun))
     for traced in (found.main, *found.served):
         yield {name: traced.trial.point[name] for name in names}
     for ends in itertools.islice(itertools.product((False, True), repeat=len(names)), CORNERS):
@@ -98,7 +97,7 @@ def _points(
     for slice_ in dict.fromkeys(map(flipped, found.main.trial.harmless)):
         if slice_.symbols <= set(names) and not any(taken_at(slice_, point) for point in run):
             point = find(slice_, domain)
-            if isinstance(point, dict) and _elements(inputs, found.begun | point) <= largest:
+            if isinstance(point, dict) and inputs.elements(found.begun | point) <= largest:
                 yield {name: (found.begun | point)[name] for name in names}
 
 
@@ -120,7 +119,7 @@ def _corner(
             nearer.learn(f.eq(symbol(name), wanted))
             point = find(f.TRUE, nearer)
             whole = {n: point.get(n, begun[n]) for n in ends} if isinstance(point, dict) else None
-            if whole is not None and _elements(inputs, whole) <= largest:
+            if whole is not None and inputs.elements(whole) <= largest:
                 facts, best = nearer, whole
                 break
     return best
@@ -134,17 +133,6 @@ def _towards(end: int | None, lower: int | None) -> Iterator[int]:
         yield value
         value = (value + floor) // 2
     yield floor
-
-
-def _elements(inputs: Inputs, point: Mapping[str, int]) -> int:
-    total = 0
-    for leaf in inputs.leaves:
-        if leaf.is_tensor:
-            count = 1
-            for term in leaf.terms:
-                count *= evaluate(term, point)
-            total += count
-    return total
 
 
 def _diagnostic(point: dict[str, int], result: replay.Replay, inputs: Inputs) -> Diagnostic:

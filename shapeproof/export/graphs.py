@@ -329,9 +329,21 @@ class _Comparison:
         a = getattr(self.left.owner, str(mine.target), None)
         b = getattr(self.right.owner, str(other.target), None)
         if isinstance(a, torch.fx.GraphModule) and isinstance(b, torch.fx.GraphModule):
-            same = same_body(a, b, self._implied, self._one_value)
+            same = self._never_run(other) or same_body(a, b, self._implied, self._one_value)
             return None if same else _at(other, f"the code of `{mine.target}` differs")
         return None if _same_constant(a, b) else _at(other, f"the constant `{mine.target}` differs")
+
+    def _never_run(self, body: torch.fx.Node) -> bool:
+        """Whether a body is only ever a branch that torch.cond does not take on the region."""
+
+        def left_out(call: torch.fx.Node) -> bool:
+            asked = self.right.quantity(call.args[0]) if call.target is torch.ops.higher_order.cond else None
+            if not isinstance(asked, Formula):
+                return False
+            taken = [asked] * (call.args[1] is body) + [f.negate(asked)] * (call.args[2] is body)
+            return bool(taken) and all(decide(f.negate(each), self.region).status == "proved" for each in taken)
+
+        return bool(body.users) and all(map(left_out, body.users))
 
     def _one_value(self, size: Any) -> int | None:
         """The value of a size that the region leaves no choice of."""

@@ -8,6 +8,7 @@ domain: empty ones to trace with, filled ones to replay with. It traces nothing.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -122,6 +123,10 @@ class Inputs:
                     f"the example has {sizes}, but {format_formula(declaration.formula, rename=names)} is declared"
                 )
                 raise UsageError(message)
+
+    def elements(self, point: Mapping[str, int]) -> int:
+        """How many elements the inputs have at a point."""
+        return sum(math.prod(evaluate(term, point) for term in leaf.terms) for leaf in self.leaves if leaf.is_tensor)
 
     def at(
         self, point: Mapping[str, int], *, filled: bool, seed: int | None = 0

@@ -31,7 +31,7 @@ from torch.utils._sympy.numbers import int_oo
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import symbol
 from shapeproof.export import nodes
-from shapeproof.export.conversions import bounded_by_numbers, keep_symbolic
+from shapeproof.export.conversions import bounded_by_numbers, kept_symbolic
 from shapeproof.export.operators import Operators, call
 from shapeproof.export.places import read_by_the_model
 from shapeproof.export.promises import VIEWING
@@ -256,13 +256,13 @@ def trace(
     """Trace the model at the trial's point, on a fresh copy; what torch asks about sizes goes to the trial.
 
     `on_data`: with the example's own inputs, whose data the trial is told of as far as torch can follow them.
-    Whatever the model or torch raises is let through: the caller knows what it means there.
+    Whatever the model or torch raises is let through.
     """
     args, kwargs = (inputs.args, inputs.kwargs) if on_data else inputs.at(trial.point, filled=False)
-    mode, env = recording_mode(trial, inputs.sizes, on_data=on_data)
-    with quiet(), torch_tracing(TracingContext(mode)), _Watch(env):
+    (mode, env), model = recording_mode(trial, inputs.sizes, on_data=on_data), fresh_copy(mod)
+    with quiet(), kept_symbolic(model), torch_tracing(TracingContext(mode)), _Watch(env):
         program = torch.export.export(
-            keep_symbolic(fresh_copy(mod)),
+            model,
             args,
             kwargs,
             dynamic_shapes=_hints(mod, inputs),

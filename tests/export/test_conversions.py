@@ -17,7 +17,7 @@ from torch.nn import functional
 from torch.nn.functional import scaled_dot_product_attention
 
 from shapeproof.export import check, export
-from shapeproof.export.conversions import keep_symbolic
+from shapeproof.export.conversions import kept_symbolic
 from tests.agreement import agree
 
 calls = 0
@@ -92,6 +92,66 @@ class TakesRoots(torch.nn.Module):
         return [x[: side * side].view(side, side) for side in sides] + [math.sqrt(2.0), np.float32(3.0).item()]
 
 
+class TakesWholeRoots(torch.nn.Module):
+    def forward(self, x):
+        side = math.isqrt(x.shape[0])
+        return x[: side * side].view(side, side), math.isqrt(10)
+
+
+class Reduces(torch.nn.Module):
+    """By the greatest common divisor of a size and a number: Euclid's turns are branches."""
+
+    def forward(self, x):
+        return x.view(math.gcd(x.shape[0], 4), -1), math.gcd(12, 18)
+
+
+class Halves:
+    """A helper that is no module, and one of its own."""
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __call__(self, n):
+        return self.of(n, self.scale)
+
+    @staticmethod
+    def of(n, scale=0.5):
+        return int(n * scale)
+
+    @classmethod
+    def more(cls, n):
+        return cls.of(n) + len(torch.zeros(n))
+
+    @property
+    def by(self):
+        return lambda n: float(n) * self.scale
+
+
+class AsksObjects(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.halves = Halves(0.5)
+
+    def forward(self, x):
+        n = x.shape[0]
+        ends = [self.halves(n), Halves.of(n), Halves(0.25)(n), self.halves.more(n) - n]
+        return [x[:end] for end in ends], x * self.halves.by(n)
+
+
+class AsksItsBase(AsksObjects):
+    """By super(), which looks the function up in the class."""
+
+    def forward(self, x):
+        halves, scaled = super().forward(x)
+        return *halves, scaled + 1
+
+
+class IsPatched(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.forward = types.MethodType(Scales.forward, self)
+
+
 class DividesWithRemainder(torch.nn.Module):
     def forward(self, x):
         rows, rest = divmod(x.shape[0], 3)
@@ -131,6 +191,10 @@ MODELS = [
     TakesIntAsAType,
     TakesRoots,
     DividesWithRemainder,
+    AsksObjects,
+    AsksItsBase,
+    IsPatched,
+    TakesWholeRoots,
 ]
 
 
@@ -169,6 +233,14 @@ def test_a_condition_that_an_operator_wants_as_a_bool_is_a_branch():
     assert all(agree(model, several.program.module(), (torch.randn(1, 2, t, 4),)) for t in (1, 2, 9))
 
 
+def test_a_common_divisor_is_known_where_the_domain_settles_it_and_splits_it_where_not():
+    multiples = check(Reduces(), (torch.randn(12),), dynamic_shapes=({0: 4 * Dim("k", min=1, max=9)},))
+    assert multiples.status == "proved", str(multiples)
+    every = check(Reduces(), (torch.randn(12),), dynamic_shapes=({0: Dim("n", min=1, max=36)},), branches="split")
+    assert (every.status, len(every.program.programs)) == ("proved", 3), str(every)
+    assert all(agree(Reduces(), every.program.module(), (torch.randn(n),)) for n in (1, 2, 4, 6, 35, 36))
+
+
 def test_the_number_in_a_tensor_is_a_size_that_is_taken_from_data():
     shapes = ({0: Dim("n", min=1, max=40)}, None)
     program = export(TakesACount(), (torch.randn(6), torch.tensor([2, 5])), dynamic_shapes=shapes)
@@ -189,9 +261,17 @@ def test_a_difference_at_a_plain_number_is_still_found():
 def test_the_model_its_class_and_its_module_are_left_as_they_are():
     model, names = AsksAHelper(), set(globals())
     before = dict(vars(model)), AsksAHelper.forward, rows_of.__code__
-    keep_symbolic(copy.deepcopy(model))
+    with kept_symbolic(copy.deepcopy(model)):
+        assert AsksAHelper.forward is not before[1]
+        assert set(globals()) == names
     assert (dict(vars(model)), AsksAHelper.forward, rows_of.__code__) == before
-    assert set(globals()) == names
+
+
+def test_classes_are_as_they_were_after_a_trace_that_fails():
+    written = AsksAHelper.forward
+    with pytest.raises(KeyError), kept_symbolic(AsksAHelper()):
+        raise KeyError
+    assert AsksAHelper.forward is written
 
 
 def test_code_that_assigns_global_names_is_left_alone():
@@ -199,7 +279,9 @@ def test_code_that_assigns_global_names_is_left_alone():
         def forward(self, x):
             return counts(x)
 
-    assert "forward" not in vars(keep_symbolic(Counts()))
+    written = Counts.forward
+    with kept_symbolic(Counts()):
+        assert Counts.forward is written
 
 
 def plain(text, *more, base=10, **named):
@@ -218,14 +300,16 @@ class Plain(torch.nn.Module):
 
 
 def test_what_is_no_size_is_converted_as_python_does():
-    changed = keep_symbolic(Plain())
-    assert "forward" in vars(changed)
-    assert changed("12", "ab", "c", base=8, k=1) == Plain()("12", "ab", "c", base=8, k=1)
+    written, right = Plain.forward, Plain()("12", "ab", "c", base=8, k=1)
+    with kept_symbolic(Plain()):
+        assert Plain.forward is not written
+        assert Plain()("12", "ab", "c", base=8, k=1) == right
     for wrong in [("x",), (3,)]:
         with pytest.raises((TypeError, ValueError)) as theirs:
             Plain()(*wrong)
-        with pytest.raises(theirs.type, match=str(theirs.value).replace("(", "\\(").replace(")", "\\)")):
-            changed(*wrong)
+        said = str(theirs.value).replace("(", "\\(").replace(")", "\\)")
+        with kept_symbolic(Plain()), pytest.raises(theirs.type, match=said):
+            Plain()(*wrong)
 
 
 def test_canary_the_last_bit_of_a_global_name_says_that_it_is_called():
@@ -243,6 +327,7 @@ def test_equal_code_of_two_files_keeps_its_file():
     files = []
     for file in ("one.py", "two.py"):
         here = types.FunctionType(forward.__code__.replace(co_filename=file), globals())
-        model = keep_symbolic(type("Model", (torch.nn.Module,), {"forward": here})())
-        files.append(model.forward.__code__.co_filename)
+        model = type("Model", (torch.nn.Module,), {"forward": here})
+        with kept_symbolic(model()):
+            files.append(model.forward.__code__.co_filename)
     assert files == ["one.py", "two.py"]
