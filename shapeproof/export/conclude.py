@@ -13,11 +13,13 @@ from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.domain import Origin
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export import tracing
+from shapeproof.export.apart import TakenApart
 from shapeproof.export.bounds import Bounding
 from shapeproof.export.contract import assert_domain, word_checks
 from shapeproof.export.dispatch import Regions
 from shapeproof.export.explain import declared_at, domain_texts, narrowing_note
 from shapeproof.export.findings import Exploration, Outcome, statistics
+from shapeproof.export.generic import exemplify
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.maps import RegionMap
 from shapeproof.export.program import VerifiedProgram
@@ -56,8 +58,10 @@ def conclude(  # noqa: PLR0913 - all that was found
         unchecked = assert_domain(found.main.program, inputs, enforced)
         notes += [f"not checked at run time: {text}" for text in domain_texts(unchecked, inputs)]
         write_clamps(found.main.program, Facts(enforced, budget))
-        tracing.close(found.main.program, enforced, inputs.user_names)
-        program = VerifiedProgram.of(found.main.program)
+        taken_apart = TakenApart(found.main.program, inputs)
+        tracing.close(found.main.program, enforced, inputs.user_names, taken_apart.where)
+        exemplify(found.main.program)
+        program = VerifiedProgram.of(found.main.program, taken_apart)
         if inputs.verify is not None:
             inputs.verify(program)
     bounding = Bounding(program, found, inputs, budget) if program is not None else None

@@ -87,7 +87,7 @@ def _points(
 ) -> Iterator[dict[str, int]]:
     """The corners, and a point of each slice whose decision was found to make no difference, unless one was `run`."""
     names = sorted(inputs.domain.symbols)
-    largest = max(ELEMENTS, GROWTH * inputs.elements(found.begun))
+    largest = _largest(inputs, found.begun)
     for traced in (found.main, *found.served):
         yield {name: traced.trial.point[name] for name in names}
     for ends in itertools.islice(itertools.product((False, True), repeat=len(names)), CORNERS):
@@ -133,6 +133,15 @@ def _towards(end: int | None, lower: int | None) -> Iterator[int]:
         yield value
         value = (value + floor) // 2
     yield floor
+
+
+def fits(inputs: Inputs, begun: Mapping[str, int], point: Mapping[str, int]) -> bool:
+    """Whether the inputs at a point are not much larger than those that were run first."""
+    return inputs.elements(point) <= _largest(inputs, begun)
+
+
+def _largest(inputs: Inputs, begun: Mapping[str, int]) -> int:
+    return max(ELEMENTS, GROWTH * inputs.elements(begun))
 
 
 def _diagnostic(point: dict[str, int], result: replay.Replay, inputs: Inputs) -> Diagnostic:

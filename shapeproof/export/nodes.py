@@ -51,6 +51,11 @@ def mutates(graph: torch.fx.Graph) -> bool:
     return any(changed_operands(node) for node in graph.nodes)
 
 
+def is_random(graph: torch.fx.Graph) -> bool:
+    """Whether a graph draws random numbers."""
+    return any(torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) for node in graph.nodes)
+
+
 def changed_operands(node: torch.fx.Node) -> list[torch.fx.Node]:
     """The operands that a node writes into."""
     found: list[torch.fx.Node] = []

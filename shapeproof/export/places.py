@@ -52,6 +52,12 @@ def place(operator: str | None, read: Callable[[Any], Term] | None = None) -> Pl
     return Place(_location(user) if user else None, operator, framework, names)
 
 
+def run_again() -> str | None:
+    """The operator of a graph that is run again, as torch notes it, where the caller is reached from one."""
+    noted = torch.fx.traceback.get_current_meta().get("torch_fn")
+    return str(noted[1]).rpartition(".")[2] if noted else None
+
+
 def origin(operator: str | None) -> Place:
     """Where a number is taken from data, and as what the line has it."""
     user, framework = _frames(inspect.currentframe())

@@ -7,11 +7,14 @@ in integers, there is none: what eager rounds to is no one formula. Public torch
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+
+from shapeproof.export.shape_env import PAD_SEQUENCE
 
 
 def linspace(start: Any, end: Any, steps: Any, **options: Any) -> torch.Tensor:
@@ -77,6 +80,27 @@ def max_pool1d(  # noqa: PLR0913, PLR0917 - torch's signature
     return torch.max_pool2d(x.unsqueeze(-2), *rows, ceil_mode).squeeze(-2)
 
 
+def pad_sequence(
+    sequences: Sequence[torch.Tensor],
+    batch_first: bool = False,  # noqa: FBT001, FBT002
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> torch.Tensor:
+    """As torch.nn.utils.rnn.pad_sequence: each as long as the longest. Taken apart, torch's own asks which that is.
+
+    >>> pad_sequence([torch.ones(1), torch.ones(3)], batch_first=True)
+    tensor([[1., 0., 0.],
+            [1., 1., 1.]])
+    """
+    longest, first = functools.reduce(torch.sym_max, (each.shape[0] for each in sequences)), sequences[0]
+    padded = []
+    for each in sequences:
+        alike = each.expand(each.shape[0], *first.shape[1:])  # as it is broadcast where it is copied
+        missing = (0, longest - each.shape[0]) if padding_side == "right" else (longest - each.shape[0], 0)
+        padded.append(torch.nn.functional.pad(alike, (*(0, 0) * (first.dim() - 1), *missing), value=padding_value))
+    return torch.stack(padded, 0 if batch_first else 1)
+
+
 def _single(value: Any) -> Any:
     return value[0] if isinstance(value, tuple | list) else value
 
@@ -99,6 +123,12 @@ def _in_rows(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return not indices and len(args) > 0 and args[0].is_floating_point() and args[0].dim() in {2, 3}
 
 
+def _alike(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether there are sequences, more than one, and all of one rank and type."""
+    sequences = args[0] if args else kwargs.get("sequences", ())
+    return len(sequences) > 1 and len({(each.dim(), each.dtype, each.device) for each in sequences}) == 1
+
+
 _Suits = Callable[[Sequence[Any], Mapping[str, Any]], bool]
 _WRITTEN: Mapping[Any, tuple[Callable[..., Any], _Suits]] = {
     torch.linspace: (linspace, _floating),
@@ -107,6 +137,7 @@ _WRITTEN: Mapping[Any, tuple[Callable[..., Any], _Suits]] = {
     torch.Tensor.tensor_split: (tensor_split, _in_parts),
     torch.max_pool1d: (max_pool1d, _in_rows),
     torch.nn.functional.max_pool1d: (max_pool1d, _in_rows),
+    PAD_SEQUENCE: (pad_sequence, _alike),
 }
 REWRITTEN = frozenset(_WRITTEN)
 """The functions of torch that are written here."""

@@ -19,8 +19,9 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.export import nodes, tracing
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.quiet import quiet
-from shapeproof.export.shape_env import leaves
+from shapeproof.export.shape_env import leaves, map_tensors
 from shapeproof.export.text import first_line
+from shapeproof.export.trial import Trial
 
 ELEMENTS = 2**27
 """Inputs with more elements than this are not made, the example's aside: a process that runs out of memory is ended."""
@@ -86,21 +87,24 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """What consumers make of a program: functional, in core operators."""
-    with quiet(), _unrecorded(program):
+    with quiet(), asking(program, lambda mine: mine.elsewhere(mine.region.fork(), mine.point).refusing({})):
         return program.run_decompositions()  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
-def _unrecorded(program: torch.export.ExportedProgram) -> Iterator[None]:
-    """What is asked while this lasts is about another form of the program: its own trial does not hear of it."""
+def asking(program: torch.export.ExportedProgram, other: Callable[[Trial], Trial]) -> Iterator[Trial | None]:
+    """What is asked while this lasts is about another form of the program: its own trial does not hear of it.
+
+    Gives the trial that does; None where nothing was traced with sizes.
+    """
     try:
         env = tracing.shape_env_of(program)
     except LookupError:
-        yield
+        yield None
         return
-    mine, env.trial = env.trial, env.trial.elsewhere(env.trial.region.fork(), env.trial.point).refusing({})
+    mine, env.trial = env.trial, other(env.trial)
     try:
-        yield
+        yield env.trial
     finally:
         env.trial = mine
 
@@ -133,7 +137,7 @@ def compare(
     for form in programs:
         found = compare_on(mod, form, args, kwargs, calls)
         if found.relation is Relation.BOTH_RAISE:
-            found = compare_on(mod, form, *tracing.map_integers(args, kwargs, torch.zeros_like), calls)
+            found = compare_on(mod, form, *map_integers(args, kwargs, torch.zeros_like), calls)
         if not found.agrees:
             break
     return found
@@ -180,12 +184,12 @@ def _run(run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
         return None, f"{type(error).__name__}: {first_line(error)}"
 
 
-def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], Callable[..., Any]]:
+def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.nn.Module]:
     """Makes callables of a program; each starts from the program's own state, and none shares it with the model."""
     with quiet():
         module = copy.deepcopy(module_of(program))
 
-    def fresh() -> Callable[..., Any]:
+    def fresh() -> torch.nn.Module:
         with quiet():
             return copy.deepcopy(module)
 
@@ -196,7 +200,9 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], Callabl
 def module_of(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
     """The program as a module, without torch's guards on its inputs."""
     with quiet():
-        return program.module(check_guards=False)
+        module = program.module(check_guards=False)
+    module.meta = {}  # torch.export.unflatten leaves a module there, which cannot be copied
+    return module
 
 
 def unequal(want: Any, got: Any) -> str | None:
@@ -222,3 +228,14 @@ def _unequal_leaf(a: Any, b: Any) -> str | None:
     except AssertionError:
         return "the values differ"
     return None
+
+
+def map_integers(
+    args: tuple[Any, ...], kwargs: dict[str, Any], change: Callable[[torch.Tensor], torch.Tensor]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The inputs with every integer tensor changed."""
+
+    def visit(leaf: torch.Tensor) -> torch.Tensor:
+        return leaf if leaf.is_floating_point() or leaf.is_complex() or leaf.dtype == torch.bool else change(leaf)
+
+    return map_tensors((args, kwargs), visit)  # type: ignore[no-any-return]

@@ -43,7 +43,7 @@ from shapeproof.export.contents import INTEGRAL, SPEAKING, contents
 from shapeproof.export.naming import message_of
 from shapeproof.export.numbering import Numbering
 from shapeproof.export.operands import Operands
-from shapeproof.export.places import OURS, Body, body, merged, noting, origin, place, sentence
+from shapeproof.export.places import OURS, Body, body, merged, noting, origin, place, run_again, sentence
 from shapeproof.export.promises import PROMISING, VIEWING, counted, meanings, promises, ranged
 from shapeproof.export.storages import Contents, storages
 from shapeproof.export.text import short
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 _DIVISIONS = {operator.floordiv, operator.mod, operator.truediv}
 _OPAQUE = (Max, TruncToInt, FloorToInt, CeilToInt, RoundToInt)
 """Functions that sympy seldom sees through, though the domain tells what they are."""
+PAD_SEQUENCE = torch._C._nn.pad_sequence
+"""What torch.nn.utils.rnn.pad_sequence calls."""
 _INT64 = Interval(-(2**63), 2**63 - 1)
 
 
@@ -229,7 +231,7 @@ class ProofShapeEnv(ShapeEnv):
         mine, values, ranges = self.trial, dict(self.backed_var_to_val), dict(self.var_to_range)
         deferred = {name: list(checks) for name, checks in self.deferred_runtime_asserts.items()}
         self.trial = trial
-        self.backed_var_to_val.update({s: sympy.Integer(evaluate(self._terms[s], trial.point)) for s in values})
+        self.move(trial.point)
         try:
             with self.ignore_fresh_unbacked_symbols():
                 yield
@@ -239,6 +241,17 @@ class ProofShapeEnv(ShapeEnv):
             self.var_to_range = ranges
             self.deferred_runtime_asserts = deferred
             self.num_deferred_runtime_asserts = sum(map(len, deferred.values()))
+
+    def move(self, point: Mapping[str, int]) -> None:
+        """Have the symbols of sizes stand for those of a point, where an example of them is asked for."""
+        for backed in self.backed_var_to_val:
+            self.backed_var_to_val[backed] = sympy.Integer(evaluate(self._terms[backed], point))
+
+    def note_example(self, number: object) -> None:
+        """Have a symbolic number carry its value at the point that its symbols stand for."""
+        if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
+            value = number.node.expr.xreplace(self.backed_var_to_val)
+            number.node._hint = None if value.free_symbols else number.node.pytype(value)
 
     @contextlib.contextmanager
     def expecting(self, known: list[sympy.Expr]) -> Iterator[None]:
@@ -462,7 +475,8 @@ class ProofShapeEnv(ShapeEnv):
     # ------------------------------------------------------------------ places
 
     def _place(self) -> Place:
-        return place(self.innermost, self.read if self.trial.origins else None)
+        operator = self.innermost or (run_again() if self.trial.is_taken_apart else None)
+        return place(operator, self.read if self.trial.origins else None)
 
 
 def leaves(tree: Any) -> list[Any]:

@@ -37,7 +37,7 @@ from shapeproof.export.places import read_by_the_model
 from shapeproof.export.promises import VIEWING
 from shapeproof.export.quiet import quiet
 from shapeproof.export.references import REWRITTEN, reference
-from shapeproof.export.shape_env import ProofShapeEnv, map_tensors
+from shapeproof.export.shape_env import ProofShapeEnv
 from shapeproof.export.storages import is_wrapped
 from shapeproof.export.text import first_line
 from shapeproof.export.translate import Translator
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from shapeproof.constraints.formulas import Formula
     from shapeproof.export.inputs import Inputs, Leaf
     from shapeproof.export.trial import Trial
+    from shapeproof.solver.facts import Facts
 
 ASSERTION = torch.ops.aten._assert_scalar.default
 """The operator that an assertion is in a graph."""
@@ -300,7 +301,7 @@ class _Watch(TorchFunctionMode):
         if func in self._subscripts:
             args = (args[0], bounded_by_numbers(args[1]), *args[2:])
         contiguous = func is torch.Tensor.contiguous
-        if (contiguous or func in REWRITTEN) and any(map(_is_symbolic, (*args, *kwargs.values()))):
+        if (contiguous or func in REWRITTEN) and any(map(_is_symbolic, pytree.tree_leaves((args, kwargs)))):
             func = torch.ops.aten.contiguous.default if contiguous else reference(func, args, kwargs)
         return func(*args, **kwargs)
 
@@ -380,11 +381,16 @@ def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
     raise LookupError(message)
 
 
-def close(program: torch.export.ExportedProgram, enforced: Iterable[Formula], names: Mapping[str, str]) -> None:
+def close(
+    program: torch.export.ExportedProgram,
+    enforced: Iterable[Formula],
+    names: Mapping[str, str],
+    taken_apart: Callable[[], Facts],
+) -> None:
     """The trace is over. Compilers ask on: they serve every input that the program takes, not the trace's region."""
     with contextlib.suppress(LookupError):  # there is nothing to ask
         env = shape_env_of(program)
-        env.trial = env.trial.over(enforced, names)
+        env.trial = env.trial.over(enforced, names, taken_apart)
 
 
 def run_again(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram) -> dict[torch.fx.Node, Any]:
@@ -487,14 +493,3 @@ def translator_of(program: torch.export.ExportedProgram) -> Translator:
         return shape_env_of(program).translator
     except LookupError:
         return Translator(lambda free: symbol(free.name))
-
-
-def map_integers(
-    args: tuple[Any, ...], kwargs: dict[str, Any], change: Callable[[torch.Tensor], torch.Tensor]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The inputs with every integer tensor changed."""
-
-    def visit(leaf: torch.Tensor) -> torch.Tensor:
-        return leaf if leaf.is_floating_point() or leaf.is_complex() or leaf.dtype == torch.bool else change(leaf)
-
-    return map_tensors((args, kwargs), visit)  # type: ignore[no-any-return]

@@ -163,11 +163,18 @@ class Trial:
         self._oblivious = oblivious
         self._over: Mapping[str, str] | None = None
         """The user's names, once the trace is over."""
+        self._taken_apart: Callable[[], Facts] | None = None
+        """Once it is over: where the program is known to do what it does when it is taken apart."""
 
     @property
     def doubtful(self) -> bool:
         """Whether what was found harmless may not be: a stride was passed over, and Python code reads layouts."""
         return self.lenient and self.layouts_read
+
+    @property
+    def is_taken_apart(self) -> bool:
+        """Whether a program is taken apart, its trace over."""
+        return self._over is not None and self._taken_apart is None
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -193,6 +200,7 @@ class Trial:
 
         Raises:
             RecursionError: a loop asks it over and over.
+            UsageError: the trace is over, and the program is taken apart wrongly.
         """
         if kind is Kind.BRANCH and self.about_data(formula):
             self._rounds[formula] += 1
@@ -200,6 +208,9 @@ class Trial:
                 message = f"a loop has no end: it has asked one question about data {MOST_ROUNDS} times"
                 raise RecursionError(message)
         answer = self.settled(formula)
+        if answer is None and fallback is None and self._taken_apart is not None and place().operator is None:
+            answer = truth(formula, self._taken_apart(), self._budget).always
+            return self._side(formula, fallback=None) if answer is None else answer
         if answer is None and fallback is not None and formula in self._oblivious:
             decision = _decision(formula, kind, place(), outcome=fallback)
             if all(step.teaches or step.decision.formula is not formula for step in self.steps):
@@ -297,21 +308,30 @@ class Trial:
         apart._varying = self._varying
         return apart
 
-    def over(self, enforced: Iterable[Formula], names: Mapping[str, str]) -> Trial:
+    def over(
+        self, enforced: Iterable[Formula], names: Mapping[str, str], taken_apart: Callable[[], Facts] | None = None
+    ) -> Trial:
         """What is asked when the trace is over: nothing is assumed of the inputs that the program does not refuse.
 
-        Nor is a size that they leave open taken for a number; `names` are the user's for them.
+        As `refusing`, no size that they leave open is taken for a number, and no side for granted.
         """
         known = self.facts.fork()
         for formula in enforced:
             known.learn(formula)
         after = Trial(known, self.point, data=self._data, budget=self._budget, oblivious=_EVERYTHING)
-        return after.refusing(names)
+        return after.refusing(names, taken_apart)
 
-    def refusing(self, names: Mapping[str, str]) -> Trial:
-        """The trial, which from now on takes no open size for a number; `names` are the user's for them."""
-        self._over = names
+    def refusing(self, names: Mapping[str, str], taken_apart: Callable[[], Facts] | None = None) -> Trial:
+        """The trial, which from now on takes no open size for a number; `names` are the user's for them.
+
+        Where it is asked for a side, outside an operator, it takes that of the facts that `taken_apart` gives.
+        """
+        self._over, self._taken_apart = names, taken_apart
         return self
+
+    def once_more(self) -> Trial:
+        """Another trial of the same program that is over, which takes a side where it is asked for one."""
+        return self.over((), self._over or {})
 
     def forget(self, first: int, harmless: Collection[int], known: int) -> None:
         """Take back those steps, counted from `first` on, that make no difference, and what was concluded from them.
