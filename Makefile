@@ -78,7 +78,7 @@ LARGEST ?= 10000
 bench-scaling: $(VENV)/.test
 	$(RUN) -m benchmarks.scaling --largest $(LARGEST)
 
-# Every test that uses Hypothesis, with many fresh examples. A find prints how to repeat it, and belongs into tests/regressions/.
+# Every test that uses Hypothesis, with many fresh examples. A find prints how to repeat it, and becomes a test of its own.
 fuzz: $(VENV)/.test
 	$(RUN) -m pytest -m hypothesis --hypothesis-profile=fuzz --hypothesis-seed=$(SEED)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from shapeproof.constraints.decisions import SourceLocation
-from shapeproof.constraints.evaluate import Environment, holds
 from shapeproof.constraints.formulas import And, Compare, Formula
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.polynomials import UNIT
@@ -48,8 +47,8 @@ class Domain:
     >>> from shapeproof.constraints.text import parse_formula
     >>> origin = Origin("Dim('b', max=8)")
     >>> domain = Domain({"b": Variable("b", "x.shape[0]", "dim")}, (Declaration(parse_formula("1 <= b <= 8"), origin),))
-    >>> domain.ranges(), domain.contains({"b": 9})
-    ({'b': Interval(lower=1, upper=8)}, False)
+    >>> domain.ranges(), domain.user_names
+    ({'b': Interval(lower=1, upper=8)}, {'b': 'x.shape[0]'})
     """
 
     symbols: Mapping[str, Variable] = field(default_factory=dict)
@@ -68,13 +67,6 @@ class Domain:
     def ranges(self) -> dict[str, Interval]:
         """The bounds that single declarations put on single symbols, for every symbol that has one."""
         return ranges(self.formulas)
-
-    def contains(self, env: Environment) -> bool:
-        """Whether every declaration holds at `env`; one that is not defined there does not."""
-        try:
-            return all(holds(formula, env) for formula in self.formulas)
-        except ArithmeticError:
-            return False
 
 
 def ranges(formulas: Iterable[Formula]) -> dict[str, Interval]:

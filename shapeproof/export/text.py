@@ -53,8 +53,9 @@ def _bounds_text(report: Report, width: int) -> list[str]:
 
 
 def _counted(count: int, name: str) -> str:
-    """`1 trace`, `2 traces`, `3 settled in place`."""
-    return f"{count} {name.removesuffix('s') if count == 1 else name}"
+    """`1 question about sizes`, `2 traces`, `3 settled in place`."""
+    first, space, rest = name.partition(" ")
+    return f"{count} {first.removesuffix('s') if count == 1 else first}{space}{rest}"
 
 
 def diagnostic_text(diagnostic: Diagnostic, width: int = WIDTH) -> str:

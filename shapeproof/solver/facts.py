@@ -15,7 +15,7 @@ from shapeproof.constraints.definedness import defined
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import FALSE, Formula
 from shapeproof.constraints.intervals import Bounds, Interval
-from shapeproof.constraints.terms import Term, constant
+from shapeproof.constraints.terms import constant
 from shapeproof.constraints.verdicts import Evidence, Proved
 from shapeproof.solver import ask
 from shapeproof.solver.budget import Budget, Entry, Ledger, current_ledger
@@ -40,7 +40,6 @@ from shapeproof.solver.points import (
     true_at,
 )
 from shapeproof.solver.reduction import Expression, Reducer
-from shapeproof.solver.restoration import restored, size_of
 from shapeproof.solver.session import Answer
 from shapeproof.solver.substitution import substitute
 
@@ -111,7 +110,7 @@ class Facts:
 
     >>> from shapeproof.constraints.text import parse_formula, parse_term
     >>> facts = Facts([parse_formula("h % 4 == 0"), parse_formula("h // 4 >= 5")])
-    >>> facts.simplify(parse_term("h % 8 % 4 + min(h, 3)")), facts.range_of("h")
+    >>> facts.reduce(parse_term("h % 8 % 4 + min(h, 3)")), facts.range_of("h")
     (3, Interval(lower=20, upper=None))
     """
 
@@ -167,13 +166,6 @@ class Facts:
     def reduce(self, expression: Expression) -> Expression:
         """The expression rewritten by the facts, over the symbols that they leave open."""
         return self._state.reducer.reduce(expression)
-
-    def simplify(self, expression: Expression) -> Expression:
-        """A simpler expression over the same symbols, equal wherever the facts hold and the original is defined."""
-        known, reduced = self._state.known, self.reduce(expression)
-        simpler: Any = restored(reduced, known) if isinstance(reduced, Term) else substitute(reduced, known.definitions)
-        chosen: Expression = simpler if size_of(simpler) <= size_of(expression) else expression
-        return chosen
 
     @property
     def ranges(self) -> dict[str, Interval]:

@@ -29,13 +29,6 @@ def test_contradictory_bounds_are_an_empty_range():
     assert domain("b < 1", "b > 1").ranges()["b"].is_empty
 
 
-def test_a_domain_contains_the_points_where_everything_declared_holds():
-    declared = domain("b*h <= 64", "h % b == 0")
-    assert declared.contains({"b": 4, "h": 16})
-    assert not declared.contains({"b": 4, "h": 17})
-    assert not declared.contains({"b": 0, "h": 16})
-
-
 def test_a_domain_knows_the_names_of_the_user():
     declared = Domain({"s0": Variable("s0", "x.shape[0]", "size")})
     assert declared.user_names == {"s0": "x.shape[0]"}
