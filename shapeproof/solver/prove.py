@@ -29,6 +29,7 @@ from shapeproof.solver import ask, audit
 from shapeproof.solver.budget import Entry
 from shapeproof.solver.cases import proved_by_cases, refined
 from shapeproof.solver.clash import clash
+from shapeproof.solver.equalities import FRESH
 from shapeproof.solver.exhaustion import box_size, points_where
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.knowledge import within
@@ -95,8 +96,11 @@ def prove(
     if isinstance(given, str):
         raise UsageError(f"given must be a sequence of texts such as ['n % 2 == 0'], not {given!r}")
     declared = [each for name, pair in (bounds or {}).items() for each in _bounded(name, pair)]
-    facts = Facts([*declared, *map(parse_relation, given)], budget)
-    return decide(parse_relation(text), facts)
+    facts, asked = [*declared, *map(parse_relation, given)], parse_relation(text)
+    for name in sorted(conjunction(asked, *facts).symbols):
+        if name.startswith(FRESH):
+            raise UsageError(f"`{name}` begins as the names that the solver makes up, with {FRESH}")
+    return decide(asked, Facts(facts, budget))
 
 
 def _bounded(name: str, pair: tuple[int | None, int | None]) -> list[Formula]:

@@ -15,6 +15,9 @@ BAD = {
     "'n' is a number; a relation such as 'n == 0' was expected": lambda: prove("n < 3", given=["n"]),
     "the bounds of `n` must be a pair such as (1, None), not 3": lambda: prove("n < 3", {"n": 3}),
     "the bounds of `n` must be a pair such as (1, None), not (0.5, 1)": lambda: prove("n < 3", {"n": (0.5, 1)}),
+    "`$n//4` begins as the names that the solver makes up, with $": lambda: prove(
+        "4*`$n//4` == n", given=["n % 4 == 0"]
+    ),
     "rlimit of a Budget must be an integer of at least 0, not -1": lambda: Budget(rlimit=-1),
     "exhaustion_points of a Budget must be an integer of at least 0, not 1.5": lambda: Budget(exhaustion_points=1.5),
 }
