@@ -51,9 +51,13 @@ def verify_export() -> Callable[..., VerifiedProgram]:
     """`shapeproof.export.export`, which fails the test with the report unless everything is proved."""
 
     def verify(*args: Any, **kwargs: Any) -> VerifiedProgram:
+        from shapeproof.constraints.errors import UsageError
         from shapeproof.export import check
 
-        report = check(*args, **kwargs)
+        try:
+            report = check(*args, **kwargs)
+        except UsageError as error:
+            pytest.fail(str(error), pytrace=False)
         if report.status != "proved":
             pytest.fail(str(report), pytrace=False)
         program: VerifiedProgram = report.program

@@ -111,6 +111,11 @@ def test_the_fixture_fails_with_the_report(verify_export):
         verify_export(*arguments, dynamic_shapes=({0: Dim("b", min=1)},))
 
 
+def test_the_fixture_fails_with_one_sentence_where_the_call_cannot_be_meant(verify_export):
+    with pytest.raises(pytest.fail.Exception, match=r"^args must be a tuple of example inputs, not Tensor$"):
+        verify_export(Branching(), torch.ones(3))
+
+
 def test_the_plugin_is_an_entry_point():
     document = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
     (name,) = document["project"]["entry-points"]["pytest11"].values()
