@@ -51,14 +51,28 @@ def disagreements(mod: torch.nn.Module, inputs: Inputs, found: Exploration, doma
         if not result.agrees:
             return [_diagnostic(point, result, inputs)]
         taken |= result.relation is replay.Relation.SAME
-        of_torch = result.text.startswith("RuntimeError")  # and not of the data (LinAlgError), or of Python
-        if result.relation is replay.Relation.BOTH_RAISE and of_torch and 0 not in point.values():
+        if result.relation is replay.Relation.BOTH_RAISE:
             raising.append((point, result))
-    if taken and not found.main.trial.checks and _only_sizes_vary(inputs):
+    if taken and not found.main.trial.checks and not inputs.inferred | inputs.liftable:  # those may be given up
         for point, result in raising:
-            if all(replay.eager_failure(mod, inputs, point, seed) for seed in SEEDS):
+            if _whatever_the_data(mod, inputs, point, result):
                 return [_diagnostic(point, result, inputs)]
     return []
+
+
+def _whatever_the_data(mod: torch.nn.Module, inputs: Inputs, point: dict[str, int], result: replay.Replay) -> bool:
+    """Whether eager raises at a point for all data: there is none, or it is made up of floats, and all that are tried.
+
+    Torch's own error is meant, and not one of the data (LinAlgError), or of Python.
+    """
+    if inputs.elements(point) == 0:
+        return True
+    tensors = [leaf.example for leaf in inputs.leaves if leaf.is_tensor]
+    return (
+        result.text.startswith("RuntimeError")
+        and all(each.dtype.is_floating_point for each in tensors)
+        and all(replay.eager_failure(mod, inputs, point, seed) for seed in SEEDS)
+    )
 
 
 def failing(
@@ -71,15 +85,6 @@ def failing(
     point = {name: found[name] for name in inputs.domain.symbols}
     failure = replay.eager_failure(mod, inputs, point)
     return None if failure is None else (point, failure)
-
-
-def _only_sizes_vary(inputs: Inputs) -> bool:
-    """Whether data is not what eager raises for: there are no integers, and made-up floats of other sizes are taken.
-
-    Where a size may be inferred, what fails is not claimed; nor are empty inputs, which few have in mind.
-    """
-    tensors = [leaf.example for leaf in inputs.leaves if leaf.is_tensor]
-    return not inputs.inferred | inputs.liftable and all(each.dtype.is_floating_point for each in tensors)
 
 
 def _points(

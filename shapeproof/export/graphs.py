@@ -307,7 +307,8 @@ class _Comparison:
             return self._attribute(mine, other)
         if mine.op == "call_function" and mine.target != other.target:
             return _at(other, f"`{_label(mine)}` in one program, `{_label(other)}` in the other")
-        if not self._same_arguments(mine, other) or not self._same(mine.kwargs, other.kwargs):
+        alike = self._same_arguments(mine, other) and self._same(mine.kwargs, other.kwargs)
+        if not alike and not self._same_by_name(mine, other):
             return _at(
                 other, f"`{_label(other)}` is given other arguments: {_arguments(mine)} against {_arguments(other)}"
             )
@@ -324,6 +325,25 @@ class _Comparison:
         return self._same(*rest) and (
             self._same(*values) or self._same_broadcast(*values, self.left.rank_written(mine))
         )
+
+    def _same_by_name(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
+        """Whether the arguments are the same with their defaults, those apart that say nothing there."""
+        if nodes.schema_of(mine.target) is None:
+            return False
+        ours, theirs = (nodes.by_name(node.target, node.args, node.kwargs) for node in (mine, other))
+        idle = self._idle(mine, ours)
+        return all(name in idle or self._same(ours[name], theirs[name]) for name in ours)
+
+    def _idle(self, node: torch.fx.Node, named: Mapping[str, Any]) -> frozenset[str]:
+        """The arguments of an operator that make no difference: each query sees the first key, causal or not.
+
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
+        """
+        if str(node.target) != "aten.scaled_dot_product_attention.default" or named["attn_mask"] is not None:
+            return frozenset()
+        keys = self.left.quantity(self.left.value(named["key"]).shape[-2])
+        one = isinstance(keys, Term) and decide(f.le(keys, 1), self.region).status == "proved"
+        return frozenset({"is_causal"}) if one else frozenset()
 
     def _attribute(self, mine: torch.fx.Node, other: torch.fx.Node) -> Difference | None:
         a = getattr(self.left.owner, str(mine.target), None)
