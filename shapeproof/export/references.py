@@ -14,8 +14,6 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.shape_env import PAD_SEQUENCE
-
 
 def linspace(start: Any, end: Any, steps: Any, **options: Any) -> torch.Tensor:
     """As torch.linspace, for ends that are numbers: both are met exactly, and one step is `start`.
@@ -105,6 +103,83 @@ def _single(value: Any) -> Any:
     return value[0] if isinstance(value, tuple | list) else value
 
 
+def _pooling(dims: int, reduce: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Pooling whose windows are as large as sizes say, without padding."""
+
+    def pool(x: torch.Tensor, kernel_size: Any, stride: Any = None, *_: Any, **__: Any) -> torch.Tensor:
+        sides = _each(kernel_size, dims)
+        steps = sides if stride in (None, (), []) else _each(stride, dims)
+        for dim, side, step in zip(range(-dims, 0), sides, steps, strict=True):
+            x = reduce(_windows(x, dim, side, step), -1)
+        return x
+
+    return pool
+
+
+def _each(value: Any, dims: int) -> list[Any]:
+    """A number for each dimension."""
+    values = list(value) if isinstance(value, tuple | list) else [value]
+    return values * dims if len(values) == 1 else values
+
+
+def _windows(x: torch.Tensor, dim: int, side: Any, step: Any) -> torch.Tensor:
+    """The elements of each window along a dimension, in a new last one."""
+    torch._check(side >= 1, lambda: "a window has at least one element")  # noqa: SLF001
+    torch._check(side <= x.shape[dim], lambda: "a window is no larger than what it is on")  # noqa: SLF001
+    count = (x.shape[dim] - side) // step + 1
+    places = torch.arange(count, device=x.device)[:, None] * step + torch.arange(side, device=x.device)
+    found = x.movedim(dim, -1)
+    return found[..., places].movedim(-2, dim - 1)
+
+
+def one_hot(classes: torch.Tensor, num_classes: Any = -1) -> torch.Tensor:
+    """As torch.nn.functional.one_hot, for a number of classes that is a size, or is found in the data.
+
+    >>> one_hot(torch.tensor([0, 2]), 3).tolist(), one_hot(torch.tensor([1])).tolist()
+    ([[1, 0, 0], [0, 0, 1]], [[0, 1]])
+    """
+    if isinstance(num_classes, int) and num_classes == -1:
+        num_classes = classes.max().item() + 1
+    torch._check(num_classes >= 1, lambda: "Class values must be non-negative.")  # noqa: SLF001
+    found = torch.zeros([*classes.shape, num_classes], dtype=torch.int64, device=classes.device)
+    return found.scatter(-1, classes.unsqueeze(-1), 1)
+
+
+def tril_indices(row: Any, col: Any, offset: int = 0, **options: Any) -> torch.Tensor:
+    """As torch.tril_indices, for a matrix of any size.
+
+    >>> tril_indices(3, 2).tolist()
+    [[0, 1, 1, 2, 2], [0, 0, 1, 0, 1]]
+    """
+    return _places(lambda i, j: j - i <= offset, row, col, _below(row, col, offset), **options)
+
+
+def triu_indices(row: Any, col: Any, offset: int = 0, **options: Any) -> torch.Tensor:
+    """As torch.triu_indices, for a matrix of any size.
+
+    >>> triu_indices(3, 2, 1).tolist()
+    [[0], [1]]
+    """
+    return _places(lambda i, j: j - i >= offset, row, col, row * col - _below(row, col, offset - 1), **options)
+
+
+def _below(row: Any, col: Any, offset: int) -> Any:
+    """How many places of a matrix lie on a diagonal or below: row `i` has `i + offset + 1` of them, from 0 to `col`."""
+
+    def up_to(last: Any) -> Any:
+        """1 + 2 + ... + last, if it is positive."""
+        last = torch.sym_max(last, 0)
+        return last * (last + 1) // 2
+
+    return up_to(row + offset) - up_to(offset) - up_to(row + offset - col) + up_to(offset - col)
+
+
+def _places(chosen: Callable[..., torch.Tensor], row: Any, col: Any, count: Any, **options: Any) -> torch.Tensor:
+    device, dtype = options.get("device"), options.get("dtype") or torch.int64
+    mask = chosen(torch.arange(row, device=device)[:, None], torch.arange(col, device=device))
+    return torch.nonzero_static(mask, size=count).T.contiguous().to(dtype)
+
+
 def _floating(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether numbers of steps are asked for in a floating dtype."""
     dtype = kwargs.get("dtype") or torch.get_default_dtype()
@@ -130,14 +205,48 @@ def _alike(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 
 
 _Suits = Callable[[Sequence[Any], Mapping[str, Any]], bool]
-_WRITTEN: Mapping[Any, tuple[Callable[..., Any], _Suits]] = {
-    torch.linspace: (linspace, _floating),
-    torch.logspace: (logspace, _floating),
-    torch.tensor_split: (tensor_split, _in_parts),
-    torch.Tensor.tensor_split: (tensor_split, _in_parts),
-    torch.max_pool1d: (max_pool1d, _in_rows),
-    torch.nn.functional.max_pool1d: (max_pool1d, _in_rows),
-    PAD_SEQUENCE: (pad_sequence, _alike),
+_NEUTRAL = {"padding": 0, "dilation": 1, "ceil_mode": False, "divisor_override": None}
+"""What options of pooling are where they change nothing."""
+_OF_MAX = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
+_OF_MEAN = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
+
+
+def _by_size(names: Sequence[str]) -> _Suits:
+    """Whether windows are as large as sizes say, and nothing is added around; arguments by position have `names`."""
+
+    def suits(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        given: dict[str, Any] = dict(zip(names, args[1:], strict=False)) | dict(kwargs)
+        symbolic = any(isinstance(side, torch.SymInt) for side in _each(given.get("kernel_size"), 1))
+        plain = all(value == _NEUTRAL[name] for name in _NEUTRAL.keys() & given for value in _each(given[name], 1))
+        return symbolic and plain and args[0].is_floating_point() and not given.get("return_indices")
+
+    return suits
+
+
+def _always(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:  # noqa: ARG001
+    return True
+
+
+_Written = tuple[Callable[..., Any], _Suits]
+_LARGEST = [(_pooling(dims, torch.amax), _by_size(_OF_MAX)) for dims in (1, 2, 3)]
+_MEAN = [(_pooling(dims, torch.mean), _by_size(_OF_MEAN)) for dims in (1, 2, 3)]
+_WRITTEN: Mapping[Any, Sequence[_Written]] = {
+    torch.linspace: [(linspace, _floating)],
+    torch.logspace: [(logspace, _floating)],
+    torch.tensor_split: [(tensor_split, _in_parts)],
+    torch.Tensor.tensor_split: [(tensor_split, _in_parts)],
+    torch.max_pool1d: [_LARGEST[0], (max_pool1d, _in_rows)],
+    torch.nn.functional.max_pool1d: [_LARGEST[0], (max_pool1d, _in_rows)],
+    torch.max_pool2d: [_LARGEST[1]],
+    torch.max_pool3d: [_LARGEST[2]],
+    torch.nn.functional.max_pool2d: [_LARGEST[1]],
+    torch.nn.functional.max_pool3d: [_LARGEST[2]],
+    torch.nn.functional.avg_pool1d: [_MEAN[0]],
+    torch.nn.functional.avg_pool2d: [_MEAN[1]],
+    torch.nn.functional.avg_pool3d: [_MEAN[2]],
+    torch.nn.functional.one_hot: [(one_hot, _always)],
+    torch.tril_indices: [(tril_indices, _always)],
+    torch.triu_indices: [(triu_indices, _always)],
 }
 REWRITTEN = frozenset(_WRITTEN)
 """The functions of torch that are written here."""
@@ -145,5 +254,4 @@ REWRITTEN = frozenset(_WRITTEN)
 
 def reference(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[..., Any]:
     """What to call for one of these functions where a size is symbolic: torch's own where ours differs."""
-    written, suits = _WRITTEN[func]
-    return written if suits(args, kwargs) else func
+    return next((written for written, suits in _WRITTEN[func] if suits(args, kwargs)), func)

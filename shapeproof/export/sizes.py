@@ -22,8 +22,9 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import Symbol, Term, symbol
+from shapeproof.constraints.terms import symbol
 from shapeproof.export import graphs, local, replay, tracing
+from shapeproof.export.examples import alike, equated, pins, takes
 from shapeproof.export.findings import Exploration, Finding, Impossible, Outcome, Traced, asking, attributed, taken_at
 from shapeproof.export.inference import condensed, given_up, lifted, nonempty, sayable
 from shapeproof.export.inputs import Inputs
@@ -141,7 +142,7 @@ class Explorer:
         first = self._trace_apart(domain)
         if example is None:
             return first if first.program is not None else self._elsewhere(domain, first)
-        if first.program is not None and _takes(first.trial, {**self._observed, **example}):
+        if first.program is not None and takes(first.trial, {**self._observed, **example}):
             return first
         second = self._trace_in(domain, example, self._oblivious)
         if second.program is None:
@@ -150,7 +151,7 @@ class Explorer:
             raise second.error or RuntimeError("the model cannot be traced")
         if first.program is not None and self.same(first, second):
             return first
-        return self._generalize(domain, second)
+        return self._generalize(domain, second, [first.trial.point])
 
     def _trace_apart(self, domain: Facts) -> Traced:
         """A trace at a generic point: one at which sizes are not equal by chance, against torch's general path."""
@@ -158,7 +159,7 @@ class Explorer:
         apart = domain.fork()
         for step in first.trial.steps:
             against = step.fallback is not None and step.decision.outcome != step.fallback
-            if against and _equated(step.decision) is not None and not self._about_data(step.decision.formula):
+            if against and equated(step.decision) is not None and not self._about_data(step.decision.formula):
                 apart.learn(f.negate(step.decision.taken))
         point = self._generic(apart) if len(apart.formulas) > len(domain.formulas) else None
         other = first if point is None else self._trace_in(domain, point, self._oblivious)
@@ -197,22 +198,27 @@ class Explorer:
         inside = example is not None and all(taken_at(fact, example) for fact in domain.formulas)
         return example if inside else None
 
-    def _generalize(self, domain: Facts, example: Traced) -> Traced:
-        """A generic point that takes the example's decisions, except those that pin a size to the example's."""
-        if not any(map(_pins, example.trial.decisions)):
+    def _generalize(self, domain: Facts, example: Traced, tried: list[dict[str, int]]) -> Traced:
+        """A generic point that takes the example's decisions, except those that pin a size to the example's.
+
+        If that does not serve the example, one at which what is equal in the example is.
+        """
+        if not any(map(pins, example.trial.decisions)):
             return example
         region = domain.fork()
         for decision in example.trial.decisions:
-            if not _pins(decision) and not self._about_data(decision.formula):
+            if not pins(decision) and not self._about_data(decision.formula):
                 region.learn(decision.taken)
-        point = self._generic(region)
-        if point is None:
-            return example
-        third = self._trace_in(domain, point, self._oblivious)
-        if third.program is not None and (
-            _takes(third.trial, {**self._observed, **(self._inputs.example or {})}) or self.same(third, example)
-        ):
-            return third
+        for cell in (region, alike(region, self._inputs.example or {})):
+            point = self._generic(cell)
+            if point is None or point in tried:
+                continue
+            tried.append(point)
+            third = self._trace_in(domain, point, self._oblivious)
+            if third.program is not None and (
+                takes(third.trial, {**self._observed, **(self._inputs.example or {})}) or self.same(third, example)
+            ):
+                return third
         return example
 
     def _elsewhere(self, domain: Facts, failed: Traced) -> Traced:
@@ -469,25 +475,6 @@ class Explorer:
         """A point in the user's words."""
         names = self._inputs.user_names
         return ", ".join(f"{names.get(name, name)} = {value}" for name, value in sorted(point.items())) or "the example"
-
-
-def _takes(trial: Trial, point: dict[str, int]) -> bool:
-    """Whether an input of these sizes takes every decision on sizes as the trial did."""
-    return all(
-        taken_at(decision.taken, point) for decision in trial.decisions if decision.formula.symbols <= point.keys()
-    )
-
-
-def _pins(decision: Decision) -> bool:
-    """Whether the decision as taken is an equality that may be an accident of the example (`b == 1`, `h == w`)."""
-    term = _equated(decision)
-    return term is not None and all(isinstance(atom, Symbol) for atom in term.children)
-
-
-def _equated(decision: Decision) -> Term | None:
-    """What is taken to be 0, if an equality is taken."""
-    taken = decision.taken
-    return taken.term if isinstance(taken, f.Compare) and taken.op == "==" else None
 
 
 def _weight(decision: Decision) -> int:

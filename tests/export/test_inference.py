@@ -100,3 +100,18 @@ def test_a_claim_that_holds_is_not_narrowed():
     shapes = {"x": {0: Dim("n", min=0, max=16)}}
     report = check(torch.nn.ReLU(), (vector(5),), dynamic_shapes={"input": shapes["x"]}, narrow=True)
     assert (report.status, report.notes) == ("proved", ())
+
+
+class Multiplies(torch.nn.Module):
+    def forward(self, x, y):
+        return (x + 1) @ y
+
+
+def test_sizes_that_are_all_1_in_the_example_are_not_taken_for_1():
+    """Where all that belongs together is equal by chance, what is needed is still said in general."""
+    auto = ({0: Dim.AUTO, 1: Dim.AUTO}, {0: Dim.AUTO, 2: Dim.AUTO})
+    report = check(Multiplies(), (torch.randn(1, 1, 4), torch.randn(1, 4, 1)), dynamic_shapes=auto)
+    assert report.status == "proved", str(report)
+    run = report.program.module()
+    for b, t, u in [(1, 1, 1), (5, 1, 1), (5, 2, 3), (2, 1, 6)]:
+        assert agree(Multiplies(), run, (torch.randn(b, t, 4), torch.randn(b, 4, u)))

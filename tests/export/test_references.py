@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.export import Dim
 
-from shapeproof.export import check
-from shapeproof.export.references import linspace, logspace, max_pool1d, reference, tensor_split
+from shapeproof.export import check, references
+from shapeproof.export.references import linspace, logspace, max_pool1d, one_hot, reference, tensor_split
 from tests.agreement import RAISES, agree, outcome
 
 ends = st.integers(-9, 60) | st.floats(-9, 9, allow_nan=False)
@@ -53,6 +53,74 @@ def test_what_is_pooled_is_what_eager_pools(length, kernel, stride, padding, dil
     assert (found == RAISES) is (wanted == RAISES)
     if found != RAISES:
         torch.testing.assert_close(found[0], wanted[0], rtol=0, atol=0, equal_nan=True)
+
+
+@given(st.integers(1, 3), st.booleans(), st.lists(st.integers(0, 5), min_size=6, max_size=6), st.data())
+def test_windows_as_large_as_sizes_say_give_what_eager_gives(dims, largest, numbers, data):
+    sizes, sides = numbers[:dims], numbers[3 : 3 + dims]
+    steps = data.draw(st.none() | st.lists(st.integers(1, 3), min_size=dims, max_size=dims))
+    x = torch.randn(2, 3, *(size + 1 for size in sizes))
+    reduce, name = (torch.amax, f"max_pool{dims}d") if largest else (torch.mean, f"avg_pool{dims}d")
+    wanted = outcome(getattr(torch.nn.functional, name), (x, sides, steps))
+    found = outcome(references._pooling(dims, reduce), (x, sides, steps))
+    assert (found == RAISES) is (wanted == RAISES)
+    if found != RAISES:
+        torch.testing.assert_close(found[0], wanted[0])
+
+
+@given(st.integers(0, 6), st.integers(0, 6), st.integers(-7, 7), st.sampled_from((torch.int64, torch.int32)))
+def test_places_below_and_above_a_diagonal_are_those_of_eager(row, col, offset, dtype):
+    for name in ("tril_indices", "triu_indices"):
+        wanted = getattr(torch, name)(row, col, offset, dtype=dtype)
+        found = getattr(references, name)(row, col, offset, dtype=dtype)
+        torch.testing.assert_close(found, wanted)
+        assert found.is_contiguous()
+
+
+@given(st.lists(st.integers(-1, 4), max_size=5), st.integers(-1, 6))
+def test_classes_are_those_of_eager(values, classes):
+    args = torch.tensor(values, dtype=torch.int64), classes
+    found, wanted = outcome(one_hot, args), outcome(torch.nn.functional.one_hot, args)
+    assert (found == RAISES) is (wanted == RAISES)
+    if found != RAISES:
+        torch.testing.assert_close(found[0], wanted[0])
+
+
+def pools_all(x):
+    """As text classifiers and older vision models pool."""
+    pool = torch.nn.functional
+    rows = pool.max_pool1d(x[..., 0], x.shape[-2]), pool.avg_pool1d(x[..., 0], x.shape[-2])
+    return *rows, pool.avg_pool2d(x, x.size()[-2:]), pool.max_pool2d(x, kernel_size=x.size()[-2:])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pools_all,
+        lambda x: torch.nn.functional.avg_pool2d(x, (x.shape[-2], 1), stride=(1, 2)),
+        lambda x: torch.nn.functional.one_hot(torch.arange(x.shape[-1]), x.shape[-1] + 1),
+        lambda x: torch.nn.functional.one_hot(x.flatten(1).abs().long()),
+        lambda x: torch.tril_indices(x.shape[-1], x.shape[-1]),
+        lambda x: torch.triu_indices(x.shape[-2], x.shape[-1], offset=1, dtype=torch.int32),
+    ],
+    ids=["whole", "columns", "classes by size", "classes by data", "below", "above"],
+)
+def test_what_wants_a_plain_number_takes_a_size(function):
+    shapes = (({2: Dim("h", min=1, max=9), 3: Dim("w", min=1, max=9)},),)
+    model = Calls(function)
+    report = check(model, (torch.randn(2, 3, 4, 5),), dynamic_shapes=shapes)
+    assert report.status == "proved", str(report)
+    run = report.program.module()
+    assert all(agree(model, run, (torch.randn(2, 3, h, w),)) for h, w in [(1, 1), (1, 9), (9, 2), (4, 4)])
+
+
+class Calls(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
 
 
 def test_where_rounding_would_show_the_function_is_torchs():
