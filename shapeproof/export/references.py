@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from shapeproof.export.shape_env import PAD_SEQUENCE
+
 
 def linspace(start: Any, end: Any, steps: Any, **options: Any) -> torch.Tensor:
     """As torch.linspace, for ends that are numbers: both are met exactly, and one step is `start`.
@@ -247,6 +249,7 @@ _WRITTEN: Mapping[Any, Sequence[_Written]] = {
     torch.nn.functional.one_hot: [(one_hot, _always)],
     torch.tril_indices: [(tril_indices, _always)],
     torch.triu_indices: [(triu_indices, _always)],
+    PAD_SEQUENCE: [(pad_sequence, _alike)],
 }
 REWRITTEN = frozenset(_WRITTEN)
 """The functions of torch that are written here."""

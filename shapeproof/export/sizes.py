@@ -179,7 +179,7 @@ class Explorer:
 
     def _branches_on_data(self, main: Traced) -> bool:
         asked = (step.decision for step in main.trial.steps if self._about_data(step.decision.formula))
-        return any(decision.kind is Kind.BRANCH and decision.operator is None for decision in asked)
+        return any(decision.kind is Kind.BRANCH for decision in asked)
 
     def _observe(self, domain: Facts) -> bool:
         """Which numbers the example's data give, so that the program takes its side; as far as torch can tell."""

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.export import Dim
 
-from shapeproof.export import export
+from shapeproof.export import check, export
 from tests.agreement import agree
 
 PROBES = 200
@@ -180,3 +180,19 @@ def test_a_step_of_beam_search():
     limits = [bound.limits for bound in report.bounds]
     assert (4, 33) in limits
     assert max(limit[0] for limit in limits) == 4
+
+
+class SplitsByData(torch.nn.Module):
+    """As many results as the data says: no one program has them, and the question is torch's own."""
+
+    def forward(self, x, k):
+        return [part.sum() for part in x.split(k.item())]
+
+
+def test_a_number_of_results_that_depends_on_data_is_asked_about_with_a_check_that_the_example_passes():
+    example = torch.randn(10), torch.tensor(4)
+    report = check(SplitsByData(), example, dynamic_shapes=({0: Dim("n", min=1, max=32)}, None))
+    assert report.status == "refuted", str(report)
+    (found,) = report.diagnostics
+    assert (found.id, found.line) == ("data-dependent", SplitsByData.forward.__code__.co_firstlineno + 1)
+    assert "torch._check((x.shape[0] - 1)//k_item == 2)" in str(report)
