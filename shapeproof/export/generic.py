@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.evaluate import evaluate
+from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export import tracing
@@ -51,6 +51,7 @@ def unremarkable(sizes: Sequence[Term], facts: Facts, point: dict[str, int]) -> 
     {'n': 7}
     """
     here, refused = facts.fork(), set[Formula]()
+    here.learn(f.conjunction(*(wish for wish in _large(sizes) if holds(wish, point))))
     for _ in range(TRIES):
         wish = next((wish for wish in _wishes(sizes, point) if wish not in refused), None)
         if wish is None:
@@ -64,10 +65,15 @@ def unremarkable(sizes: Sequence[Term], facts: Facts, point: dict[str, int]) -> 
     return point
 
 
+def _large(sizes: Sequence[Term]) -> list[Formula]:
+    return [f.ge(size, 2) for size in sizes if not size.is_constant]
+
+
 def _wishes(sizes: Sequence[Term], point: Mapping[str, int]) -> Iterator[Formula]:
     """What would have to hold, but does not; the worst first."""
     values = [evaluate(size, point) for size in sizes]
-    yield from (f.ge(size, 2) for size, value in zip(sizes, values, strict=True) if value < 2 and not size.is_constant)
+    small = [wish for wish in _large(sizes) if not holds(wish, point)]
+    yield from [f.conjunction(*small), *small] if small else ()
     first = dict(zip(reversed(values), reversed(sizes), strict=True))
     yield from (f.ne(size, first[value]) for size, value in zip(sizes, values, strict=True) if first[value] is not size)
 
