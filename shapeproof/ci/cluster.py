@@ -25,7 +25,6 @@ class Dask:
     """Runs jobs on the cluster at an address, `dask://HOST:PORT`."""
 
     def __init__(self, address: str) -> None:
-        self._address = address
         try:
             self._client = distributed.Client(f"tcp://{address.removeprefix(SCHEME)}", timeout=PATIENCE)
         except (OSError, ValueError) as error:

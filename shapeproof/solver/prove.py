@@ -38,7 +38,7 @@ from shapeproof.solver.search import search
 from shapeproof.solver.session import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from shapeproof.constraints.formulas import Formula
     from shapeproof.solver.budget import Budget
@@ -185,6 +185,17 @@ def _valid(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """Names with their ranges, and what must hold at a point of them for the question to fail there."""
+
+    names: Sequence[str]
+    intervals: Sequence[Interval]
+    formulas: Sequence[Formula]
+    rewritten: bool = True
+    """Whether the formulas are reduced ones, over the symbols that the facts leave open."""
+
+
 @dataclass(slots=True)
 class _Question:
     """What the cheap steps left open: the formula, and as it is written where the knowledge is split by quotients."""
@@ -223,30 +234,47 @@ class _Question:
         return None if point is None else Refuted(public(point), Evidence("z3", "a model, confirmed by evaluation"))
 
     def by_exhaustion(self) -> Verdict:
-        """Every point of the box of the symbols that occur; failing that, of all symbols that bear on them."""
-        finer, known = self.finer, self.known
-        if not has_meaning(finer):
+        """Every point of a small box, if there is one."""
+        if not has_meaning(self.finer):
             return Undecided("Z3 found no proof, and no point can be tried: an opaque function takes part")
-        everything = [fact for fact in known.cone(finer.symbols) if has_meaning(fact)]
-        for names in (finer.symbols, finer.symbols.union(*(fact.symbols for fact in everything))):
-            intervals = [known.range_of(name) for name in sorted(names)]
-            size = box_size(intervals)
+        reason = "Z3 found neither a proof nor a point, and there are too many points to try them all"
+        for box in self._boxes():
+            size = box_size(box.intervals)
             if size is None or size > self.budget.exhaustion_points:
-                return Undecided("Z3 found neither a proof nor a point, and there are too many points to try them all")
+                continue
             self.facts.ledger.points += size
-            inside = [fact for fact in everything if fact.symbols <= names]
-            points = points_where([*inside, finer.negation], sorted(names), intervals)
+            points = points_where(box.formulas, box.names, box.intervals)
             try:
                 failing = list(islice(points, _MOST_FAILING))
             except Unevaluable:
-                return Undecided("Z3 found no proof, and at some points the formula has no value that can be computed")
+                reason = "Z3 found no proof, and at some points the formula has no value that can be computed"
+                continue
             if not failing:
                 return Proved(Evidence("exhaustion", f"{size} points"))
             for candidate in failing:
-                point = self._believed(candidate)
+                point = self._believed(candidate) if box.rewritten else self._kept(candidate)
                 if point is not None:
                     return Refuted(public(point), Evidence("exhaustion"))
-        return Undecided("Z3 found no proof, and no point where it fails could be confirmed")
+            reason = "Z3 found no proof, and no point where it fails could be confirmed"
+        return Undecided(reason)
+
+    def _boxes(self) -> Iterator[_Box]:
+        """Of the symbols that occur; of all that bear on them; and of the user's, with everything as it was said."""
+        finer, known, facts = self.finer, self.known, self.facts
+        everything = [fact for fact in known.cone(finer.symbols) if has_meaning(fact)]
+        for symbols in (finer.symbols, finer.symbols.union(*(fact.symbols for fact in everything))):
+            names = sorted(symbols)
+            inside = [fact for fact in everything if fact.symbols <= symbols]
+            yield _Box(names, [known.range_of(name) for name in names], [*inside, finer.negation])
+        if has_meaning(self.formula):
+            names = sorted(facts.history.symbols | self.formula.symbols)
+            said = [*filter(has_meaning, facts.formulas), self.formula.negation]
+            yield _Box(names, [facts.range_of(name) for name in names], said, rewritten=False)
+
+    def _kept(self, candidate: Point) -> Point | None:
+        """A point of the user's symbols at which the facts that can be evaluated hold, if the others may hold, too."""
+        point = named(self.facts.known, candidate)
+        return None if point is None else self.facts.add_point(point)
 
     def _believed(self, model: Mapping[str, int]) -> Point | None:
         """The candidate as a whole point, if all facts hold there and the formula does not.

@@ -82,3 +82,9 @@ def test_a_product_that_was_renamed_is_not_forgotten_when_its_new_name_is_solved
     for text in ("x*y == y*z", "x + y + z == 0"):
         facts.learn(parse(text))
     assert decide(parse("y*(2*z + y) == 0"), facts).status == "proved"
+
+
+def test_a_small_box_is_tried_as_it_was_asked_where_rewriting_made_it_large():
+    box = ["-5 <= x <= 6", "-5 <= y <= 6", "-5 <= z <= 6"]
+    facts = Facts(map(parse, [*box, "y >= abs(x)", "z % 8 // 2 == 2", "y % x == 0 if x > 0 else y > 2", "y > -1"]))
+    assert decide(parse("y % 16 // 3 - y // 2 % 12 <= -1"), facts).status == "refuted"
