@@ -94,8 +94,9 @@ def _expression(node: Node, local: dict[Node, str], arguments: dict[str, str], c
 
 
 def _sum(term: Term, local: dict[Node, str]) -> str:
+    """Coefficients in hexadecimal: Python reads no decimal of some thousand digits."""
     products = [
-        "*".join([str(coefficient), *(local[atom] for atom, exponent in monomial for _ in range(exponent))])
+        "*".join([hex(coefficient), *(local[atom] for atom, exponent in monomial for _ in range(exponent))])
         for monomial, coefficient in term.monomials
     ]
     return "+".join(products) or "0"

@@ -7,6 +7,7 @@ import pytest
 from shapeproof.constraints.formulas import eq, ge, le
 from shapeproof.constraints.terms import symbol, unknown
 from shapeproof.constraints.text import parse_formula as parse
+from shapeproof.solver.compiled import compiled
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide, truth
 
@@ -75,6 +76,8 @@ def test_integers_of_thousands_of_digits_are_decided_like_others():
     assert decide(ge(symbol("x"), 7), facts).status == "proved"
     assert decide(le(symbol("x") * symbol("y") * 2, 10**9001 + symbol("z") * symbol("z")), facts).status == "proved"
     assert decide(le(symbol("x"), 10**5000), facts).status == "refuted"
+    assert compiled([le(10**5000 * symbol("x"), 10**5000)], ["x"])(1)
+    assert not compiled([le(10**5000 * symbol("x") * symbol("x"), 10**5000 + symbol("x"))], ["x"])(2)
 
 
 def test_a_product_that_was_renamed_is_not_forgotten_when_its_new_name_is_solved():
