@@ -90,7 +90,7 @@ class _State:
         needed = [fact for formula, _ in news for fact in (defined(formula), formula)]
         informative = [fact for fact in needed if self.reducer.reduce(fact).constant is not True]
         if not informative:
-            return self._saying_the_same(history, conditions)
+            return self._saying_the_same(history, conditions, [formula for formula, _ in news])
         known = absorb(self.known, informative, self.reducer)
         opaque = tuple(fact for fact in informative if not has_meaning(fact))
         after = _State(history, known, conditions, self.opaque + opaque)
@@ -98,8 +98,11 @@ class _State:
         after.points = [entry for entry in points if entry is not None]
         return after
 
-    def _saying_the_same(self, history: History, conditions: Conditions) -> _State:
-        points, answers = list(self.points), dict(self.answers)
+    def _saying_the_same(self, history: History, conditions: Conditions, news: list[Formula]) -> _State:
+        """The state with facts that follow from it; they may name symbols that the points have no value for."""
+        whole = [(extended(self.known, point, news), checked) for point, checked in self.points]
+        points = [(point, checked) for point, checked in whole if point is not None]
+        answers = dict(self.answers)
         twin = replace(self, history=history, conditions=conditions, points=points, answers=answers, after={})
         twin.reducer = self.reducer
         return twin

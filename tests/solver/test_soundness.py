@@ -91,3 +91,11 @@ def test_a_small_box_is_tried_as_it_was_asked_where_rewriting_made_it_large():
     box = ["-5 <= x <= 6", "-5 <= y <= 6", "-5 <= z <= 6"]
     facts = Facts(map(parse, [*box, "y >= abs(x)", "z % 8 // 2 == 2", "y % x == 0 if x > 0 else y > 2", "y > -1"]))
     assert decide(parse("y % 16 // 3 - y // 2 % 12 <= -1"), facts).status == "refuted"
+
+
+def test_a_fact_that_follows_from_others_may_name_a_symbol_that_no_point_has():
+    facts = Facts([parse("0 <= x <= 6")])
+    assert truth(parse("x % 5 == 1"), facts).status == "depends"
+    facts.learn(parse("z % 5 < max(6, x)"))
+    facts.learn(parse("x + x == 10"))
+    assert decide(parse("x == 5"), facts).status == "proved"
