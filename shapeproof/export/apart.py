@@ -22,7 +22,7 @@ from shapeproof.constraints.decisions import Decision
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import symbol
 from shapeproof.constraints.text import format_formula
-from shapeproof.export import nodes, replay
+from shapeproof.export import nodes, replay, tracing
 from shapeproof.export.corners import SEEDS, fits
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.quiet import quiet
@@ -38,8 +38,8 @@ SMALL_INTEGERS = (-1, 0, 1, 2)
 """What integer inputs are made up of, where a question is about data."""
 
 _DIFFERS = (
-    "`run_decompositions()` takes {} apart for sizes with {} alone: {} {}; "
-    "keep the operator whole (`run_decompositions` with a table without it)"
+    "taken apart, {} serves sizes with {} alone: {} {}; keep the operator whole (`run_decompositions` with a table "
+    "without it), or declare those sizes alone"
 )
 _SEEN = {
     replay.Relation.PROGRAM_RAISES: "it raises {}",
@@ -92,7 +92,7 @@ class TakenApart:
     def _tried(self) -> Facts | Exception:
         try:
             with replay.asking(self._program, Trial.once_more) as trial, quiet():
-                apart = torch.export.ExportedProgram.run_decompositions(self._program)
+                apart = tracing.as_compiled(self._program)
         except Exception as error:  # noqa: BLE001 - raised where it was asked for
             return error
         if trial is None:

@@ -12,6 +12,7 @@ Nothing is decided here. Eager runs the model's own code: a replay shows where t
 from __future__ import annotations
 
 import contextlib
+import copy
 import dis
 import functools
 import math
@@ -29,6 +30,12 @@ _REMEMBERING = type(functools.cache(lambda: None))
 """A function behind functools.cache or lru_cache."""
 _ONE_TRACE = threading.RLock()
 """Classes are as they were before another trace changes them."""
+
+
+def fresh_copy(mod: torch.nn.Module) -> torch.nn.Module:
+    """A copy that shares parameters and buffers but no Python state, so that no trace sees what another has changed."""
+    shared = {id(tensor): tensor for tensor in [*mod.parameters(), *mod.buffers()]}
+    return copy.deepcopy(mod, shared)
 
 
 def _number(value: Any) -> Any:

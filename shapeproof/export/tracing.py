@@ -8,7 +8,6 @@ torch.export takes the context's FakeTensorMode, whose ShapeEnv is ours; no glob
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,7 @@ from torch.utils._sympy.numbers import int_oo
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import symbol
 from shapeproof.export import nodes
-from shapeproof.export.conversions import bounded_by_numbers, kept_symbolic
+from shapeproof.export.conversions import bounded_by_numbers, fresh_copy, kept_symbolic
 from shapeproof.export.operators import Operators, call
 from shapeproof.export.places import read_by_the_model
 from shapeproof.export.promises import VIEWING
@@ -345,12 +344,6 @@ def _hints(mod: torch.nn.Module, inputs: Inputs) -> Any:
     return _map_leaves(entries.__getitem__, bind(mod, inputs.args, inputs.kwargs))
 
 
-def fresh_copy(mod: torch.nn.Module) -> torch.nn.Module:
-    """A copy that shares parameters and buffers but no Python state, so that no trace sees what another has changed."""
-    shared = {id(tensor): tensor for tensor in [*mod.parameters(), *mod.buffers()]}
-    return copy.deepcopy(mod, shared)
-
-
 # ---------------------------------------------------------------------- reading a traced program
 
 
@@ -391,6 +384,14 @@ def close(
     with contextlib.suppress(LookupError):  # there is nothing to ask
         env = shape_env_of(program)
         env.trial = env.trial.over(enforced, names, taken_apart)
+
+
+def as_compiled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """What AOTInductor takes a program apart into before it compiles it."""
+    from torch._inductor.decomposition import select_decomp_table
+
+    table = torch.export.default_decompositions().materialize() | select_decomp_table()
+    return torch.export.ExportedProgram.run_decompositions(program, table)  # type: ignore[no-any-return]
 
 
 def run_again(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram) -> dict[torch.fx.Node, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,7 +81,9 @@ def test_a_decomposition_that_takes_a_side_is_refused(example: int, changing: bo
     mod = model(lambda x: x.add_(1).relu() if changing else x.relu())
     report = check(mod, (torch.randn(example, 2),), dynamic_shapes=(rows("n", 0, 9),))
     table = torch.export.default_decompositions() | {torch.ops.aten.relu.default: halving}
-    with pytest.raises(UsageError, match=r"`relu` apart for sizes with x.shape\[0\] .* alone: at x.shape\[0\] = \d"):
+    with pytest.raises(
+        UsageError, match=r"taken apart, `relu` serves sizes with x.shape\[0\] .* alone: at x.shape\[0\] = \d"
+    ):
         report.program.run_decompositions(table)
     run = report.program.run_decompositions().module()
     assert all(agree(mod, run, (torch.randn(n, 2),)) for n in range(10))
@@ -95,7 +98,7 @@ def test_of_random_results_the_shapes_are_compared() -> None:
         if right:
             report.program.run_decompositions(apart)
         else:
-            with pytest.raises(UsageError, match="`relu` apart"):
+            with pytest.raises(UsageError, match="taken apart, `relu`"):
                 report.program.run_decompositions(apart)
 
 
@@ -107,6 +110,25 @@ def test_what_cannot_be_run_empty_is_refused_where_the_whole_can() -> None:
     assert report.status == "proved", str(report)
     with pytest.raises(UsageError, match=r"x.shape\[0\] = 0 it raises ZeroDivisionError"):
         report.program.run_decompositions()
+
+
+def test_a_compiler_that_takes_a_program_apart_is_stopped_where_that_is_wrong() -> None:
+    """AOTInductor asks in the middle of its own trace; what comes of it divides by the size."""
+    shapes = (rows("n", 0, 9), rows("m", 0, 9))
+    report = check(
+        model(lambda x, y: x.roll(y.shape[0], 0)), (torch.randn(5, 2), torch.randn(3)), dynamic_shapes=shapes
+    )
+    with pytest.raises(UsageError, match=r"taken apart, `roll` serves sizes with x.shape\[0\] != 0 alone"):
+        torch._inductor.aoti_compile_and_package(report.program)
+
+
+@pytest.mark.slow
+def test_a_compiler_that_asks_to_no_effect_compiles(tmp_path: Path) -> None:
+    mod, sizes = LAYERS["MultiheadAttention"]
+    report = check(mod, (torch.randn(*sizes),), dynamic_shapes=(rows("b", 1, 6),))
+    package = torch._inductor.aoti_compile_and_package(report.program, package_path=str(tmp_path / "package.pt2"))
+    run = torch._inductor.aoti_load_package(package)
+    assert all(agree(mod, run, (torch.randn(b, *sizes[1:]),)) for b in range(1, 7))
 
 
 OPERATORS = {

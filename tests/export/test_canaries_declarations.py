@@ -127,7 +127,7 @@ def test_paths_are_spelled_like_sources():
 
 
 def test_a_deep_copy_with_a_memo_shares_parameters_and_nothing_else():
-    """tracing.fresh_copy relies on it: state of Python is copied, tensors in the memo are not."""
+    """conversions.fresh_copy relies on it: state of Python is copied, tensors in the memo are not."""
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
     model.calls = []
     shared = {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
