@@ -165,6 +165,10 @@ def made_once():
 class Remembers(torch.nn.Module):
     """A mask is made once for each size; a size of no value yet cannot be looked up."""
 
+    def __init__(self):
+        super().__init__()
+        made_once()
+
     @functools.cache  # noqa: B019 - as it is written
     def falling(self, n):
         return torch.arange(n).flip(0)
