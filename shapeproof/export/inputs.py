@@ -220,6 +220,9 @@ class _Reader:
             )
             raise UsageError(message)
         terms = [self._term(leaf, i, size, dim) for i, (size, dim) in enumerate(zip(sizes, listed, strict=True))]
+        layout = getattr(leaf.example, "layout", torch.strided)
+        if layout is not torch.strided and not all(term.is_constant for term in terms):
+            raise UsageError(f"`{leaf.name}` is a tensor of layout {layout}, whose sizes cannot be dynamic")
         return Leaf(leaf.source, leaf.name, leaf.example, tuple(terms))
 
     def _term(self, leaf: Leaf, index: int, size: int | None, entry: DimEntry) -> Term:
