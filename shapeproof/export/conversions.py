@@ -18,7 +18,7 @@ import functools
 import math
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -64,6 +64,20 @@ def _len(value: Any) -> Any:
 def _divmod(value: Any, divisor: Any) -> Any:
     symbolic = isinstance(value, torch.SymInt | torch.SymFloat) or isinstance(divisor, torch.SymInt | torch.SymFloat)
     return (value // divisor, value % divisor) if symbolic else divmod(value, divisor)
+
+
+def _least(*args: Any, **kwargs: Any) -> Any:
+    return torch.sym_min(*args) if _are_ratios(args, kwargs) else min(*args, **kwargs)
+
+
+def _largest(*args: Any, **kwargs: Any) -> Any:
+    return torch.sym_max(*args) if _are_ratios(args, kwargs) else max(*args, **kwargs)
+
+
+def _are_ratios(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether these are two floats, one symbolic: Python would compare them, a branch. An int would stay an int."""
+    floats = all(isinstance(value, float | torch.SymFloat) for value in args)
+    return floats and len(args) == 2 and not kwargs and any(isinstance(value, torch.SymFloat) for value in args)
 
 
 def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,7 +150,14 @@ def bounded_by_numbers(index: Any) -> Any:
     return slice(*map(_whole, (index.start, index.stop, index.step))) if isinstance(index, slice) else index
 
 
-_CALLED: Mapping[str, Callable[..., Any]] = {"int": _int, "float": _float, "len": _len, "divmod": _divmod}
+_CALLED: Mapping[str, Callable[..., Any]] = {
+    "int": _int,
+    "float": _float,
+    "len": _len,
+    "divmod": _divmod,
+    "min": _least,
+    "max": _largest,
+}
 _NAMES = {name: f"symbolic {name}" for name in _CALLED}
 """The global names they go by; none that a model can have."""
 _MEMBERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {

@@ -98,6 +98,18 @@ class TakesWholeRoots(torch.nn.Module):
         return x[: side * side].view(side, side), math.isqrt(10)
 
 
+class FitsIntoABox(torch.nn.Module):
+    """As images are scaled to fit: by the smaller of two ratios."""
+
+    def forward(self, x):
+        rows, width = x.shape[0], 6
+        ratio = min(8 / rows, 8 / width)
+        size = max(1, round(rows * ratio)), max(1, round(width * ratio))
+        image = x[None, None, :, None].expand(1, 1, rows, width)
+        scaled = torch.nn.functional.interpolate(image, size=size, mode="bilinear")
+        return scaled * max(rows / 4, 1.0), torch.arange(3) * max(1, rows // 5), min([3, 1]), max(2, 7.5)
+
+
 class Reduces(torch.nn.Module):
     """By the greatest common divisor of a size and a number: Euclid's turns are branches."""
 
@@ -221,6 +233,7 @@ MODELS = [
     IsPatched,
     TakesWholeRoots,
     Remembers,
+    FitsIntoABox,
 ]
 
 
