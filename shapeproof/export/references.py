@@ -101,6 +101,19 @@ def pad_sequence(
     return torch.stack(padded, 0 if batch_first else 1)
 
 
+def diagonal(x: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> torch.Tensor:
+    """As torch.diagonal: of the square that begins with it, so that no compiler asks which side is the shorter.
+
+    >>> diagonal(torch.arange(6).reshape(2, 3), 1)
+    tensor([1, 5])
+    """
+    begun, at = (dim2, offset) if offset >= 0 else (dim1, -offset)
+    cut = torch.ops.aten.slice.Tensor
+    x = cut(x, begun, torch.sym_min(at, x.shape[begun]))
+    side = torch.sym_min(x.shape[dim1], x.shape[dim2])
+    return torch.ops.aten.diagonal.default(cut(cut(x, dim1, 0, side), dim2, 0, side), 0, dim1, dim2)
+
+
 def _single(value: Any) -> Any:
     return value[0] if isinstance(value, tuple | list) else value
 
@@ -206,6 +219,12 @@ def _alike(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return len(sequences) > 1 and len({(each.dim(), each.dtype, each.device) for each in sequences}) == 1
 
 
+def _by_number(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a diagonal is counted from the first by a number, along dimensions that are not named."""
+    numbers = [*args[1:], *kwargs.values()]
+    return len(args) > 0 and kwargs.keys() <= {"offset", "dim1", "dim2"} and all(type(n) is int for n in numbers)
+
+
 _Suits = Callable[[Sequence[Any], Mapping[str, Any]], bool]
 _NEUTRAL = {"padding": 0, "dilation": 1, "ceil_mode": False, "divisor_override": None}
 """What options of pooling are where they change nothing."""
@@ -249,6 +268,8 @@ _WRITTEN: Mapping[Any, Sequence[_Written]] = {
     torch.nn.functional.one_hot: [(one_hot, _always)],
     torch.tril_indices: [(tril_indices, _always)],
     torch.triu_indices: [(triu_indices, _always)],
+    torch.diagonal: [(diagonal, _by_number)],
+    torch.Tensor.diagonal: [(diagonal, _by_number)],
     PAD_SEQUENCE: [(pad_sequence, _alike)],
 }
 REWRITTEN = frozenset(_WRITTEN)

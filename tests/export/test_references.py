@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from torch.export import Dim
 
 from shapeproof.export import check, references
-from shapeproof.export.references import linspace, logspace, max_pool1d, one_hot, reference, tensor_split
+from shapeproof.export.references import diagonal, linspace, logspace, max_pool1d, one_hot, reference, tensor_split
 from tests.agreement import RAISES, agree, outcome
 
 ends = st.integers(-9, 60) | st.floats(-9, 9, allow_nan=False)
@@ -193,3 +195,30 @@ def test_any_size_is_one_program(model, shapes, sizes):
 def test_too_little_to_pool_is_refuted():
     report = check(Pooled(), (torch.randn(3, 7),), dynamic_shapes=({1: Dim("n", min=1, max=100)},))
     assert (report.status, report.diagnostics[0].witness) == ("refuted", {"x.shape[1]": 1}), str(report)
+
+
+@pytest.mark.parametrize("offset", [-4, -1, 0, 1, 2, 5])
+def test_a_diagonal_is_what_eager_gives(offset):
+    for rows, columns in itertools.product(range(5), range(5)):
+        x = torch.randn(2, rows, columns, 3)
+        for dims in ((1, 2), (-2, 1), (2, 3)):
+            mine, eager = diagonal(x, offset, *dims), torch.diagonal(x, offset, *dims)
+            assert torch.equal(mine, eager)
+            assert eager.numel() == 0 or (mine.data_ptr(), mine.stride()) == (eager.data_ptr(), eager.stride())
+
+
+class Diagonal(torch.nn.Module):
+    def forward(self, x):
+        y = x.clone()
+        y.diagonal(1).add_(1)
+        return torch.diagonal(x, -1) * 2, y
+
+
+def test_a_diagonal_of_any_sizes_is_one_program():
+    shapes = ({0: Dim("n", min=0, max=5), 1: Dim("m", min=0, max=5)},)
+    report = check(Diagonal(), (torch.randn(3, 4),), dynamic_shapes=shapes)
+    assert report.status == "proved", str(report)
+    found = report.program.graph.find_nodes(op="call_function", target=torch.ops.aten.diagonal.default)
+    assert [node.args[0].target for node in found] == [torch.ops.aten.slice.Tensor] * 2
+    for run in (report.program.module(), report.program.run_decompositions().module()):
+        assert all(agree(Diagonal(), run, (torch.randn(n, m),)) for n in range(6) for m in range(6))
