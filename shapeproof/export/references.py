@@ -111,7 +111,8 @@ def diagonal(x: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> 
     cut = torch.ops.aten.slice.Tensor
     x = cut(x, begun, torch.sym_min(at, x.shape[begun]))
     side = torch.sym_min(x.shape[dim1], x.shape[dim2])
-    return torch.ops.aten.diagonal.default(cut(cut(x, dim1, 0, side), dim2, 0, side), 0, dim1, dim2)
+    square: torch.Tensor = cut(cut(x, dim1, 0, side), dim2, 0, side)
+    return square.diagonal(0, dim1, dim2)
 
 
 def _single(value: Any) -> Any:
