@@ -104,9 +104,9 @@ class TakenApart:
         return trial.region
 
     def _run_beside(self, apart: _Program, trial: Trial) -> None:
-        look = _Shapes if nodes.is_random(self._program.graph) else _unchanged
-        whole, fresh = look(replay.module_of(self._program)), replay.fresh_modules(apart)
-        form = replay.Form(lambda: look(fresh()))
+        look = torch.zeros_like if nodes.is_random(self._program.graph) else _unchanged
+        whole, made = (_Run(replay.fresh_modules(each), look) for each in (self._program, apart))
+        form = replay.Form(lambda: made)
         for step, point in self._otherwise(trial):
             sizes = ", ".join(f"{self._inputs.user_names[name]} = {point[name]}" for name in sorted(point))
             self._judge(replay.compare(whole, [form], self._inputs, point), step.decision, f"at {sizes}")
@@ -156,20 +156,23 @@ class TakenApart:
                     yield point
 
 
-def _unchanged(module: torch.nn.Module) -> torch.nn.Module:
-    return module
+def _unchanged(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
 
 
-class _Shapes(torch.nn.Module):
-    """A module whose results are taken for zeros: of random ones only the shapes can be compared."""
+class _Run(torch.nn.Module):
+    """A program that starts anew with each call, so that nobody need copy it; its results as they are looked at."""
 
-    def __init__(self, module: torch.nn.Module) -> None:
+    def __init__(self, fresh: Callable[[], torch.nn.Module], look: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
-        self._module = module
+        self._fresh, self._look = fresh, look
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module gives, as zeros."""
-        return map_tensors(self._module(*args, **kwargs), torch.zeros_like)
+        """What the program gives; of random results only the shapes can be compared."""
+        return map_tensors(self._fresh()(*args, **kwargs), self._look)
+
+    def __deepcopy__(self, _: Any) -> _Run:
+        return self
 
 
 def _operator(decision: Decision) -> str:
