@@ -87,7 +87,7 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """What consumers make of a program: functional, in core operators."""
     with quiet(), asking(program, lambda mine: mine.elsewhere(mine.region.fork(), mine.point).refusing({})):
-        return program.run_decompositions()  # type: ignore[no-any-return]
+        return torch.export.ExportedProgram.run_decompositions(program)  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager

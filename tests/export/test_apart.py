@@ -162,3 +162,17 @@ def test_random_programs_do_the_same_taken_apart_or_are_refused(names: list[str]
     run = report.program.run_decompositions().module()
     for n, m in itertools.product(range(1, 5), repeat=2):
         assert agree(mod, run, (torch.randn(n, 3), torch.randn(m, 3))), (names, n, m)
+
+
+def test_programs_of_regions_are_merged_though_one_cannot_be_taken_apart() -> None:
+    mod = model(lambda x: x.roll(1, 0) * 2 if x.shape[0] > 3 else x.roll(2, 0))
+    report = check(mod, (torch.randn(5, 3),), dynamic_shapes=(rows("n", 0, 8),), branches="split")
+    merged = report.program.merged().module()
+    assert all(agree(mod, merged, (torch.randn(n, 3),)) for n in range(9))
+    refused = 0
+    for program in report.program.programs:
+        try:
+            program.run_decompositions()
+        except UsageError:
+            refused += 1
+    assert refused == 1
