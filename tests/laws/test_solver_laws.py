@@ -36,6 +36,7 @@ POINTS = [dict(zip(s.NAMES, values, strict=True)) for values in product(range(-S
 # In `make fuzz` as many as the profile says.
 many = settings(max_examples=max(300, settings.default.max_examples))
 some = settings(max_examples=max(100, settings.default.max_examples))
+few = settings(max_examples=max(50, settings.default.max_examples))
 
 # What exports ask is far more regular than what can be drawn: both kinds are drawn.
 _SHAPES = (
@@ -159,7 +160,7 @@ def test_bounds_do_not_depend_on_what_was_asked_before(facts, terms):
         assert [again.bounds(reducer.reduce(term)) for term in terms] == bounds
 
 
-@some
+@few  # Z3 is asked of every step of every example
 @given(fact_lists, st.lists(questions, max_size=2))
 def test_z3_refutes_nothing_that_the_cheap_steps_claimed(facts, asked):
     with auditing() as auditor:
