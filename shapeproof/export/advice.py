@@ -40,8 +40,8 @@ def distinct(findings: Sequence[Finding], trial: Trial, budget: Budget) -> list[
     kept: list[Finding] = []
     for finding in findings:
         known = trial.facts_before(finding.decision.formula)
-        if finding.joint is not None:
-            finding = replace(finding, joint=_in_few_words(finding.joint, known, budget))  # noqa: PLW2901
+        if finding.joint is not None or finding.same_where is not f.FALSE:
+            finding = replace(finding, joint=_in_few_words(finding.requirement, known, budget))  # noqa: PLW2901
         for other in kept:
             if other.outcome is Outcome.DATA:
                 known.learn(other.requirement)

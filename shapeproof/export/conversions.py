@@ -80,6 +80,18 @@ def _are_ratios(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return floats and len(args) == 2 and not kwargs and any(isinstance(value, torch.SymFloat) for value in args)
 
 
+def _range(*args: Any) -> Any:
+    """How often a loop goes round is what it asks of a size: it gives other numbers only where that is another."""
+    start, stop, step = {1: (0, *args, 1), 2: (*args, 1), 3: args}.get(len(args), (0, 0, 0))
+    ends = {type(start), type(stop)}
+    if torch.SymInt not in ends or not ends <= {int, torch.SymInt} or not isinstance(step, int) or step == 0:
+        return range(*args)
+    rounds = int(torch.sym_max(0, -((start - stop) // step)))
+    if isinstance(start, torch.SymInt):
+        return [start + step * number for number in range(rounds)]
+    return range(start, start + step * rounds, step)
+
+
 def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
     """A square root, of sizes too."""
 
@@ -157,6 +169,7 @@ _CALLED: Mapping[str, Callable[..., Any]] = {
     "divmod": _divmod,
     "min": _least,
     "max": _largest,
+    "range": _range,
 }
 _NAMES = {name: f"symbolic {name}" for name in _CALLED}
 """The global names they go by; none that a model can have."""

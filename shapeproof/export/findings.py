@@ -15,6 +15,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.formulas import Formula
+from shapeproof.export.aliasing import told_apart
 from shapeproof.export.loops import rounds
 from shapeproof.export.replay import Form, Replay
 from shapeproof.export.trial import Trial
@@ -49,6 +50,8 @@ class Finding:
     """Where the program is the same although the decision is otherwise."""
     joint: Formula | None = None
     """What the cause asks for as a whole, where it asks for more than the decision."""
+    traced: Traced | None = field(default=None, compare=False, repr=False)
+    """The trace of the cell, if one was made."""
 
     @property
     def may_be_another(self) -> bool:
@@ -93,6 +96,16 @@ class Traced:
     trial: Trial
     program: torch.export.ExportedProgram | None
     error: Exception | None = None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether what was found harmless where it was asked may not be.
+
+        Code reads strides that were passed over, or writes where an operator shares with its operand or copies it:
+        which of the two it does, a tensor remembers, so that an operator that is run again does not ask anew.
+        """
+        told = bool(self.trial.harmless) and self.program is not None and told_apart(self.program.graph)
+        return self.trial.doubtful or told
 
 
 @dataclass(slots=True)

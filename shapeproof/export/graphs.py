@@ -28,6 +28,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Real, Term, constant
 from shapeproof.export import nodes, tracing
 from shapeproof.export.bodies import Implied, same_body
+from shapeproof.export.noted import Difference, There, at, label, outdated, shared_otherwise
 from shapeproof.export.storages import storages
 from shapeproof.export.text import first_line
 from shapeproof.export.translate import Translator, Untranslatable
@@ -38,16 +39,6 @@ from shapeproof.solver.prove import decide
 _BROADCAST = {"aten.copy_.default": 1, "aten.index_put.default": 2, "aten.index_put_.default": 2}
 """Operators that broadcast the operand at this place to what they write over: dimensions of size 1 that it begins with
 say nothing. Python's `x[mask] = values` drops them where it knows of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The first way in which two programs are not known to agree, and the line of the user's code it comes from."""
-
-    text: str
-    stack: str | None = None
-    certain: bool = False
-    """Whether they are known to differ, at every point of the region, for consumers that go by the noted shapes."""
 
 
 @dataclass(slots=True)
@@ -156,6 +147,12 @@ class _Side:
         return constant(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def same(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial) -> bool:
+    """Whether there is no difference; seen at a glance, where they run other operators."""
+    alike = nodes.operators(program.graph) == nodes.operators(there.graph)
+    return alike and difference(program, there, trial) is None
+
+
 def difference(
     program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial
 ) -> Difference | None:
@@ -175,13 +172,14 @@ def difference(
     implied = _implied_always(program), _implied(translator, trial.region)
     values = _in_step(program, right, implied, trial.region)
     if values is not None:
-        return _outdated(program, values, translator, trial.region)
+        return outdated(program, There(values, translator, trial.region))
     try:
         values = tracing.run_again(program, there)
     except Exception as error:  # noqa: BLE001 - a program that does not even run there is not the same
         return Difference(f"the program does not run there: {type(error).__name__}: {first_line(error)}")
     region = trial.region
-    found = _outdated(program, values, translator, region)
+    on_region = There(values, translator, region)
+    found = outdated(program, on_region) or shared_otherwise(program, on_region)
     if found is not None:
         return found
     left = _Side(program.graph, program.graph_module, values, translator, region)
@@ -229,30 +227,6 @@ def _in_step(
     return values
 
 
-def _outdated(
-    program: torch.export.ExportedProgram, values: Mapping[torch.fx.Node, Any], translator: Translator, region: Facts
-) -> Difference | None:
-    """A node whose noted rank or sizes are wrong on the region (`squeeze` at size 1).
-
-    Consumers compile for what is noted.
-    """
-    noted_by = tracing.translator_of(program)
-    for node in program.graph.nodes:
-        noted, real = node.meta.get("val"), values.get(node)
-        if not isinstance(noted, torch.Tensor) or not isinstance(real, torch.Tensor):
-            continue
-        if noted.dim() != real.dim():
-            text = f"the program notes {noted.dim()} dimensions for `{_label(node)}`, and there are {real.dim()}"
-            return Difference(text, node.meta.get("stack_trace"), certain=True)
-        for a, b in zip(noted.shape, real.shape, strict=True):
-            if tracing.about_data(a) or tracing.about_data(b):
-                continue
-            claimed, found = (reader.term(tracing.size_expression(s)) for reader, s in ((noted_by, a), (translator, b)))
-            if claimed is not found and decide(f.eq(claimed, found), region).status != "proved":
-                return _at(node, f"`{_label(node)}` gives another shape")
-    return None
-
-
 def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedProgram) -> Difference | None:
     """Inputs, outputs, mutations and lifted constants."""
     if left.call_spec != right.call_spec:
@@ -295,25 +269,25 @@ class _Comparison:
                 return found
         if len(a) != len(b):
             longer = a if len(a) > len(b) else b
-            return _at(longer[min(len(a), len(b))], "one program does more than the other")
+            return at(longer[min(len(a), len(b))], "one program does more than the other")
         return self._checks()
 
     def node(self, mine: torch.fx.Node, other: torch.fx.Node) -> Difference | None:
         """How a node and its twin differ."""
         self._pairs[mine] = other
         if mine.op != other.op:
-            return _at(other, f"`{_label(mine)}` in one program, `{_label(other)}` in the other")
+            return at(other, f"`{label(mine)}` in one program, `{label(other)}` in the other")
         if mine.op == "get_attr":
             return self._attribute(mine, other)
         if mine.op == "call_function" and mine.target != other.target:
-            return _at(other, f"`{_label(mine)}` in one program, `{_label(other)}` in the other")
+            return at(other, f"`{label(mine)}` in one program, `{label(other)}` in the other")
         alike = self._same_arguments(mine, other) and self._same(mine.kwargs, other.kwargs)
         if not alike and not self._same_by_name(mine, other):
-            return _at(
-                other, f"`{_label(other)}` is given other arguments: {_arguments(mine)} against {_arguments(other)}"
+            return at(
+                other, f"`{label(other)}` is given other arguments: {_arguments(mine)} against {_arguments(other)}"
             )
         if not self._same_value(self.left.value(mine), self.right.value(other)):
-            return _at(other, f"`{_label(other)}` gives another shape")
+            return at(other, f"`{label(other)}` gives another shape")
         return None
 
     def _same_arguments(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
@@ -350,8 +324,8 @@ class _Comparison:
         b = getattr(self.right.owner, str(other.target), None)
         if isinstance(a, torch.fx.GraphModule) and isinstance(b, torch.fx.GraphModule):
             same = self._never_run(other) or same_body(a, b, self._implied, self._one_value)
-            return None if same else _at(other, f"the code of `{mine.target}` differs")
-        return None if _same_constant(a, b) else _at(other, f"the constant `{mine.target}` differs")
+            return None if same else at(other, f"the code of `{mine.target}` differs")
+        return None if _same_constant(a, b) else at(other, f"the constant `{mine.target}` differs")
 
     def _never_run(self, body: torch.fx.Node) -> bool:
         """Whether a body is only ever a branch that torch.cond does not take on the region."""
@@ -475,14 +449,6 @@ def _equal(a: Term | Real | Formula | None, b: Term | Real | Formula | None, reg
 def _missing(ours: Iterable[Formula], theirs: Iterable[Formula]) -> list[Formula]:
     made = set(theirs)
     return [check for check in ours if check not in made]
-
-
-def _at(node: torch.fx.Node, text: str) -> Difference:
-    return Difference(text, node.meta.get("stack_trace"))
-
-
-def _label(node: torch.fx.Node) -> str:
-    return str(node.target) if node.op == "call_function" else node.op
 
 
 def _arguments(node: torch.fx.Node) -> str:

@@ -38,6 +38,10 @@ _PADDING = {"constant_pad_nd": "pad", "pad": "pad"} | {
 https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html"""
 
 
+_COPYING = {"repeat", "clone"}
+"""Operators that copy their operand, where what they repeat it by is 1."""
+
+
 _RESIZING = {"resize_", "resize_as_", "set_", "resize_as_sparse_"}
 
 
@@ -98,13 +102,33 @@ def copying(node: torch.fx.Node) -> tuple[torch.fx.Node | None, list[Any], int]:
     return (named["self"] if name == "clone" else None), [], 0
 
 
+def copies_or_views(target: Any) -> bool:
+    """Whether an operator returns its operand, a view of it or a copy, as the sizes will have it."""
+    return schema_of(target) is not None and target.overloadpacket.__name__ in _COPY_OR_VIEW
+
+
+def operators(graph: torch.fx.Graph) -> list[Any]:
+    """The operators of a graph that no comparison passes over: neither views nor copies, and no numbers."""
+    called = (node.target for node in graph.nodes if node.op == "call_function")
+    return [target for target in called if _always_counts(target)]
+
+
+@functools.cache
+def _always_counts(target: Any) -> bool:
+    schema = schema_of(target)
+    if schema is None or not any("Tensor" in str(given.type) for given in schema.returns):
+        return False
+    name = target.overloadpacket.__name__
+    return not (is_view_operator(target, pure=True) or name in _PADDING or name in _COPYING)
+
+
 def is_view_operator(target: Any, *, pure: bool) -> bool:
     """Whether an operator returns a view of its first operand, and never a copy.
 
     Where nothing is written into the result (`pure`) it makes no difference whether `reshape` and its like have copied.
     """
     schema = schema_of(target)
-    if schema is None or schema.is_mutable or (not pure and str(target).split(".")[1] in _COPY_OR_VIEW):
+    if schema is None or schema.is_mutable or (not pure and copies_or_views(target)):
         return False
     aliased = [a for a in schema.arguments if a.alias_info is not None]
     return bool(aliased) and all(r.alias_info is not None for r in schema.returns)

@@ -10,12 +10,12 @@ What is explored, and what a finding means, is in sizes.py; the programs are bui
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.export.findings import Exploration, Finding, Outcome, narrowed
+from shapeproof.export.findings import Exploration, Finding, Outcome, Traced, narrowed
 from shapeproof.export.sizes import Explorer
 from shapeproof.export.trial import Trial
 from shapeproof.solver.budget import Budget
@@ -52,11 +52,18 @@ class Split:
         return here
 
 
-def split(explorer: Explorer, domain: Facts, budget: Budget) -> Split:
-    """Explore the domain until the solver proves that the regions cover it."""
+def split(explorer: Explorer, domain: Facts, budget: Budget, look: Callable[[Exploration, Facts], None]) -> Split:
+    """Explore the domain until the solver proves that the regions cover it.
+
+    Args:
+        explorer: of the model.
+        domain: what was declared.
+        budget: what one solver question may cost.
+        look: has an exploration take what else is found in a part of the domain.
+    """
     found = explorer.run(domain)
     done = Split(domain, [], [], found.main.trial)
-    left = domain.fork()
+    left = here = domain.fork()
     while True:
         others = [finding for finding in found.findings if finding.may_be_another]
         done.findings = [finding for finding in found.findings if not finding.may_be_another]
@@ -64,8 +71,10 @@ def split(explorer: Explorer, domain: Facts, budget: Budget) -> Split:
         served = f.conjunction(*(finding.served for finding in others))
         found.findings = []
         # In few words, since they are part of what is found from here on: else texts double with each region.
-        holds = f.conjunction(*simplified([*_beyond(left, domain), served], domain, budget))
-        _take_in(done.regions, Region(found, holds), explorer)
+        holds = f.conjunction(*simplified([*_beyond(here, domain), served], domain, budget))
+        region = Region(found, holds)
+        done.findings += _seen_in(region, done, look, budget)
+        _take_in(done.regions, region, explorer)
         left = narrowed(left, found.narrowings)
         left.learn(f.negate(holds))
         if done.findings or find(f.TRUE, left, budget) is None:
@@ -73,10 +82,37 @@ def split(explorer: Explorer, domain: Facts, budget: Budget) -> Split:
         if len(done.regions) == REGIONS:
             done.findings.append(_too_many(others))
             break
-        found = explorer.run(left)
+        here, there = _next(left, others, budget)
+        found = explorer.run(here, there)
     for region in done.regions:
         region.holds = f.conjunction(*simplified([region.holds], domain, budget))
     return done
+
+
+def _seen_in(region: Region, done: Split, look: Callable[[Exploration, Facts], None], budget: Budget) -> list[Finding]:
+    """What else is found in a region, as requirements that ask nothing elsewhere.
+
+    What is inferred stays as it is: the other regions are not narrowed for the sake of one.
+    """
+    aside = replace(region.found, findings=[], narrowings=list(region.found.narrowings))
+    look(aside, done.within(region))
+    seen = []
+    for finding in aside.findings:
+        required = f.disjunction(f.negate(region.holds), finding.requirement)
+        seen.append(replace(finding, joint=f.conjunction(*simplified([required], done.domain, budget))))
+    return seen
+
+
+def _next(left: Facts, others: Sequence[Finding], budget: Budget) -> tuple[Facts, Traced | None]:
+    """What to explore of what is left: a cell that has been traced already, with its trace, or else all of it."""
+    for there in (finding.traced for finding in others):
+        if there is not None and there.program is not None:
+            cell = left.fork()
+            for fact in there.trial.known.formulas:
+                cell.learn(fact)
+            if isinstance(find(f.TRUE, cell, budget), dict):
+                return cell, there
+    return left, None
 
 
 def proved(done: Split, budget: Budget) -> bool:

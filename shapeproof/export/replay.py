@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from shapeproof.export import nodes, tracing
+from shapeproof.export.aliasing import told_apart
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.quiet import quiet
 from shapeproof.export.shape_env import leaves, map_tensors
@@ -70,7 +71,7 @@ class Form:
 
 
 def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
-    """The program as it is run: what consumers make of one that changes tensors in place may alias otherwise.
+    """The program as it is run, and what consumers make of it, where that may be something else.
 
     One that cannot be taken apart, for every size or at all, is run as it is.
     """
@@ -78,7 +79,7 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
         message = "there is no program to run"
         raise ValueError(message)
     found = [Form(fresh_modules(program))]
-    if nodes.mutates(program.graph):
+    if told_apart(program.graph):
         with contextlib.suppress(Exception):  # torch itself fails at some: `resize_` to a dynamic size
             found.append(Form(fresh_modules(decomposed(program)), "after run_decompositions, "))
     return found

@@ -28,6 +28,7 @@ from shapeproof.export.examples import alike, equated, pins, takes
 from shapeproof.export.findings import Exploration, Finding, Impossible, Outcome, Traced, asking, attributed, taken_at
 from shapeproof.export.inference import condensed, given_up, lifted, nonempty, sayable
 from shapeproof.export.inputs import Inputs
+from shapeproof.export.noted import Difference
 from shapeproof.export.places import raised_by_user
 from shapeproof.export.text import first_line
 from shapeproof.export.trial import Step, Trial, Where, flipped
@@ -85,14 +86,14 @@ class Explorer:
         self._raising: dict[Formula, str] = {}
         self._forms: list[replay.Form] = []
 
-    def run(self, domain: Facts) -> Exploration:
-        """Explore the whole domain.
+    def run(self, domain: Facts, main: Traced | None = None) -> Exploration:
+        """Explore the whole domain; `main`: a trace of it that is there already.
 
         Raises:
             Exception: what the model raised, if it cannot be traced at any point that was tried.
         """
         try:
-            best = self._best(domain)
+            best = self._best(domain, main)
         except Impossible:
             raise
         except Exception:  # torch traces torch.cond only where no size is 0
@@ -105,9 +106,9 @@ class Explorer:
         best.narrowings = condensed(best, self._inputs, self._budget)
         return best
 
-    def _best(self, domain: Facts) -> Exploration:
+    def _best(self, domain: Facts, main: Traced | None = None) -> Exploration:
         """The exploration that leaves out least, with torch's general path where a point's own did not serve."""
-        best = self._explore(domain)
+        best = self._explore(domain, main)
         checked: set[Formula] = set()
         for _ in range(OBLIVIOUS_ROUNDS):
             wrong = best.wrong_guesses() - self._oblivious
@@ -120,8 +121,8 @@ class Explorer:
                 best = again
         return best
 
-    def _explore(self, domain: Facts) -> Exploration:
-        main = self._followed(domain)
+    def _explore(self, domain: Facts, main: Traced | None = None) -> Exploration:
+        main = main or self._followed(domain)
         self._forms = replay.forms(main.program)
         found = Exploration(main, self._forms, self._example_in(domain) or self._sizes_of(main.trial.point))
         found.disagreement = self._disagreement(found.begun, calls=2)
@@ -238,7 +239,7 @@ class Explorer:
         """Whether a program serves the region of another trace."""
         if program.program is None or there.program is None:
             return False
-        return graphs.difference(program.program, there.program, there.trial) is None
+        return graphs.same(program.program, there.program, there.trial)
 
     # ------------------------------------------------------------------ cells
 
@@ -284,7 +285,8 @@ class Explorer:
             found.add(Finding(Outcome.UNDECIDED, step.decision, None, reason, served=outside))
             return
         same_where: Formula = f.FALSE
-        finding = None if closely else self._run_in(step, cell)
+        there = None
+        finding = None if closely else self._run_in(step, cell, point)
         if finding is None:
             self._looks += closely
             there = self._trace_in(cell, point)
@@ -301,7 +303,7 @@ class Explorer:
         if narrowing is not None:
             found.narrowings.append(narrowing)
             return
-        asked = replace(finding, asked=step.decision.formula, served=outside)
+        asked = replace(finding, asked=step.decision.formula, served=outside, traced=there)
         finding = attributed(asked, found.main.trial)
         if finding.decision is step.decision and sayable(f.disjunction(step.decision.taken, same_where)):
             finding = replace(finding, same_where=same_where)
@@ -346,15 +348,13 @@ class Explorer:
             cells.append((step, cell))
         return cells
 
-    def _run_in(self, step: Step, cell: Facts) -> Finding | None:
-        """Before a cell is traced: run the program beside eager at its smallest point.
-
-        Where they disagree no trace is needed.
-        """
-        point = None if self._about_data(step.decision.formula) else self._smallest(cell)
-        if point is None:
+    def _run_in(self, step: Step, cell: Facts, point: dict[str, int]) -> Finding | None:
+        """Before a cell is traced, run the program at its smallest point; where another may be had, also at `point`."""
+        if self._about_data(step.decision.formula):
             return None
-        return self._replayed(step, point)
+        points = [self._smallest(cell), self._sizes_of(point) if self._splitting else None]
+        seen = (self._replayed(step, each) for each in points if each is not None)
+        return next(filter(None, seen), None)
 
     def _replayed(self, step: Step, point: dict[str, int]) -> Finding | None:
         """A finding if eager and the program do not do the same at a point."""
@@ -400,7 +400,7 @@ class Explorer:
             Outcome.UNDECIDED, step.decision, self._sizes_of(there.trial.point), f"it cannot be traced there: {text}"
         )
 
-    def _judge_difference(self, step: Step, there: Traced, difference: graphs.Difference) -> Finding:
+    def _judge_difference(self, step: Step, there: Traced, difference: Difference) -> Finding:
         """The programs differ in the cell: do their results, at a concrete input?"""
         left = there.trial.region.fork()
         for _ in range(SMALL_POINTS):
@@ -428,7 +428,7 @@ class Explorer:
         if traced.program is None and traced.trial.guessed:  # what was guessed may be checked later on
             again = self._attempt(known, point, Where(self._about_data))
             traced = again if again.program is not None else traced
-        if traced.trial.doubtful:
+        if traced.doubtful:
             with local.retracing_everything():
                 traced = self._attempt(known, point, oblivious)
         return traced

@@ -33,6 +33,7 @@ from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import truth
 from shapeproof.solver.witness import find
+from shapeproof.solver.wording import has_value
 
 if TYPE_CHECKING:
     from shapeproof.export.naming import Number
@@ -234,7 +235,7 @@ class Trial:
         value = evaluate(term, self.point)
         if self._over is not None and self.settled(eq(term, value)) is not True:
             raise UsageError(_FREEZING.format(format_term(term, rename=self._over), place().operator or "a compiler"))
-        self.choose(eq(term, value), Kind.BRANCH, place)
+        self.choose(has_value(term, value), Kind.BRANCH, place)
         return value
 
     def observe(self, name: str, value: int) -> None:

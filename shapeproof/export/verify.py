@@ -101,13 +101,18 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
     task.inputs.check_example()
     try:
         if splitting:
-            return _by_several(task, split(explorer, domain, task.budget))
+            return _by_several(task, split(explorer, domain, task.budget, functools.partial(_refused, task)))
         found = explorer.run(domain)
-        found.take(out_of_range(task.mod, task.inputs, found, domain, task.budget))
-        found.take(unmet(task.mod, task.inputs, found, domain, task.budget))
+        _refused(task, found, domain)
         return _by_one(task, found, domain)
     except Impossible as impossible:
         return Report("refuted", (contradiction(impossible.trial, task.inputs),), inputs=task.inputs.shapes)
+
+
+def _refused(task: _Task, found: Exploration, domain: Facts) -> None:
+    """Take what eager refuses whatever the data are, though no decision says so."""
+    found.take(out_of_range(task.mod, task.inputs, found, domain, task.budget))
+    found.take(unmet(task.mod, task.inputs, found, domain, task.budget))
 
 
 def _by_one(task: _Task, found: Exploration, domain: Facts) -> Report:

@@ -47,7 +47,7 @@ def _within(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
         case Or(args):
             shorter = disjunction(*_each(args, facts, budget, opposite=True))
         case _:
-            return formula
+            shorter = formula
     return _reworded(shorter, facts, budget)
 
 

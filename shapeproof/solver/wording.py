@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from shapeproof.constraints import operators
+from shapeproof.constraints.atoms import Max
+from shapeproof.constraints.division import FloorDiv
 from shapeproof.constraints.formulas import FALSE, And, Compare, Formula, Or, conjunction, disjunction, eq, ge, le, ne
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.polynomials import UNIT
-from shapeproof.constraints.terms import Term
+from shapeproof.constraints.terms import Term, from_poly
 from shapeproof.solver.bounding import shape_of
 
 
@@ -25,14 +27,45 @@ def reworded(formula: Formula, bounds: Callable[[Term], Interval]) -> Formula:
     >>> from shapeproof.constraints.text import parse_formula
     >>> reworded(parse_formula("(n == 0 or n == 2 or n >= 3) and m >= 8 and m >= 3"), lambda _: Interval(0, None))
     n != 1 and m >= 8
+    >>> reworded(parse_formula("n <= 0"), lambda _: Interval(0, None))
+    n == 0
     """
     match formula:
         case And(args):
             return conjunction(*_said_together(args, conjunction, bounds))
         case Or(args):
             return disjunction(*_said_together(args, disjunction, bounds))
+        case Compare("<=") if (quantity := _quantity(formula)) is not None:
+            values = [run.single for run in _runs(formula, bounds(quantity))[0]]
+            equal = [eq(quantity, value) for value in values if value is not None and len(values) == 1]
+            return min([*equal, formula], key=lambda each: len(str(each)))
         case _:
             return formula
+
+
+def has_value(term: Term, value: int) -> Formula:
+    """That a term has a value; of a quotient by a constant, that what is divided lies between two.
+
+    Where a constant is the least value that it may have, what is said is what the other operand is then.
+
+    >>> from shapeproof.constraints.text import parse_term
+    >>> has_value(parse_term("n - 1"), 3), has_value(parse_term("(n + 7)//8"), 3)
+    (n == 4, n >= 17 and n <= 24)
+    >>> has_value(parse_term("max(n, 0)"), 3), has_value(parse_term("max(n, 0)"), 0)
+    (n == 3, n <= 0)
+    """
+    match term.monomials:
+        case ((((Max((one, other)), 1),), 1),) if one.is_constant or other.is_constant:
+            least, rest = (one.constant_value, other) if one.is_constant else (other.constant_value, one)
+            return has_value(rest, value) if value > least else le(rest, least) if value == least else FALSE
+    for monomial, sign in term.monomials:
+        match monomial:
+            case ((FloorDiv(numerator, divisor), 1),) if divisor.is_constant and sign in {1, -1}:
+                rest, size = term - sign * from_poly({monomial: 1}), divisor.constant_value
+                if rest.symbols <= numerator.symbols:
+                    above = numerator - sign * size * (value - rest)
+                    return conjunction(ge(above, 0), le(above, size - 1))
+    return eq(term, value)
 
 
 def _said_together(

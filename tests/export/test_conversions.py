@@ -370,3 +370,32 @@ def test_equal_code_of_two_files_keeps_its_file():
         with kept_symbolic(model()):
             files.append(model.forward.__code__.co_filename)
     assert files == ["one.py", "two.py"]
+
+
+class GoesRoundTwice(torch.nn.Module):
+    def forward(self, x):
+        total = x.sum()
+        for row in range(x.shape[0] - 2, x.shape[0]):
+            total = total * 2 + x[row]
+        return total
+
+
+def test_a_loop_asks_how_often_it_goes_round():
+    program = export(GoesRoundTwice(), (torch.randn(6),), dynamic_shapes=({0: Dim("n", min=2, max=40)},))
+    assert program.report.status == "proved"
+    assert all(agree(GoesRoundTwice(), program.module(), (torch.randn(n),)) for n in (2, 3, 40))
+
+
+@pytest.mark.parametrize("step", [1, 3, -2])
+def test_a_range_of_sizes_has_the_numbers_that_it_has_in_python(step):
+    class Lists(torch.nn.Module):
+        def forward(self, x, start, stop):
+            return x, [*range(start, stop, step)], [*range(2, stop, step)]
+
+    shapes = (None, *(torch.export.Dim.DYNAMIC(min=0, max=4) for _ in range(2)))
+    report = check(Lists(), (torch.zeros(1), 3, 2), dynamic_shapes=shapes, branches="split")
+    assert report.status == "proved", str(report)
+    run = report.program.module()
+    for start in range(5):
+        for stop in range(5):
+            assert agree(Lists(), run, (torch.zeros(1), start, stop))

@@ -197,6 +197,23 @@ def test_a_loop_with_few_rounds_is_split():
     assert all(agree(mod, regions.module(), (torch.randn(n),)) for n in range(19))
 
 
+def test_a_loop_in_steps_has_a_region_and_a_trace_for_each_number_of_rounds():
+    def in_chunks(x):
+        parts = [x[start : start + 8].softmax(0) for start in range(0, x.shape[0], 8)]
+        return torch.cat(parts) if parts else x
+
+    mod = model(in_chunks)
+    regions = export(mod, (torch.randn(5),), dynamic_shapes={"x": {0: Dim("n", min=0, max=20)}}, branches="split")
+    assert set(regions.domains) == {
+        "x.shape[0] == 0",
+        "x.shape[0] >= 1 and x.shape[0] <= 8",
+        "x.shape[0] >= 9 and x.shape[0] <= 16",
+        "x.shape[0] >= 17",
+    }
+    assert regions.report.statistics["traces"] == len(regions.programs)
+    assert all(agree(mod, regions.module(), (torch.randn(n),)) for n in range(21))
+
+
 def test_where_eager_raises_no_region_helps():
     class Refuses(torch.nn.Module):
         def forward(self, x):

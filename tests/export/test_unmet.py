@@ -93,3 +93,26 @@ def test_checks_that_some_data_pass_everywhere_refute_nothing():
         return x[:count], y
 
     assert verdict(within, Dim("n", min=0, max=16)).status == "proved"
+
+
+def test_several_programs_are_refuted_where_no_data_pass_in_one_of_them():
+    def only_long_ones(x, _, count):
+        if x.shape[0] <= 8:
+            return x + count
+        torch._check(count < 12)
+        torch._check(count >= x.shape[0])
+        return x * count
+
+    report = check(
+        Model(only_long_ones),
+        (torch.ones(9), X, torch.tensor(10)),
+        dynamic_shapes={"x": {0: Dim("n", min=1, max=16)}, "y": None, "n": None},
+        branches="split",
+    )
+    (found,) = report.diagnostics
+    assert (report.status, found.message, found.witness) == (
+        "refuted",
+        "`x.shape[0] <= 11` must hold",
+        {"x.shape[0]": 12},
+    )
+    assert "no data pass there" in " ".join(str(report).split())

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shapeproof.constraints.evaluate import holds
+from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.text import parse_formula as parse
+from shapeproof.constraints.text import parse_term
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.simplify import simplified
-from shapeproof.solver.wording import reworded
+from shapeproof.solver.wording import has_value, reworded
 
 comparisons = st.builds(
     "{} {} {}".format,
@@ -56,3 +57,33 @@ def test_fewer_words_say_the_same_wherever_the_quantities_may_lie(formula: Formu
 )
 def test_what_is_left_of_redundant_formulas(formulas, facts, expected):
     assert simplified(list(map(parse, formulas)), Facts([parse(facts)])) == list(map(parse, expected))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n - 3",
+        "n//4",
+        "(n + 7)//8 - 1",
+        "2 - n//3",
+        "-(-n//5)",
+        "n % 4",
+        "n//2 + m",
+        "m - (n + m)//3",
+        "2*(n//3)",
+        "max(n//3, 0)",
+        "max(0, n - 2)",
+        "max(n, 0) - 1",
+    ],
+)
+def test_a_term_has_a_value_where_that_is_said_of_it(text):
+    term = parse_term(text)
+    for value in range(-3, 4):
+        said = has_value(term, value)
+        for n in range(-12, 13):
+            for m in range(-3, 4):
+                assert holds(said, {"n": n, "m": m}) == (evaluate(term, {"n": n, "m": m}) == value)
+
+
+def test_what_is_said_of_a_quotient_is_said_of_what_is_divided():
+    assert has_value(parse_term("(n + 7)//8"), 2) is parse("n >= 9 and n <= 16")

@@ -1,0 +1,149 @@
+"""`contiguous` and its like share at some sizes and copy at others: where that can be told, it is another program."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.export import check, export, load_regions
+from shapeproof.export.aliasing import told_apart
+from tests.agreement import agree
+
+N = Dim("n", min=0, max=6)
+
+
+def model(forward):
+    """A model of one function."""
+    return type("Model", (torch.nn.Module,), {"forward": lambda _, x: forward(x)})()
+
+
+def transposed(x):
+    y = x.t().contiguous()
+    y.add_(1)
+    return x.sum(), y
+
+
+def flattened(x):
+    y = x.t().reshape(-1)
+    y.add_(1)
+    return x * 2
+
+
+def written_before_it_is_read(x):
+    y = x.t().contiguous()
+    x.mul_(2)
+    return y + 1
+
+
+def of_a_result(x):
+    z = x * 2
+    y = z.t().contiguous()
+    y.add_(1)
+    return z, y
+
+
+ONLY_AT_ONE = [transposed, flattened, written_before_it_is_read, of_a_result]
+
+
+def programs_that_agree(mod, regions, sizes):
+    """Whether the programs of a split model do at these sizes what eager does, also to its input; taken apart, too."""
+    programs = [regions.module(), *(program.run_decompositions().module() for program in regions.programs)]
+    for n in sizes:
+        x = torch.randn(n, 4)
+        for run in programs:
+            if not agree(mod, run, (x,), may_refuse=run is not programs[0]):
+                return False
+    return True
+
+
+@pytest.mark.parametrize("forward", ONLY_AT_ONE)
+def test_where_sharing_can_be_told_there_is_another_region(forward, tmp_path):
+    mod = model(forward)
+    regions = export(mod, (torch.randn(3, 4),), dynamic_shapes={"x": {0: N}}, branches="split")
+    assert regions.report.status == "proved"
+    assert regions.domains == ("x.shape[0] != 1", "x.shape[0] == 1")
+    assert programs_that_agree(mod, regions, range(7))
+    regions.save(tmp_path / "two.pt2")
+    assert programs_that_agree(mod, load_regions(tmp_path / "two.pt2"), range(7))
+
+
+@pytest.mark.parametrize("forward", ONLY_AT_ONE)
+def test_one_program_says_what_differs_and_where(forward):
+    report = check(model(forward), (torch.randn(3, 4),), dynamic_shapes={"x": {0: N}})
+    (diagnostic,) = report.diagnostics
+    assert report.status == "refuted"
+    assert diagnostic.id == "other-program"
+    assert diagnostic.file == __file__
+    assert diagnostic.witness == {"x.shape[0]": 1}
+    (required,) = (note.text for note in diagnostic.notes if note.label == "required")
+    assert required.startswith("x.shape[0] != 1   by aten.")
+
+
+def test_sharing_where_no_slice_alone_shows_it():
+    """Only where both sizes are 1 does the copy share: each by itself makes no difference."""
+    mod = model(lambda x: (x.permute(2, 1, 0).contiguous().add_(1), x * 2))
+    shapes = {"x": {0: Dim("a", min=0, max=4), 1: Dim("b", min=0, max=4)}}
+    report = check(mod, (torch.randn(3, 2, 5),), dynamic_shapes=shapes)
+    assert report.status == "refuted"
+    assert report.diagnostics[0].witness == {"x.shape[0]": 1, "x.shape[1]": 1}
+    regions = export(mod, (torch.randn(3, 2, 5),), dynamic_shapes=shapes, branches="split")
+    run = [regions.module(), *(program.run_decompositions().module() for program in regions.programs)]
+    for a, b in itertools.product(range(5), repeat=2):
+        x = torch.randn(a, b, 5)
+        assert agree(mod, run[0], (x,))
+        assert all(agree(mod, each, (x,), may_refuse=True) for each in run[1:])
+
+
+def not_read_afterwards(x):
+    z = x * 2
+    y = z.t().contiguous()
+    y.add_(1)
+    return y
+
+
+def written_before(x):
+    z = x * 2
+    z.add_(1)
+    return z, z.t().contiguous()
+
+
+def never_written(x):
+    y = x.t().contiguous()
+    return x + 1, y * 2
+
+
+def fresh(x):
+    y = (x * 2).add_(1)
+    return y, x.sum()
+
+
+def a_view_that_is_always_one(x):
+    x[1:].add_(1)
+    return x
+
+
+def in_a_body(x):
+    with torch.no_grad():
+        y = x.t().contiguous()
+        y.add_(1)
+    return x.sum() + y.sum()
+
+
+@pytest.mark.parametrize(
+    "forward", [not_read_afterwards, written_before, never_written, fresh, a_view_that_is_always_one]
+)
+def test_where_nothing_can_tell_one_program_serves_all(forward):
+    mod = model(forward)
+    program = export(mod, (torch.randn(3, 4),), dynamic_shapes={"x": {0: N}})
+    assert not told_apart(program.graph)
+    for run in (program.module(), program.run_decompositions().module()):
+        assert all(agree(mod, run, (torch.randn(n, 4),)) for n in range(7))
+
+
+def test_the_body_of_an_operator_may_tell():
+    with torch.enable_grad():
+        program = torch.export.export(model(in_a_body), (torch.randn(3, 4),))
+    assert told_apart(program.graph)
