@@ -114,21 +114,25 @@ def test_swin_is_refuted_for_a_handful_of_reasons_that_fit_on_a_screen():
     assert RAISES in outcomes
 
 
-def from_nothing(shapes):
-    """The declarations with every batch from 0, and every sequence to 512."""
+IMAGES = ["swin", "vit"]
+
+
+def from_nothing(shapes, static=()):
+    """The declarations with every batch from 0, every sequence to 512, and these dims as in the example."""
     dims = {"batch": Dim("batch", min=0, max=64), "sequence": Dim("sequence", min=1, max=512)}
     return {
-        leaf: {i: dims.get(dim.__name__, dim) for i, dim in (declared or {}).items()} or None
+        leaf: {i: dims.get(dim.__name__, dim) for i, dim in (declared or {}).items() if dim.__name__ not in static}
+        or None
         for leaf, declared in shapes.items()
     }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted({*EXAMPLES, *PROVED}))
+@pytest.mark.parametrize("name", sorted({*EXAMPLES, *PROVED, *IMAGES}))
 def test_a_batch_of_none_is_proved_or_refuted_only_because_eager_raises(name):
     """`view(0, n, -1, 8)` is ambiguous to torch: attention of transformers raises there, and nowhere else."""
     model, args, kwargs, shapes = built((EXAMPLES | TRANSFORMERS)[name])
-    shapes = from_nothing(shapes)
+    shapes = from_nothing(shapes, static=("height", "width") if name in IMAGES else ())
     report = check(model, args, kwargs, dynamic_shapes=shapes)
     if report.status == "refuted":
         (sizes,) = witnesses(report, shapes)
@@ -144,3 +148,18 @@ def test_a_batch_of_none_is_proved_or_refuted_only_because_eager_raises(name):
     for changes in ({}, {"batch": 1}, {"batch": 2}, {"sequence": 2}, {"batch": 3, "sequence": 7}):
         sizes = lowest | {name: size for name, size in changes.items() if name in lowest}
         assert agree(model, run, *at(args, kwargs, shapes, sizes)), sizes
+
+
+@pytest.mark.slow
+def test_no_images_of_any_size_are_refuted_only_because_eager_raises():
+    model, args, kwargs, shapes = built(TRANSFORMERS["vit"])
+    shapes = from_nothing(shapes)
+    report = check(model, args, kwargs, dynamic_shapes=shapes)
+    (sizes,) = witnesses(report, shapes)
+    assert report.status == "refuted"
+    assert sizes["batch"] == 0
+    assert outcome(model, *at(args, kwargs, shapes, sizes)) == RAISES
+    help_ = report.repair()
+    again = check(model, args, kwargs, dynamic_shapes=help_.dynamic_shapes, constraints=help_.constraints)
+    assert declared_dims(help_.dynamic_shapes)["batch"].min == 1
+    assert again.status == "proved", str(again)
