@@ -55,6 +55,11 @@ def retracing_everything() -> Iterator[None]:
         _enabled = before
 
 
+def settling() -> bool:
+    """Whether anything is settled here now."""
+    return _enabled
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """An operator as it was called, and how to call it again in another trial.
@@ -81,7 +86,7 @@ def settle(trial: Trial, first: int, known: int, call: Call) -> None:
     What it promised is what the trial has learned after the first `known` facts. What was found for one call holds for
     a later one like it, with the same results: the region only shrinks while a trial goes on.
     """
-    if not _enabled:
+    if not settling():
         return
     steps = trial.steps[first:]
     key = (call.key, tuple((step.decision.taken, step.teaches) for step in steps))

@@ -42,6 +42,11 @@ _COPYING = {"repeat", "clone"}
 """Operators that copy their operand, where what they repeat it by is 1."""
 
 
+_KEEPING = {"aten.batch_norm.default": "training", "aten.instance_norm.default": "use_input_stats"}
+"""Operators that keep running statistics, and the argument that has them do so.
+https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html"""
+
+
 _RESIZING = {"resize_", "resize_as_", "set_", "resize_as_sparse_"}
 
 
@@ -58,6 +63,12 @@ def mutates(graph: torch.fx.Graph) -> bool:
 def is_random(graph: torch.fx.Graph) -> bool:
     """Whether a graph draws random numbers."""
     return any(torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) for node in graph.nodes)
+
+
+def writes_statistics(graph: torch.fx.Graph) -> bool:
+    """Whether a graph normalizes by statistics that it also keeps: the schemas of these operators do not say so."""
+    calls = [(node.target, node.args, node.kwargs) for node in graph.nodes if str(node.target) in _KEEPING]
+    return any(by_name(*call)["running_mean"] is not None and by_name(*call)[_KEEPING[str(call[0])]] for call in calls)
 
 
 def changed_operands(node: torch.fx.Node) -> list[torch.fx.Node]:

@@ -47,6 +47,7 @@ class Numbering:
         self._by_call: dict[Hashable, int] = {}
         self._noted: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
         self._written: dict[StorageWeakRef, int] = {}
+        self._unlike = 0
         self._taken: dict[Hashable, Term] = {}
         self._counts: dict[int, Hashable] = {}
 
@@ -66,6 +67,7 @@ class Numbering:
             self._note(results[0], self.of(args[0]))
             return
         if not _is_function(func) and not (_reduces(func) and _whole(results)):
+            self._unlike += 1
             return
         call = self._call(func, args, kwargs)
         for index, result in enumerate(results):
@@ -73,6 +75,18 @@ class Numbering:
                 self._note(result, self._by_call.setdefault((index, call), next(self._fresh)))
         if _counts(func, args, results):
             self._counts[self.of(results[0])] = "count", self.of(args[0])
+
+    def mark(self) -> tuple[int, int]:
+        """How often something was written, and how often an operator gave what no other tensor holds."""
+        return sum(self._written.values()), self._unlike
+
+    def accounts_for(self, mark: tuple[int, int], func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> bool:
+        """Whether `note` of this one operator says all that was said since `mark` of those that it is composed of."""
+        written, unlike = self.mark()
+        if written > mark[0]:
+            return False
+        number = self._by_call.get((0, self._call(func, args, kwargs)))
+        return unlike > mark[1] or str(func) in _SAME or number == self._noted.get(result, (None, None))[0]
 
     def taken(self, running: Running, fresh: Callable[[], Term]) -> Term:
         """A number that an operator takes from data: the one that it took from the same operands before, if it did."""

@@ -5,12 +5,13 @@ decisions are settled as a whole where it is recorded; one that is recorded in p
 is never recorded is settled where fake tensors meet it.
 
 How a decision is settled is in local.py; this file only makes an operator repeatable. Operators whose results are known
-by rule (recurrent.py) are not run at all.
+by rule (recurrent.py) or from a call before (repeats.py) are not run at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import functools
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -18,6 +19,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.export import local, nodes, recurrent
+from shapeproof.export.repeats import Repeats
 from shapeproof.export.shape_env import ProofShapeEnv, leaves, map_tensors
 from shapeproof.export.storages import storage_of
 from shapeproof.export.trial import Trial
@@ -51,30 +53,42 @@ class Operators:
         self._apart = apart
         self._by_rule = by_rule
         self._recorded = 0
+        self._repeats = Repeats(env, apart)
 
     def record(
         self, func: Any, args: Any, kwargs: Any, run: Run = call, note: Callable[[Any], Any] = _unchanged
     ) -> Any:
-        """Run an operator as the graph records it; `note` records one whose result is given by rule."""
+        """Run an operator as the graph records it; `note` records one whose result is given."""
         self._recorded += 1
-        count = self._recorded
-        run = self._ruled(run, note)
-        return self._run(func, args, kwargs, run, self._ruled(call), settling=lambda: count == self._recorded)
+        count, mark = self._recorded, self._env.numbering.mark()
+        operation = _Operation(self._env, self._apart, func, (args, kwargs), self._ruled(call))
+        with self._env.running(func, args, kwargs):
+            given = self._repeated(operation)
+            if given is not None:
+                self._env.called(func, args, kwargs, given)
+                result = note(given)
+                operation.forget()
+                return result
+            result = self._ruled(run, note)(func, args, kwargs)
+            if count == self._recorded and result is not NotImplemented:
+                operation.settle(result)
+                if operation.left_nothing and self._env.numbering.accounts_for(mark, func, args, kwargs, result):
+                    self._repeats.note(operation.key, operation.operands, result)
+        return result
+
+    def _repeated(self, operation: _Operation) -> torch.Tensor | None:
+        """The result of an operator that need not be run."""
+        may = self._by_rule and local.settling()
+        return self._repeats.given(operation.key, operation.operands) if may else None
 
     def run(self, func: Any, args: Any, kwargs: Any, run: Run) -> Any:
         """Run an operator as fake tensors meet it; if it is a part of another, that settles its decisions."""
         run = self._ruled(run)
-        settling = (lambda: True) if self._env.innermost is None else None
-        return self._run(func, args, kwargs, run, run, settling=settling)
-
-    def _run(  # noqa: PLR0913 - a call, and how it is made
-        self, func: Any, args: Any, kwargs: Any, run: Run, again: Run, *, settling: Callable[[], bool] | None
-    ) -> Any:
-        """Run an operator; afterwards settle its decisions with the help of other runs, if it is `settling` them."""
-        operation = _Operation(self._env, self._apart, func, (args, kwargs), again) if settling else None
+        part = self._env.innermost is not None
+        operation = None if part else _Operation(self._env, self._apart, func, (args, kwargs), run)
         with self._env.running(func, args, kwargs):
             result = run(func, args, kwargs)
-            if operation and settling and settling() and result is not NotImplemented:
+            if operation and result is not NotImplemented:
                 operation.settle(result)
         return result
 
@@ -99,19 +113,38 @@ class _Operation:
 
     def __init__(self, env: ProofShapeEnv, apart: Any, func: Any, arguments: Any, run: Run) -> None:
         self._env, self._apart, self._func, self._arguments, self._run = env, apart, func, arguments, run
+        self._before = env.trial.region.history, len(env.trial.steps), env.brought
         self._steps, self._known = len(env.trial.steps), len(env.trial.learned)
         self._brought = env.brought
-        self._operands = _tensors(arguments)
+        self.operands = _tensors(arguments)
         self._changes = nodes.is_mutable(func)
         self._repeatable = nodes.is_repeatable(func)
         if self._repeatable and self._changes:
-            self._repeatable = all(getattr(each, "constant", None) is None for each in self._operands)
+            self._repeatable = all(getattr(each, "constant", None) is None for each in self.operands)
             self._arguments = self._aliased()
 
     def _aliased(self) -> Any:
         """The arguments with an alias of each tensor, whose view the operator may change as it likes."""
         detach = torch.ops.aten.detach.default
         return map_tensors(self._arguments, lambda tensor: self._run(detach, (tensor,), {}))
+
+    @functools.cached_property
+    def key(self) -> Hashable:
+        """Tells calls apart that may ask or give otherwise, as far as their arguments say."""
+        return self._func, _modes(self.operands), self._key(self._arguments)
+
+    @property
+    def left_nothing(self) -> bool:
+        """Whether it has taught nothing, left nothing open and changed nothing; the rules of a custom one may."""
+        trial, own = self._env.trial, getattr(self._func, "namespace", None) == "aten"
+        now = trial.region.history, len(trial.steps), self._env.brought
+        return own and not self._changes and now == self._before
+
+    def forget(self) -> None:
+        """Forget what was asked since: it makes no difference."""
+        trial = self._env.trial
+        if len(trial.steps) > self._steps:
+            trial.forget(self._steps, range(len(trial.steps) - self._steps), self._known)
 
     def settle(self, result: Any) -> None:
         """Have what makes no difference to the result forgotten."""
@@ -120,10 +153,10 @@ class _Operation:
         if not self._repeatable or len(trial.steps) == self._steps or self._brought[1] != checks:
             return
         found = leaves(result)
-        values = [*self._operands, *found]
+        values = [*self.operands, *found]
         if all(storage_of(tensor) is not None for tensor in _tensors(values)):
-            key = (self._func, _modes(), self._key(self._arguments), self._key(values), *local.sharing(values))
-            made = local.Call(key, self._operands, found, self._again, self._env.read)
+            key = (self.key, self._key(values), *local.sharing(values))
+            made = local.Call(key, self.operands, found, self._again, self._env.read)
             local.settle(trial, self._steps, self._known, made)
 
     def _key(self, value: Any) -> Hashable:
@@ -149,9 +182,16 @@ class _Operation:
         return _tensors((args, kwargs)), leaves(result)
 
 
-def _modes() -> Hashable:
-    """The ambient modes that decide how an operator is composed."""
-    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
+def _modes(operands: Sequence[torch.Tensor]) -> Hashable:
+    """The ambient modes that decide how an operator is composed, and what it gives."""
+    kinds = sorted(filter(torch.amp.is_autocast_available, {tensor.device.type for tensor in operands}))
+    casting = [torch.get_autocast_dtype(kind) for kind in kinds if torch.is_autocast_enabled(kind)]
+    attention = torch.backends.cuda
+    return (
+        *(torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *casting, torch.get_default_dtype()),
+        *(attention.flash_sdp_enabled(), attention.math_sdp_enabled(), attention.mem_efficient_sdp_enabled()),
+        *(attention.cudnn_sdp_enabled(), torch.backends.mkldnn.enabled, torch.backends.cudnn.enabled),
+    )
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:

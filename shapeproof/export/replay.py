@@ -193,8 +193,8 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
         with quiet():
             return copy.deepcopy(module)
 
-    # The schema of batch_norm does not say that it writes its running statistics in training; nothing reads them then.
-    return fresh if nodes.mutates(module.graph) else lambda: module
+    changes = nodes.mutates(module.graph) or nodes.writes_statistics(module.graph)
+    return fresh if changes else lambda: module
 
 
 def module_of(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:

@@ -23,6 +23,8 @@ import sympy
 import torch
 import torch.utils._pytree as pytree
 from torch._guards import Source
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
 from torch.fx.experimental.symbolic_shapes import RuntimeAssert, ShapeEnv, uninteresting_files
 from torch.utils._sympy.functions import CeilToInt, FloorDiv, FloorToInt, Max, Min, RoundToInt, TruncToInt
 from torch.utils._sympy.numbers import int_oo
@@ -41,6 +43,7 @@ from shapeproof.export import nodes
 from shapeproof.export.calls import Running
 from shapeproof.export.contents import INTEGRAL, SPEAKING, contents
 from shapeproof.export.naming import message_of
+from shapeproof.export.no_constraints import NoConstraints
 from shapeproof.export.numbering import Numbering
 from shapeproof.export.operands import Operands
 from shapeproof.export.places import OURS, Body, body, merged, noting, origin, place, run_again, sentence
@@ -60,21 +63,6 @@ _OPAQUE = (Max, TruncToInt, FloorToInt, CeilToInt, RoundToInt)
 PAD_SEQUENCE = torch._C._nn.pad_sequence
 """What torch.nn.utils.rnn.pad_sequence calls."""
 _INT64 = Interval(-(2**63), 2**63 - 1)
-
-
-class NoConstraints:
-    """What torch's exporter consults after tracing in place of its own DimConstraints: there is nothing to solve."""
-
-    def solve(self) -> None:
-        """Nothing: constraints are the solver's business."""
-
-    def forced_specializations(self) -> dict[str, sympy.Expr]:
-        """None: a specialization is a decision."""
-        return {}
-
-    def prettify_results(self, *_: object) -> str:
-        """No text: diagnostics are built elsewhere."""
-        return ""
 
 
 class ProofShapeEnv(ShapeEnv):
@@ -106,7 +94,7 @@ class ProofShapeEnv(ShapeEnv):
         self._contents = Contents()
         self.span = self._contents.of
         self._operands = Operands(self.read, self.span)
-        self._numbering = Numbering(self.read)
+        self.numbering = Numbering(self.read)
         self._open: set[Formula] = set()
         self._body: Body | None = None
         self._deferred: dict[Any, list[RuntimeAssert]] = {}
@@ -208,7 +196,7 @@ class ProofShapeEnv(ShapeEnv):
             return
         name, listed = str(func), results if isinstance(results, tuple | list) else (results,)
         self._contents.forget(nodes.written(func, args, kwargs))
-        self._numbering.note(func, args, kwargs, listed)
+        self.numbering.note(func, args, kwargs, listed)
         speaks = name in SPEAKING and any(isinstance(r, torch.Tensor) and str(r.dtype) in INTEGRAL for r in listed)
         if not speaks and name not in PROMISING:
             return
@@ -278,7 +266,7 @@ class ProofShapeEnv(ShapeEnv):
     def _take_from_data(self, fresh: sympy.Symbol, running: Running | None) -> None:
         promising = running if running is not None and running.name in PROMISING else None
         if promising:
-            self._terms[fresh] = self._numbering.taken(promising, lambda: self._term(fresh))
+            self._terms[fresh] = self.numbering.taken(promising, lambda: self._term(fresh))
         value = self._term(fresh)
         for name in value.symbols:
             if name not in self.trial.origins:
@@ -482,6 +470,13 @@ class ProofShapeEnv(ShapeEnv):
 def leaves(tree: Any) -> list[Any]:
     """The leaves of a nested structure, in order."""
     return pytree.tree_leaves(tree)
+
+
+def is_bare(value: Any) -> bool:
+    """Whether a value is a fake strided tensor of which nothing is known but what it shows: no element, no tangent."""
+    if type(value) is not FakeTensor or value.constant is not None or forward_ad._current_level >= 0:
+        return False
+    return value.layout == torch.strided and not (value.is_conj() or value.is_neg())
 
 
 def map_tensors(tree: Any, change: Callable[[torch.Tensor], Any]) -> Any:

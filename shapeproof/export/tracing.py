@@ -8,7 +8,7 @@ torch.export takes the context's FakeTensorMode, whose ShapeEnv is ours; no glob
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -22,7 +22,7 @@ from torch._guards import tracing as torch_tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export.dynamic_shapes import _combine_args, _DerivedDim, _Dim, _DimHint, _DimHintType, _tree_map_with_path
 from torch.export.pt2_archive._package import load_pt2, package_pt2
-from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode, track_tensor_tree
+from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.overrides import TorchFunctionMode
 from torch.utils._sympy.numbers import int_oo
@@ -61,7 +61,8 @@ def name_leaves(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     """The flat inputs in order, by the name of the parameter they are bound to."""
     from shapeproof.export.inputs import Leaf
 
-    return [Leaf(_source(path), _user_name(path), value) for path, value in _flatten(bind(mod, args, kwargs))]
+    paths = _flatten(bind(mod, args, kwargs))
+    return [Leaf(_source(path), f"{path[0].key}{_keys(path[1:])}", value) for path, value in paths]
 
 
 def match_shapes(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> dict[str, Any]:
@@ -161,10 +162,6 @@ def _source(path: Sequence[Any]) -> str:
     return f"L[{path[0].key!r}]{_keys(path[1:])}"
 
 
-def _user_name(path: Sequence[Any]) -> str:
-    return f"{path[0].key}{_keys(path[1:])}"
-
-
 def _keys(path: Sequence[Any]) -> str:
     return "".join(pytree.keystr((key,)) for key in path)
 
@@ -230,7 +227,7 @@ def recording_mode(
     env = ProofShapeEnv(trial, sizes)
     with torch._functorch.config.patch(fake_tensor_propagate_real_tensors=on_data):
         mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True, export=True)
-    operators = env.operators = Operators(env, apart=disable_proxy_modes_tracing, by_rule=not on_data)
+    operators = env.operators = Operators(env, apart=proxy_tensor.disable_proxy_modes_tracing, by_rule=not on_data)
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         def run(func: Any, args: Any, kwargs: Any) -> Any:
@@ -294,7 +291,7 @@ class _Watch(TorchFunctionMode):
         kwargs = kwargs or {}
         if torch.compiler.is_dynamo_compiling():  # torch.cond has its branches read by dynamo, this mode included
             return func(*args, **kwargs)
-        self._watch_recording(get_proxy_mode())
+        self._watch_recording(proxy_tensor.get_proxy_mode())
         if func in self._layouts and self._env.innermost is None and read_by_the_model():
             self._env.trial.layouts_read = True
         if func in self._subscripts:
@@ -315,10 +312,12 @@ class _Watch(TorchFunctionMode):
                 return record(func, types, args, kwargs)
 
             def note(result: Any) -> Any:
-                operands = pytree.tree_map(recorder.tracer.unwrap_proxy, (args, kwargs or {}))
-                name = func.overloadpacket.__name__
-                made = recorder.tracer.create_proxy("call_function", func, *operands, name=name)
-                return track_tensor_tree(result, made, constant=None, tracer=recorder.tracer)
+                tracer, (flat, spec) = recorder.tracer, pytree.tree_flatten((args, kwargs or {}))
+                _, proxies, _ = proxy_tensor._fetch_proxies_and_all_constant_flag(flat, tracer)
+                operands = pytree.tree_unflatten(proxies, spec)
+                name = tracer.graph._target_to_str(func.overloadpacket.__name__)
+                made = tracer.create_proxy("call_function", func, *operands, name=name)
+                return proxy_tensor.track_tensor_tree(result, made, constant=None, tracer=tracer)
 
             return self._env.operators.record(func, args, kwargs or {}, run, note)
 
@@ -364,12 +363,11 @@ def about_data(size: int | torch.SymInt) -> bool:
 
 def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
     """The ShapeEnv that a program was traced with."""
-    for node in program.graph.nodes:
-        for value in pytree.tree_leaves(node.meta.get("val")):
-            if isinstance(value, FakeTensor) and isinstance(value.fake_mode.shape_env, ProofShapeEnv):
-                return value.fake_mode.shape_env
-            if isinstance(value, torch.SymInt) and isinstance(value.node.shape_env, ProofShapeEnv):
-                return value.node.shape_env
+    for value in _values(program):
+        if isinstance(value, FakeTensor) and isinstance(value.fake_mode.shape_env, ProofShapeEnv):
+            return value.fake_mode.shape_env
+        if isinstance(value, torch.SymInt) and isinstance(value.node.shape_env, ProofShapeEnv):
+            return value.node.shape_env
     message = "the program was not traced here"
     raise LookupError(message)
 
@@ -458,11 +456,12 @@ def _taken_from_data(node: torch.fx.Node, other: torch.fx.Node | None) -> Any:
 
 
 def _fake_mode_of(program: torch.export.ExportedProgram) -> FakeTensorMode | None:
-    for node in program.graph.nodes:
-        for value in pytree.tree_leaves(node.meta.get("val")):
-            if isinstance(value, FakeTensor):
-                return value.fake_mode
-    return None
+    return next((value.fake_mode for value in _values(program) if isinstance(value, FakeTensor)), None)
+
+
+def _values(program: torch.export.ExportedProgram) -> Iterator[Any]:
+    """What was noted of the nodes of a program."""
+    return (value for node in program.graph.nodes for value in pytree.tree_leaves(node.meta.get("val")))
 
 
 def sizes(value: Any) -> list[Any]:

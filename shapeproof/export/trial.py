@@ -157,6 +157,8 @@ class Trial:
         self._outside: tuple[Facts, Facts, int, int, list[Formula]] | None = None
         self.judged: dict[Hashable, frozenset[int]] = {}
         """Which of the decisions that an operator makes were harmless, by how it was called and what it asked."""
+        self.widened = 0
+        """How often the region has become wider: what held in it may not hold since."""
         self._varying: dict[Formula, bool] = {}
         self._rounds: Counter[Formula] = Counter()
         self._data = data
@@ -279,6 +281,8 @@ class Trial:
             return
         self.facts, self.region, first, known, promised = self._outside
         self._outside = None
+        self.widened += 1
+        self.judged.clear()
         self.learned[known:] = promised
         for formula in promised:
             self.facts.learn(formula)

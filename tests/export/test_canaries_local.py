@@ -7,6 +7,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch._subclasses import meta_utils
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
 from torch.export.pt2_archive._package import load_pt2, package_pt2
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode, make_fx, track_tensor_tree
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -137,3 +138,24 @@ def test_an_operator_whose_result_is_known_can_be_recorded_without_being_run():
     known = next(node for node in program.graph.nodes if node.name == "known")
     assert (known.target, known.meta["val"].shape, len(known.users)) == (operator, (7,), 1)
     assert "torch.sin(x) + 1" in known.meta["stack_trace"]
+
+
+def test_a_level_of_forward_differentiation_is_counted():
+    """shape_env.is_bare relies on it: where there is none, no tensor has a tangent."""
+    assert forward_ad._current_level == -1
+    with forward_ad.dual_level():
+        assert forward_ad._current_level == 0
+
+
+def test_a_result_of_an_autograd_function_may_be_changed_in_place():
+    """repeats._Differentiable relies on it: it is no leaf, as what an operator gives is none."""
+
+    class Fresh(torch.autograd.Function):
+        @staticmethod
+        def forward(_ctx, _operand):
+            return torch.ones(2)
+
+    result = Fresh.apply(torch.ones(3, requires_grad=True))
+    assert result.requires_grad
+    assert not result.is_leaf
+    result.add_(1)
