@@ -80,7 +80,9 @@ class Numbering:
         """How often something was written, and how often an operator gave what no other tensor holds."""
         return sum(self._written.values()), self._unlike
 
-    def accounts_for(self, mark: tuple[int, int], func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> bool:
+    def accounts_for(
+        self, mark: tuple[int, int], func: Any, args: Any, kwargs: Mapping[str, Any], result: torch.Tensor
+    ) -> bool:
         """Whether `note` of this one operator says all that was said since `mark` of those that it is composed of."""
         written, unlike = self.mark()
         if written > mark[0]:

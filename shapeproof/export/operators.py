@@ -72,7 +72,8 @@ class Operators:
             result = self._ruled(run, note)(func, args, kwargs)
             if count == self._recorded and result is not NotImplemented:
                 operation.settle(result)
-                if operation.left_nothing and self._env.numbering.accounts_for(mark, func, args, kwargs, result):
+                one = operation.left_nothing and isinstance(result, torch.Tensor)
+                if one and self._env.numbering.accounts_for(mark, func, args, kwargs, result):
                     self._repeats.note(operation.key, operation.operands, result)
         return result
 

@@ -50,6 +50,7 @@ LAYERS = {
     "scanned": lambda x: x.cumsum(0).flip(0),
     "doubled": lambda x: x.double().float(),
     "masked": lambda x: torch.where(x > 0, x, -x),
+    "one of two": lambda x: x.max(1, keepdim=True).values - x,
     "in place": lambda x: (x * 2).add_(1).mul_(x),
     "dropped": lambda x: functional.dropout(x, 0.5, training=False),
     "a view of a view": lambda x: (x + 1).t().unsqueeze(0).squeeze(0).t(),
@@ -186,3 +187,10 @@ def test_looking_at_a_result_asks_nothing():
     """Where a slice begins in its storage may depend on sizes; a comparison of it with 0 would be a branch."""
     report = check(module(lambda x: (x[-6:], x[:7])), (torch.randn(3, 4),), dynamic_shapes={"x": {0: Dim("n", min=0)}})
     assert (report.status, report.decisions) == ("proved", ())
+
+
+def test_an_operator_that_gives_several_results_is_run_each_time():
+    """Where nothing was drawn, the pair was looked up as if it were one tensor."""
+    mod = module(lambda x: (x.max(1).values, x.max(1).values))
+    report = check(mod, (torch.ones(3, 4, dtype=torch.int64),), dynamic_shapes={"x": {0: ROWS}})
+    assert report.status == "proved", str(report)
