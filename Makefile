@@ -52,7 +52,7 @@ demo: $(VENV)/.package
 	exit $$status
 
 test: $(VENV)/.test
-	$(RUN) -m pytest -m "not slow"
+	$(RUN) -m pytest -m "not slow" --numprocesses auto --dist worksteal
 
 test-slow: $(VENV)/.test
 	$(RUN) -m pytest -m slow
