@@ -50,8 +50,6 @@ class Finding:
     """Where the program is the same although the decision is otherwise."""
     joint: Formula | None = None
     """What the cause asks for as a whole, where it asks for more than the decision."""
-    traced: Traced | None = field(default=None, compare=False, repr=False)
-    """The trace of the cell, if one was made."""
 
     @property
     def may_be_another(self) -> bool:
@@ -165,6 +163,10 @@ class Exploration:
     def left_out(self) -> tuple[int, int]:
         """How much is not served: less is better."""
         return len(self.findings), len(self.narrowings)
+
+    def serves(self, point: Mapping[str, int]) -> bool:
+        """Whether no finding is about the sizes at a point; torch's general path may not serve where it was traced."""
+        return all(taken_at(finding.served, point) for finding in self.findings)
 
     def wrong_guesses(self) -> frozenset[Formula]:
         """Questions that the program answered against torch's fallback, where that does not serve the domain."""

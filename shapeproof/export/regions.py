@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.export.findings import Exploration, Finding, Outcome, Traced, narrowed
+from shapeproof.export.findings import Exploration, Finding, Outcome, narrowed
 from shapeproof.export.sizes import Explorer
 from shapeproof.export.trial import Trial
 from shapeproof.solver.budget import Budget
@@ -63,7 +63,7 @@ def split(explorer: Explorer, domain: Facts, budget: Budget, look: Callable[[Exp
     """
     found = explorer.run(domain)
     done = Split(domain, [], [], found.main.trial)
-    left = here = domain.fork()
+    left = domain.fork()
     while True:
         others = [finding for finding in found.findings if finding.may_be_another]
         done.findings = [finding for finding in found.findings if not finding.may_be_another]
@@ -71,7 +71,7 @@ def split(explorer: Explorer, domain: Facts, budget: Budget, look: Callable[[Exp
         served = f.conjunction(*(finding.served for finding in others))
         found.findings = []
         # In few words, since they are part of what is found from here on: else texts double with each region.
-        holds = f.conjunction(*simplified([*_beyond(here, domain), served], domain, budget))
+        holds = f.conjunction(*simplified([*_beyond(left, domain), served], domain, budget))
         region = Region(found, holds)
         done.findings += _seen_in(region, done, look, budget)
         _take_in(done.regions, region, explorer)
@@ -82,8 +82,7 @@ def split(explorer: Explorer, domain: Facts, budget: Budget, look: Callable[[Exp
         if len(done.regions) == REGIONS:
             done.findings.append(_too_many(others))
             break
-        here, there = _next(left, others, budget)
-        found = explorer.run(here, there)
+        found = explorer.run(left)
     for region in done.regions:
         region.holds = f.conjunction(*simplified([region.holds], domain, budget))
     return done
@@ -101,18 +100,6 @@ def _seen_in(region: Region, done: Split, look: Callable[[Exploration, Facts], N
         required = f.disjunction(f.negate(region.holds), finding.requirement)
         seen.append(replace(finding, joint=f.conjunction(*simplified([required], done.domain, budget))))
     return seen
-
-
-def _next(left: Facts, others: Sequence[Finding], budget: Budget) -> tuple[Facts, Traced | None]:
-    """What to explore of what is left: a cell that has been traced already, with its trace, or else all of it."""
-    for there in (finding.traced for finding in others):
-        if there is not None and there.program is not None:
-            cell = left.fork()
-            for fact in there.trial.known.formulas:
-                cell.learn(fact)
-            if isinstance(find(f.TRUE, cell, budget), dict):
-                return cell, there
-    return left, None
 
 
 def proved(done: Split, budget: Budget) -> bool:

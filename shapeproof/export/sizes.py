@@ -86,14 +86,14 @@ class Explorer:
         self._raising: dict[Formula, str] = {}
         self._forms: list[replay.Form] = []
 
-    def run(self, domain: Facts, main: Traced | None = None) -> Exploration:
-        """Explore the whole domain; `main`: a trace of it that is there already.
+    def run(self, domain: Facts) -> Exploration:
+        """Explore the whole domain.
 
         Raises:
             Exception: what the model raised, if it cannot be traced at any point that was tried.
         """
         try:
-            best = self._best(domain, main)
+            best = self._best(domain)
         except Impossible:
             raise
         except Exception:  # torch traces torch.cond only where no size is 0
@@ -106,9 +106,10 @@ class Explorer:
         best.narrowings = condensed(best, self._inputs, self._budget)
         return best
 
-    def _best(self, domain: Facts, main: Traced | None = None) -> Exploration:
+    def _best(self, domain: Facts) -> Exploration:
         """The exploration that leaves out least, with torch's general path where a point's own did not serve."""
-        best = self._explore(domain, main)
+        self._oblivious = frozenset()
+        best = self._explore(domain)
         checked: set[Formula] = set()
         for _ in range(OBLIVIOUS_ROUNDS):
             wrong = best.wrong_guesses() - self._oblivious
@@ -117,12 +118,12 @@ class Explorer:
             self._oblivious |= wrong
             checked = set(self._raising)
             again = self._explore(domain)
-            if again.left_out < best.left_out:
+            if again.left_out < best.left_out and (not self._splitting or again.serves(again.main.trial.point)):
                 best = again
         return best
 
-    def _explore(self, domain: Facts, main: Traced | None = None) -> Exploration:
-        main = main or self._followed(domain)
+    def _explore(self, domain: Facts) -> Exploration:
+        main = self._followed(domain)
         self._forms = replay.forms(main.program)
         found = Exploration(main, self._forms, self._example_in(domain) or self._sizes_of(main.trial.point))
         found.disagreement = self._disagreement(found.begun, calls=2)
@@ -285,7 +286,6 @@ class Explorer:
             found.add(Finding(Outcome.UNDECIDED, step.decision, None, reason, served=outside))
             return
         same_where: Formula = f.FALSE
-        there = None
         finding = None if closely else self._run_in(step, cell, point)
         if finding is None:
             self._looks += closely
@@ -303,7 +303,7 @@ class Explorer:
         if narrowing is not None:
             found.narrowings.append(narrowing)
             return
-        asked = replace(finding, asked=step.decision.formula, served=outside, traced=there)
+        asked = replace(finding, asked=step.decision.formula, served=outside)
         finding = attributed(asked, found.main.trial)
         if finding.decision is step.decision and sayable(f.disjunction(step.decision.taken, same_where)):
             finding = replace(finding, same_where=same_where)
