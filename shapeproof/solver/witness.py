@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.evaluate import evaluate
-from shapeproof.constraints.formulas import TRUE, Formula, conjunction, ge, le, ne
+from shapeproof.constraints.formulas import TRUE, Formula, conjunction, disjunction, ge, le, ne
 from shapeproof.constraints.terms import ZERO, maximum, symbol
 from shapeproof.constraints.verdicts import Proved, Refuted, Undecided, Vacuous
 from shapeproof.solver.points import public, true_at
@@ -72,6 +72,20 @@ def smallest(
     for measure in _measures(names):
         best = _least(measure, here, best, budget)
     return best
+
+
+def ascending(facts: Facts, order: Sequence[str], budget: Budget | None = None) -> Iterator[Point]:
+    """The points of facts, the smallest first, no two alike in all of `order`; until no other is found.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> list(ascending(Facts([parse_formula("n >= 1"), parse_formula("n*n < 10")]), ["n"]))
+    [{'n': 1}, {'n': 2}, {'n': 3}]
+    """
+    left = facts.fork()
+    while isinstance(point := smallest(TRUE, left, order, budget), dict):
+        yield point
+        left.learn(disjunction(*(ne(symbol(name), point[name]) for name in order)))
 
 
 def _size(name: str) -> Term:

@@ -5,7 +5,7 @@ from shapeproof.constraints.text import parse_formula as parse
 from shapeproof.constraints.verdicts import Undecided
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.witness import find, generic, smallest
+from shapeproof.solver.witness import ascending, find, generic, smallest
 
 
 def facts(*texts, budget=None):
@@ -34,6 +34,17 @@ def test_the_smallest_point_has_the_smallest_greatest_value_then_the_smallest_su
 def test_the_smallest_point_prefers_one_to_minus_one():
     assert smallest(parse("n != 0"), facts("-5 <= n <= 5")) == {"n": 1}
     assert smallest(parse("n < 0"), facts("-5 <= n <= 5")) == {"n": -1}
+
+
+def test_all_points_come_once_and_in_order():
+    known = facts("-3 <= a <= 3", "0 <= b <= 4", "a*b >= -2")
+    points = [{"a": a, "b": b} for a in range(-3, 4) for b in range(5) if a * b >= -2]
+    in_order = sorted(points, key=lambda p: (max(abs(p["a"]), p["b"]), abs(p["a"]) + p["b"], abs(p["a"]), -p["a"]))
+    assert list(ascending(known, ["a", "b"])) == in_order
+
+
+def test_points_in_order_end_with_the_first_where_nothing_is_to_be_told_apart():
+    assert len(list(ascending(facts("n >= 0"), []))) == 1
 
 
 def test_the_smallest_point_far_away():
