@@ -47,6 +47,7 @@ class Numbering:
         self._by_call: dict[Hashable, int] = {}
         self._noted: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
         self._written: dict[StorageWeakRef, int] = {}
+        self._writings = 0
         self._unlike = 0
         self._taken: dict[Hashable, Term] = {}
         self._counts: dict[int, Hashable] = {}
@@ -63,6 +64,7 @@ class Numbering:
         """Number the results of an operator that has been run; what it has written into is something else now."""
         for storage in storages(nodes.written(func, args, kwargs)):
             self._written[storage] = self._written.get(storage, 0) + 1
+            self._writings += 1
         if str(func) in _SAME and isinstance(args[0], torch.Tensor):
             self._note(results[0], self.of(args[0]))
             return
@@ -78,14 +80,14 @@ class Numbering:
 
     def mark(self) -> tuple[int, int]:
         """How often something was written, and how often an operator gave what no other tensor holds."""
-        return sum(self._written.values()), self._unlike
+        return self._writings, self._unlike
 
     def accounts_for(
         self, mark: tuple[int, int], func: Any, args: Any, kwargs: Mapping[str, Any], result: torch.Tensor
     ) -> bool:
         """Whether `note` of this one operator says all that was said since `mark` of those that it is composed of."""
-        written, unlike = self.mark()
-        if written > mark[0]:
+        writings, unlike = self.mark()
+        if writings > mark[0]:
             return False
         number = self._by_call.get((0, self._call(func, args, kwargs)))
         return unlike > mark[1] or str(func) in _SAME or number == self._noted.get(result, (None, None))[0]
