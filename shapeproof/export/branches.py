@@ -16,7 +16,7 @@ from shapeproof.constraints.terms import Term
 from shapeproof.export import tracing
 from shapeproof.export.replay import decomposed
 from shapeproof.export.storages import storages
-from shapeproof.export.text import first_line
+from shapeproof.export.text import said_by
 from shapeproof.export.translate import Untranslatable
 
 
@@ -64,7 +64,7 @@ class Branch:
             )
         except Exception as error:
             text = f"{self.name} cannot be traced at the sizes of the others, where torch.cond reads it too"
-            raise RuntimeError(f"{text}: {first_line(error) or type(error).__name__}") from error
+            raise RuntimeError(f"{text}: {said_by(error)}") from error
 
     def _result(self, index: int, value: torch.Tensor, length: Any) -> torch.Tensor:
         if value.dim() != self.results[index].dim():

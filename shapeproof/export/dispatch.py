@@ -21,7 +21,7 @@ from shapeproof.export import tracing
 from shapeproof.export.computed import plainly, readings
 from shapeproof.export.findings import taken_at
 from shapeproof.export.shape_env import leaves
-from shapeproof.export.text import first_line
+from shapeproof.export.text import said_by
 
 if TYPE_CHECKING:
     from shapeproof.export.merge import Merging
@@ -106,7 +106,7 @@ def load_regions(path: str | Path) -> Regions:
     try:
         programs, extra = tracing.load_archive(str(path))
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        message = f"{path} holds no regions: {first_line(error) or type(error).__name__}"
+        message = f"{path} holds no regions: {said_by(error)}"
         raise UsageError(message) from None
     if _MANIFEST not in extra:
         raise UsageError(f"{path} holds programs, but not what regions they serve: it was not written by Regions.save")

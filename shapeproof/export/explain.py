@@ -22,7 +22,7 @@ from shapeproof.export.inputs import Inputs
 from shapeproof.export.loops import rounds
 from shapeproof.export.places import led_to, of_torch
 from shapeproof.export.remedies import Cause
-from shapeproof.export.text import first_line, short
+from shapeproof.export.text import short, with_kind
 from shapeproof.export.trial import Trial
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.clash import clash
@@ -78,10 +78,10 @@ def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
 
 def untraceable(error: Exception) -> str:
     """What is the matter where torch stops at code that eager runs, and the user's line, as one sentence."""
-    said = first_line(error).rstrip(". ")
+    said = with_kind(error).rstrip(". ")
     where = led_to(error)
     at = f", at {short(where.file)}:{where.line}: {where.text}" if where else ""
-    return f"torch cannot trace the model, which runs in eager: {type(error).__name__}: {said}{at}"
+    return f"torch cannot trace the model, which runs in eager: {said}{at}"
 
 
 def also(diagnostic: Diagnostic, cause: Cause, inputs: Inputs) -> Diagnostic:

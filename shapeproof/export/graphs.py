@@ -30,7 +30,7 @@ from shapeproof.export import nodes, tracing
 from shapeproof.export.bodies import Implied, same_body
 from shapeproof.export.noted import Difference, There, at, label, outdated, shared_otherwise
 from shapeproof.export.storages import storages
-from shapeproof.export.text import first_line
+from shapeproof.export.text import with_kind
 from shapeproof.export.translate import Translator, Untranslatable
 from shapeproof.export.trial import Trial
 from shapeproof.solver.facts import Facts
@@ -176,7 +176,7 @@ def difference(
     try:
         values = tracing.run_again(program, there)
     except Exception as error:  # noqa: BLE001 - a program that does not even run there is not the same
-        return Difference(f"the program does not run there: {type(error).__name__}: {first_line(error)}")
+        return Difference(f"the program does not run there: {with_kind(error)}")
     region = trial.region
     on_region = There(values, translator, region)
     found = outdated(program, on_region) or shared_otherwise(program, on_region)

@@ -36,7 +36,7 @@ from shapeproof.export.predicates import chosen, compared, kept_inside
 from shapeproof.export.regions import Split
 from shapeproof.export.report import Report
 from shapeproof.export.shape_env import leaves
-from shapeproof.export.text import first_line
+from shapeproof.export.text import said_by
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 from shapeproof.solver.witness import find, generic
@@ -101,7 +101,7 @@ class Merging:
         try:
             report = self.prove(_conditional(self.mod, run), inputs)
         except Exception as error:  # noqa: BLE001 - torch refuses by many kinds of error
-            raise _refusal(first_line(error) or type(error).__name__) from None
+            raise _refusal(said_by(error)) from None
         if report.status != "proved":
             _refuse_if(report.diagnostics[0].message if report.diagnostics else "it could not be proved")
         _refuse_if(self._disagreement(report.program))

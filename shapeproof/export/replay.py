@@ -20,7 +20,7 @@ from shapeproof.export.aliasing import told_apart
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.quiet import quiet
 from shapeproof.export.shape_env import leaves, map_tensors
-from shapeproof.export.text import first_line
+from shapeproof.export.text import with_kind
 from shapeproof.export.trial import Trial
 
 ELEMENTS = 2**27
@@ -181,7 +181,7 @@ def _run(run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
         with contextlib.redirect_stderr(io.StringIO()):  # torch.fx prints the line of the graph that raised
             return run(*args, **kwargs), None
     except Exception as error:  # noqa: BLE001 - whatever the model raises is the answer
-        return None, f"{type(error).__name__}: {first_line(error)}"
+        return None, with_kind(error)
 
 
 def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.nn.Module]:

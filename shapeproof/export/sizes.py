@@ -14,6 +14,7 @@ This module does not say what a finding means for the user; that is conclude.py 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 
@@ -21,8 +22,8 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind
+from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import symbol
 from shapeproof.export import graphs, local, replay, tracing
 from shapeproof.export.examples import alike, equated, pins, takes
 from shapeproof.export.findings import Exploration, Finding, Impossible, Outcome, Traced, asking, attributed, taken_at
@@ -30,12 +31,12 @@ from shapeproof.export.inference import condensed, given_up, lifted, nonempty, s
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.noted import Difference
 from shapeproof.export.places import raised_by_user
-from shapeproof.export.text import first_line
+from shapeproof.export.text import with_kind
 from shapeproof.export.trial import Step, Trial, Where, flipped
 from shapeproof.solver.blame import needed, reasons
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.witness import find, generic, smallest
+from shapeproof.solver.witness import ascending, find, generic, smallest
 
 TRACE_LIMIT = 32
 """How many traces one export may take before the rest is called undecided."""
@@ -157,7 +158,8 @@ class Explorer:
 
     def _trace_apart(self, domain: Facts) -> Traced:
         """A trace at a generic point: one at which sizes are not equal by chance, against torch's general path."""
-        first = self._trace_in(domain, self._generic(domain), self._oblivious)
+        point = self._generic(domain)
+        first = self._trace_in(domain, self._example_in(domain) if point is None else point, self._oblivious)
         apart = domain.fork()
         for step in first.trial.steps:
             against = step.fallback is not None and step.decision.outcome != step.fallback
@@ -382,7 +384,7 @@ class Explorer:
         self, step: Step, cell: Facts, there: Traced, program: torch.export.ExportedProgram
     ) -> Finding | None:
         """The model cannot be traced in the cell: does eager raise there too? On data, does the program?"""
-        text = _describe(there.error)
+        text = with_kind(there.error)
         if self._about_data(step.decision.formula):
             again = Trial(cell, there.trial.point, data=self._is_data, budget=self._budget)
             try:
@@ -402,16 +404,11 @@ class Explorer:
 
     def _judge_difference(self, step: Step, there: Traced, difference: Difference) -> Finding:
         """The programs differ in the cell: do their results, at a concrete input?"""
-        left = there.trial.region.fork()
-        for _ in range(SMALL_POINTS):
-            point = self._smallest(left)
-            finding = None if point is None else self._replayed(step, point)
-            if finding is not None or point is None:
-                break
-            left.learn(f.disjunction(*(f.ne(symbol(name), value) for name, value in point.items())))
-        finding = finding or self._replayed(step, self._sizes_of(there.trial.point))
-        if finding is not None:
-            return finding
+        smallest_first = ascending(there.trial.region, sorted(self._declared), self._budget)
+        for point in itertools.chain(itertools.islice(smallest_first, SMALL_POINTS), [there.trial.point]):
+            finding = self._replayed(step, self._sizes_of(point))
+            if finding is not None:
+                return finding
         outcome = Outcome.DIFFERS if difference.certain else Outcome.UNDECIDED
         return Finding(outcome, step.decision, self._sizes_of(there.trial.point), difference.text)
 
@@ -422,8 +419,8 @@ class Explorer:
     ) -> Traced:
         """Trace at a point of a cell; what defines the cell is known."""
         if point is None:
-            message = "the declared domain has no point that could be found"
-            raise RuntimeError(message)
+            message = "no sizes were found that meet all that is declared, nor is it known that there are none"
+            raise UsageError(f"{message}: give an example")
         traced = self._attempt(known, point, oblivious)
         if traced.program is None and traced.trial.guessed:  # what was guessed may be checked later on
             again = self._attempt(known, point, Where(self._about_data))
@@ -481,7 +478,3 @@ def _weight(decision: Decision) -> int:
     """Reasons are sought among the user's own lines first, then among short formulas."""
     framework = 0 if decision.operator is None else 1000
     return framework + len(str(decision.taken))
-
-
-def _describe(error: Exception | None) -> str:
-    return f"{type(error).__name__}: {first_line(error)}"

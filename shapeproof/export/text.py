@@ -92,6 +92,16 @@ def first_line(error: BaseException | None) -> str:
     return next(iter(str(error).strip().splitlines()), "")
 
 
+def with_kind(error: BaseException | None) -> str:
+    """The kind of an error and what it says first, as Python prints them."""
+    return f"{type(error).__name__}: {first_line(error)}"
+
+
+def said_by(error: BaseException) -> str:
+    """What an error says first, or of what kind it is where it says nothing."""
+    return first_line(error) or type(error).__name__
+
+
 def short(file: str) -> str:
     """The path as seen from here, if it is below here; an installed file by its place in its package."""
     _, installed, inside = file.rpartition("/site-packages/")

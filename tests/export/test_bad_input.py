@@ -22,6 +22,11 @@ class Untouched(torch.nn.Module):
         pytest.fail(f"the model was run on {x}, {y}, {n}, {s}")
 
 
+class Added(torch.nn.Module):
+    def forward(self, x, y, z):
+        return x + 1, y, z
+
+
 X = torch.ones(3, 4)
 B = Dim("b", min=1, max=8)
 
@@ -45,6 +50,19 @@ CONSTRAINTS = {
 @pytest.mark.parametrize("text", CONSTRAINTS)
 def test_a_constraint_names_declared_dims_and_can_be_read(text):
     assert sentence((X,), {"x": {0: B}}, constraints=(text,)).startswith(CONSTRAINTS[text])
+
+
+def test_without_an_example_the_solver_must_find_sizes():
+    dims = [Dim(name, min=1) for name in "abc"]
+    with pytest.raises(UsageError, match=r"no sizes were found that meet all .* known that there are none"):
+        check(Added(), tuple(TensorSpec(torch.float32, (d,)) for d in dims), constraints=("a**3 + b**3 == c**3",))
+
+
+def test_with_an_example_the_solver_need_not_find_sizes():
+    dims = [Dim(name, min=1) for name in "abc"]
+    args, shapes = tuple(torch.ones(n) for n in (3, 4, 5)), tuple({0: dim} for dim in dims)
+    report = check(Added(), args, dynamic_shapes=shapes, constraints=("a**3 + b**3 + 34 == c**3",))
+    assert report.status in {"proved", "undecided"}
 
 
 AT_THE_EXAMPLE = {
