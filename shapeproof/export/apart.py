@@ -11,16 +11,15 @@ Nothing is changed here: not the program, and not what is known of it.
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 
-from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.terms import symbol
 from shapeproof.constraints.text import format_formula
 from shapeproof.export import nodes, replay, tracing
 from shapeproof.export.corners import SEEDS, fits
@@ -30,7 +29,7 @@ from shapeproof.export.shape_env import map_tensors
 from shapeproof.export.text import short
 from shapeproof.export.trial import Step, Trial, flipped
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.witness import generic, smallest
+from shapeproof.solver.witness import ascending, generic
 
 POINTS = 4
 """At how many points with another answer both are run, the smallest first, and one more that is generic."""
@@ -145,11 +144,7 @@ class TakenApart:
     def _points(self, cell: Facts, begun: Mapping[str, int]) -> Iterator[dict[str, int]]:
         """A generic point and the smallest ones, as far as they fit into memory."""
         names = sorted(self._inputs.domain.symbols)
-        points = [generic(cell, names)]
-        while len(points) <= POINTS and isinstance(point := smallest(f.TRUE, cell, names), dict):
-            points.append(point)
-            cell.learn(f.disjunction(*(f.ne(symbol(name), value) for name, value in point.items() if name in names)))
-        for found in points:
+        for found in (generic(cell, names), *itertools.islice(ascending(cell, names), POINTS)):
             if isinstance(found, dict):
                 point = {name: {**begun, **found}[name] for name in names}
                 if fits(self._inputs, begun, point):

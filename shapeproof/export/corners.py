@@ -92,23 +92,21 @@ def _points(
 ) -> Iterator[dict[str, int]]:
     """The corners, and a point of each slice whose decision was found to make no difference, unless one was `run`."""
     names = sorted(inputs.domain.symbols)
-    largest = _largest(inputs, found.begun)
     for traced in (found.main, *found.served):
         yield {name: traced.trial.point[name] for name in names}
     for ends in itertools.islice(itertools.product((False, True), repeat=len(names)), CORNERS):
-        corner = _corner(dict(zip(names, ends, strict=True)), found.begun, inputs, domain, largest)
+        corner = _corner(dict(zip(names, ends, strict=True)), found.begun, inputs, domain)
         if corner is not None:
             yield corner
     for slice_ in dict.fromkeys(map(flipped, found.main.trial.harmless)):
         if slice_.symbols <= set(names) and not any(taken_at(slice_, point) for point in run):
             point = find(slice_, domain)
-            if isinstance(point, dict) and inputs.elements(found.begun | point) <= largest:
-                yield {name: (found.begun | point)[name] for name in names}
+            whole = found.begun | point if isinstance(point, dict) else None
+            if whole is not None and fits(inputs, found.begun, whole):
+                yield {name: whole[name] for name in names}
 
 
-def _corner(
-    ends: Mapping[str, bool], begun: Mapping[str, int], inputs: Inputs, domain: Facts, largest: int
-) -> dict[str, int] | None:
+def _corner(ends: Mapping[str, bool], begun: Mapping[str, int], inputs: Inputs, domain: Facts) -> dict[str, int] | None:
     """The point with each size at its end, as near to it as the domain and memory allow.
 
     What the domain says nothing of (an int without bounds) is as it was where the exploration began.
@@ -124,7 +122,7 @@ def _corner(
             nearer.learn(f.eq(symbol(name), wanted))
             point = find(f.TRUE, nearer)
             whole = {n: point.get(n, begun[n]) for n in ends} if isinstance(point, dict) else None
-            if whole is not None and inputs.elements(whole) <= largest:
+            if whole is not None and fits(inputs, begun, whole):
                 facts, best = nearer, whole
                 break
     return best
@@ -142,11 +140,7 @@ def _towards(end: int | None, lower: int | None) -> Iterator[int]:
 
 def fits(inputs: Inputs, begun: Mapping[str, int], point: Mapping[str, int]) -> bool:
     """Whether the inputs at a point are not much larger than those that were run first."""
-    return inputs.elements(point) <= _largest(inputs, begun)
-
-
-def _largest(inputs: Inputs, begun: Mapping[str, int]) -> int:
-    return max(ELEMENTS, GROWTH * inputs.elements(begun))
+    return inputs.elements(point) <= max(ELEMENTS, GROWTH * inputs.elements(begun))
 
 
 def _diagnostic(point: dict[str, int], result: replay.Replay, inputs: Inputs) -> Diagnostic:

@@ -19,7 +19,6 @@ from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export import tracing
-from shapeproof.export.shape_env import leaves
 from shapeproof.export.translate import Untranslatable
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.witness import find
@@ -81,7 +80,7 @@ def _wishes(sizes: Sequence[Term], point: Mapping[str, int]) -> Iterator[Formula
 def _sizes(program: torch.export.ExportedProgram) -> list[Term]:
     """Every size in a program that is not taken from data, once."""
     translator, found = tracing.translator_of(program), list[Term]()
-    sizes = (size for value in _values(program) if isinstance(value, torch.Tensor) for size in value.shape)
+    sizes = (size for value in tracing.values(program) if isinstance(value, torch.Tensor) for size in value.shape)
     for expr in dict.fromkeys(tracing.size_expression(size) for size in sizes if not tracing.about_data(size)):
         with contextlib.suppress(Untranslatable):
             found.append(translator.term(expr))
@@ -89,14 +88,7 @@ def _sizes(program: torch.export.ExportedProgram) -> list[Term]:
 
 
 def _numbers(program: torch.export.ExportedProgram) -> Iterator[object]:
-    for value in _values(program):
+    for value in tracing.values(program):
         yield from (
             (*value.shape, *value.stride(), value.storage_offset()) if isinstance(value, torch.Tensor) else (value,)
         )
-
-
-def _values(program: torch.export.ExportedProgram) -> Iterator[object]:
-    """What each node of a program gives, those of its bodies included."""
-    for module in program.graph_module.modules():
-        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
-            yield from leaves(node.meta.get("val"))

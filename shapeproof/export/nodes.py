@@ -67,8 +67,12 @@ def is_random(graph: torch.fx.Graph) -> bool:
 
 def writes_statistics(graph: torch.fx.Graph) -> bool:
     """Whether a graph normalizes by statistics that it also keeps: the schemas of these operators do not say so."""
-    calls = [(node.target, node.args, node.kwargs) for node in graph.nodes if str(node.target) in _KEEPING]
-    return any(by_name(*call)["running_mean"] is not None and by_name(*call)[_KEEPING[str(call[0])]] for call in calls)
+    return any(str(node.target) in _KEEPING and _keeps_statistics(node) for node in graph.nodes)
+
+
+def _keeps_statistics(node: torch.fx.Node) -> bool:
+    named = by_name(node.target, node.args, node.kwargs)
+    return named["running_mean"] is not None and bool(named[_KEEPING[str(node.target)]])
 
 
 def changed_operands(node: torch.fx.Node) -> list[torch.fx.Node]:

@@ -114,9 +114,8 @@ class _Operation:
 
     def __init__(self, env: ProofShapeEnv, apart: Any, func: Any, arguments: Any, run: Run) -> None:
         self._env, self._apart, self._func, self._arguments, self._run = env, apart, func, arguments, run
-        self._before = env.trial.region.history, len(env.trial.steps), env.brought
         self._steps, self._known = len(env.trial.steps), len(env.trial.learned)
-        self._brought = env.brought
+        self._history, self._brought = env.trial.region.history, env.brought
         self.operands = _tensors(arguments)
         self._changes = nodes.is_mutable(func)
         self._repeatable = nodes.is_repeatable(func)
@@ -138,8 +137,8 @@ class _Operation:
     def left_nothing(self) -> bool:
         """Whether it has taught nothing, left nothing open and changed nothing; the rules of a custom one may."""
         trial, own = self._env.trial, getattr(self._func, "namespace", None) == "aten"
-        now = trial.region.history, len(trial.steps), self._env.brought
-        return own and not self._changes and now == self._before
+        now = len(trial.steps), trial.region.history, self._env.brought
+        return own and not self._changes and now == (self._steps, self._history, self._brought)
 
     def forget(self) -> None:
         """Forget what was asked since: it makes no difference."""
@@ -149,9 +148,8 @@ class _Operation:
 
     def settle(self, result: Any) -> None:
         """Have what makes no difference to the result forgotten."""
-        trial, (_, checks) = self._env.trial, self._brought
-        self._brought = self._env.brought
-        if not self._repeatable or len(trial.steps) == self._steps or self._brought[1] != checks:
+        trial, (_, checks) = self._env.trial, self._env.brought
+        if not self._repeatable or len(trial.steps) == self._steps or checks != self._brought[1]:
             return
         found = leaves(result)
         values = [*self.operands, *found]
@@ -175,9 +173,10 @@ class _Operation:
 
     def _again(self, trial: Trial) -> tuple[list[torch.Tensor], list[Any]]:
         with self._env.asking(trial), self._apart():
+            before = self._env.brought
             args, kwargs = self._aliased() if self._changes else self._arguments
             result = self._run(self._func, args, kwargs)
-            if self._env.brought != (self._brought[0], 0):
+            if self._env.brought != before:
                 message = "the operator takes other sizes from data, or checks data, there"
                 raise LookupError(message)
         return _tensors((args, kwargs)), leaves(result)

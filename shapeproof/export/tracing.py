@@ -363,7 +363,7 @@ def about_data(size: int | torch.SymInt) -> bool:
 
 def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
     """The ShapeEnv that a program was traced with."""
-    for value in _values(program):
+    for value in values(program):
         if isinstance(value, FakeTensor) and isinstance(value.fake_mode.shape_env, ProofShapeEnv):
             return value.fake_mode.shape_env
         if isinstance(value, torch.SymInt) and isinstance(value.node.shape_env, ProofShapeEnv):
@@ -456,12 +456,15 @@ def _taken_from_data(node: torch.fx.Node, other: torch.fx.Node | None) -> Any:
 
 
 def _fake_mode_of(program: torch.export.ExportedProgram) -> FakeTensorMode | None:
-    return next((value.fake_mode for value in _values(program) if isinstance(value, FakeTensor)), None)
+    return next((value.fake_mode for value in values(program) if isinstance(value, FakeTensor)), None)
 
 
-def _values(program: torch.export.ExportedProgram) -> Iterator[Any]:
-    """What was noted of the nodes of a program."""
-    return (value for node in program.graph.nodes for value in pytree.tree_leaves(node.meta.get("val")))
+def values(program: torch.export.ExportedProgram) -> Iterator[Any]:
+    """What was noted of the nodes of a program, and then of those of its bodies."""
+    modules = (module for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule))
+    return (
+        leaf for module in modules for node in module.graph.nodes for leaf in pytree.tree_leaves(node.meta.get("val"))
+    )
 
 
 def sizes(value: Any) -> list[Any]:
