@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from shapeproof.export import tracing
+from shapeproof.export.constants import same_constant
 
 _SIZE = torch.ops.aten.sym_size.int
 Implied = Callable[[torch.fx.Node], bool]
@@ -116,6 +117,4 @@ class _Body:
 def _same_attribute(mine: Any, other: Any, implied: tuple[Implied, Implied], one_value: OneValue) -> bool:
     if isinstance(mine, torch.fx.GraphModule) and isinstance(other, torch.fx.GraphModule):
         return same_body(mine, other, implied, one_value)
-    if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
-        return mine.dtype == other.dtype and mine.shape == other.shape and bool(torch.equal(mine, other))
-    return mine is other
+    return same_constant(mine, other)

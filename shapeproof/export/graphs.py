@@ -28,6 +28,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Real, Term, constant
 from shapeproof.export import nodes, tracing
 from shapeproof.export.bodies import Implied, same_body
+from shapeproof.export.constants import same_constant
 from shapeproof.export.noted import Difference, There, at, label, outdated, shared_otherwise
 from shapeproof.export.storages import storages
 from shapeproof.export.text import with_kind
@@ -239,15 +240,9 @@ def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedP
     if outputs[0] != outputs[1]:
         return Difference("what is returned or mutated differs")
     for name, value in left.constants.items():
-        if not _same_constant(value, right.constants.get(name)):
+        if not same_constant(value, right.constants.get(name)):
             return Difference(f"the constant `{name}` differs")
     return None
-
-
-def _same_constant(a: Any, b: Any) -> bool:
-    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-        return a.dtype == b.dtype and a.shape == b.shape and bool(torch.equal(a, b))
-    return a is b or bool(a == b)
 
 
 class _Comparison:
@@ -325,7 +320,7 @@ class _Comparison:
         if isinstance(a, torch.fx.GraphModule) and isinstance(b, torch.fx.GraphModule):
             same = self._never_run(other) or same_body(a, b, self._implied, self._one_value)
             return None if same else at(other, f"the code of `{mine.target}` differs")
-        return None if _same_constant(a, b) else at(other, f"the constant `{mine.target}` differs")
+        return None if same_constant(a, b) else at(other, f"the constant `{mine.target}` differs")
 
     def _never_run(self, body: torch.fx.Node) -> bool:
         """Whether a body is only ever a branch that torch.cond does not take on the region."""
@@ -362,7 +357,7 @@ class _Comparison:
             return mine.keys() == other.keys() and all(self._same(mine[k], other[k]) for k in mine)
         if isinstance(mine, slice) and isinstance(other, slice):
             return self._same((mine.start, mine.stop, mine.step), (other.start, other.stop, other.step))
-        return type(mine) is type(other) and bool(mine == other or (mine != mine and other != other))  # noqa: PLR0124 - NaN is NaN
+        return same_constant(mine, other)
 
     def _same_tensor(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool | None:
         """Whether two nodes are the same tensor, seen in the same way; None if they are no tensors."""

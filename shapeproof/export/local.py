@@ -14,7 +14,8 @@ Laws:
 - An assertion is never settled here: eager raises there. Nor is a decision of an operator that checks data or may
   change the size of a storage. One that takes sizes from data must give the same ones again, as torch remembers them
   with its operand.
-- Where a stride was passed over and the model reads layouts in Python, the induction does not hold: `Trial.doubtful`.
+- What is forgotten may have been a question about a layout, whose answer the tensor remembers. Where the model reads a
+  layout afterwards, the induction does not hold: `Trial.doubtful`.
 
 Decisions outside an operator (Python code, decompositions that emit other nodes) never come here.
 """
@@ -139,10 +140,8 @@ def _left_out(trial: Trial, cell: Facts, call: Call) -> list[Facts] | None:
         return None
     if any(step.decision.kind is Kind.ASSERTED for step in again.steps):
         return None
-    comparison = _Comparison(call.read, again.region)
-    if not comparison.same([*call.operands, *call.result], [*operands, *result]):
+    if not _Comparison(call.read, again.region).same([*call.operands, *call.result], [*operands, *result]):
         return None
-    trial.lenient |= comparison.lenient
     return [_without(step.given, step) for step in again.steps]
 
 
@@ -152,8 +151,6 @@ class _Comparison:
     def __init__(self, read: Callable[[int | torch.SymInt], Term], region: Facts) -> None:
         self._read = read
         self._region = region
-        self.lenient = False
-        """Whether a stride was passed over that no element is reached by."""
 
     def same(self, mine: Sequence[Any], others: Sequence[Any]) -> bool:
         """Whether they agree one by one, and share storage with each other alike."""
@@ -180,7 +177,6 @@ class _Comparison:
 
     def _same_reach(self, mine: torch.Tensor, other: torch.Tensor) -> bool:
         """Whether every stride that differs reaches no element."""
-        self.lenient = True
         if any(self._proved(f.eq(self._read(size), 0)) for size in mine.shape):
             return True
         return all(

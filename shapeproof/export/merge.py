@@ -30,6 +30,7 @@ from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.export import replay, tracing
 from shapeproof.export.branches import Branch, is_number, unlike
 from shapeproof.export.computed import Computation, has_graph_form, plainly, readings
+from shapeproof.export.constants import same_constant
 from shapeproof.export.corners import disagreements
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.predicates import chosen, compared, kept_inside
@@ -213,8 +214,7 @@ def _shared_state(branches: Sequence[Branch]) -> tuple[list[list[str]], dict[str
     for index, branch in enumerate(branches):
         names.append([])
         for target, tensor in branch.state().items():
-            known = state.get(target, tensor)
-            same = known is tensor or (known.shape == tensor.shape and torch.equal(known, tensor))
+            same = same_constant(state.get(target, tensor), tensor)
             name = target if same else f"{target}_{index}"
             state.setdefault(name, tensor)
             names[-1].append(name)

@@ -21,6 +21,7 @@ import torch
 from shapeproof.constraints.terms import ZERO
 from shapeproof.export.shape_env import ProofShapeEnv, is_bare
 from shapeproof.export.storages import storages
+from shapeproof.export.trial import Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,16 @@ class _Differentiable(torch.autograd.Function):
     """Makes a result that depends on its operands: autograd lets what depends on them be changed in place."""
 
     @staticmethod
-    def forward(_ctx: Any, like: _Like, *_operands: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, like: _Like, trial: Trial, *_operands: torch.Tensor) -> torch.Tensor:
+        ctx.trial = trial
         return like.made()
+
+    @staticmethod
+    def backward(ctx: Any, *_gradients: Any) -> None:
+        """The model takes gradients itself: for these every operator is to be run."""
+        ctx.trial.doubtful = True
+        message = "an operator that was not run has no derivative"
+        raise NotImplementedError(message)
 
 
 class Repeats:
@@ -67,7 +76,9 @@ class Repeats:
         if like is None or not all(map(is_bare, operands)):
             return None
         with self._apart():
-            return _Differentiable.apply(like, *operands) if like.differentiable else like.made()  # type: ignore[no-untyped-call]
+            if not like.differentiable:
+                return like.made()
+            return _Differentiable.apply(like, self._env.trial, *operands)  # type: ignore[no-untyped-call, no-any-return]
 
     def note(self, key: Hashable, operands: Sequence[torch.Tensor], result: Any) -> None:
         """Note the result of a call that has left nothing open and taught nothing."""

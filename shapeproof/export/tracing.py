@@ -31,6 +31,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import symbol
 from shapeproof.export import nodes
 from shapeproof.export.conversions import bounded_by_numbers, fresh_copy, kept_symbolic
+from shapeproof.export.layouts import acts_on_layout
 from shapeproof.export.operators import Operators, call
 from shapeproof.export.places import read_by_the_model
 from shapeproof.export.promises import VIEWING
@@ -281,7 +282,6 @@ class _Watch(TorchFunctionMode):
     """
 
     _subscripts = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__})
-    _layouts = frozenset({torch.Tensor.stride, torch.Tensor.is_contiguous, torch.Tensor.dim_order})
 
     def __init__(self, env: ProofShapeEnv) -> None:
         super().__init__()
@@ -292,8 +292,8 @@ class _Watch(TorchFunctionMode):
         if torch.compiler.is_dynamo_compiling():  # torch.cond has its branches read by dynamo, this mode included
             return func(*args, **kwargs)
         self._watch_recording(proxy_tensor.get_proxy_mode())
-        if func in self._layouts and self._env.innermost is None and read_by_the_model():
-            self._env.trial.layouts_read = True
+        if acts_on_layout(func, args, kwargs) and self._env.innermost is None and read_by_the_model():
+            self._env.trial.layout_read()
         if func in self._subscripts:
             args = (args[0], bounded_by_numbers(args[1]), *args[2:])
         contiguous = func is torch.Tensor.contiguous

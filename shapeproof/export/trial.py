@@ -142,10 +142,8 @@ class Trial:
         """Questions that what is known answers."""
         self.harmless: list[Step] = []
         """Decisions that were seen to make no difference where they were made, and forgotten."""
-        self.lenient = False
-        """Whether a stride was passed over on the way."""
-        self.layouts_read = False
-        """Whether Python code has asked for a layout."""
+        self.doubtful = False
+        """Whether decisions that were forgotten may make a difference after all."""
         self.observed = dict(observed or {})
         self.raising = raising or {}
         self.names: dict[Formula, Mapping[str, str]] = {}
@@ -168,11 +166,6 @@ class Trial:
         """The user's names, once the trace is over."""
         self._taken_apart: Callable[[], Facts] | None = None
         """Once it is over: where the program is known to do what it does when it is taken apart."""
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether what was found harmless may not be: a stride was passed over, and Python code reads layouts."""
-        return self.lenient and self.layouts_read
 
     @property
     def is_taken_apart(self) -> bool:
@@ -299,6 +292,10 @@ class Trial:
         self.facts.learn(formula)
         self.region.learn(formula)
         self._repair_point(formula)
+
+    def layout_read(self) -> None:
+        """The model acts on how a tensor lies in its storage, which what was forgotten may have decided."""
+        self.doubtful |= bool(self.harmless)
 
     def facts_before(self, question: Formula) -> Facts:
         """What held wherever the question was asked: no check that is made later, or on one side only."""

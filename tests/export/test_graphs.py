@@ -45,3 +45,18 @@ def test_one_query_on_many_keys_is_another_program() -> None:
     assert report.status == "refuted", str(report)
     assert report.diagnostics[0].witness["q.shape[2]"] == 1
     assert report.diagnostics[0].witness["k.shape[2]"] > 1
+
+
+OTHER_ZEROS = {
+    "a number": lambda n: torch.full((n, 4), -0.0 if n == 7 else 0.0),
+    "a constant": lambda n: torch.tensor(-0.0 if n == 7 else 0.0),
+    "a complex constant": lambda n: torch.tensor(complex(0.0, -0.0 if n == 7 else 0.0)).imag,
+}
+
+
+@pytest.mark.parametrize("zero", OTHER_ZEROS.values(), ids=OTHER_ZEROS.keys())
+def test_a_negative_zero_is_another_number(zero) -> None:
+    """They are equal, and what is divided by them is not; the example's data do not show it."""
+    mod = type("Model", (torch.nn.Module,), {"forward": lambda _, x: torch.where(x > 9, 1 / zero(x.shape[0]), x)})()
+    report = check(mod, (torch.ones(5, 4),), dynamic_shapes=({0: Dim("n", min=0, max=12)},))
+    assert report.status != "proved"

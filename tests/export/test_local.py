@@ -79,6 +79,30 @@ def test_what_makes_a_difference_is_not_settled_in_place(name):
         assert all(agree(mod, run, (torch.randn(n, 4),), may_refuse=undecided) for n in range(7))
 
 
+FAR = 30_000
+"""Rows of an input too large to be run beside eager: only what is proved of them counts."""
+
+
+def spare(x):
+    """A size that is 0 at FAR rows, 1 beside it, and larger elsewhere."""
+    return torch.sym_min((x.shape[0] - FAR) ** 2, 6)
+
+
+REMEMBERED = {
+    "is_contiguous": (lambda x: x.new_ones(4, spare(x)).t(), lambda y: (y.contiguous(), y.is_contiguous())),
+    "storage_offset": (lambda x: x.new_ones(spare(x), 5)[:, 1:], lambda y: y.contiguous().storage_offset()),
+    "a view of another type": (lambda x: x.new_ones(spare(x), 4).t(), lambda y: y.contiguous().view(torch.uint8)),
+    "complex numbers": (lambda x: x.new_ones(spare(x), 5)[:, :2], lambda y: torch.view_as_complex(y.contiguous()).real),
+}
+
+
+@pytest.mark.parametrize(("made", "act"), REMEMBERED.values(), ids=REMEMBERED.keys())
+def test_a_layout_that_a_tensor_remembers_is_asked_for_everywhere(made, act):
+    """`contiguous` asks first, and serves every size; a tensor that is asked again gives the answer for most."""
+    _, report = report_of(lambda x: act(made(x)), (5,), {0: Dim("n", min=0, max=2 * FAR)})
+    assert report.status != "proved"
+
+
 def test_a_stride_that_python_reads_is_not_passed_over():
     """The stride of a size of 1 reaches no element, and differs: at n = 1 eager multiplies by another number."""
 

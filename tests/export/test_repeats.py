@@ -121,6 +121,22 @@ def test_a_tangent_is_not_lost(given_without_a_run):
     assert report.program is None or all(agree(mod, report.program.module(), (torch.randn(n, 4),)) for n in range(7))
 
 
+def test_a_model_that_takes_gradients_is_traced_with_every_operator_run(given_without_a_run):
+    """The second sine, given without a run, has no derivative."""
+
+    def forward(x):
+        with torch.enable_grad():
+            tracked = x.clone().requires_grad_()
+            energy = (tracked.sin() * tracked.sin()).sum()
+            return torch.autograd.grad(energy, tracked)[0]
+
+    mod = module(forward)
+    report = check(mod, (torch.randn(3, 4),), dynamic_shapes={"x": {0: ROWS}})
+    assert report.status == "proved", str(report)
+    assert given_without_a_run
+    assert all(agree(mod, report.program.module(), (torch.randn(n, 4),)) for n in range(7))
+
+
 def test_what_an_operator_writes_on_the_side_is_noted_each_time():
     """A batch norm in training writes its statistics: they select other rows after it than before."""
 

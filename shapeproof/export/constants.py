@@ -1,0 +1,35 @@
+"""Are two values that are written into programs the same? Nothing that a program does may tell them apart.
+
+Neither sizes nor regions are known here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def same_constant(mine: Any, other: Any) -> bool:
+    """Whether two constants are the same; 0.0 is not -0.0, since a division tells.
+
+    >>> same_constant(0.0, -0.0), same_constant(1, 1.0), same_constant(float("nan"), float("nan"))
+    (False, False, True)
+    >>> same_constant(torch.tensor(0.0), torch.tensor(-0.0)), same_constant(torch.ones(2), torch.ones(2))
+    (False, True)
+    """
+    if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
+        return mine is other or _same_tensor(mine, other)
+    if type(mine) is not type(other):
+        return False
+    if isinstance(mine, float | complex):
+        return repr(mine) == repr(other)
+    return mine is other or bool(mine == other)
+
+
+def _same_tensor(mine: torch.Tensor, other: torch.Tensor) -> bool:
+    if mine.dtype != other.dtype or mine.shape != other.shape or not torch.equal(mine, other):
+        return False
+    if mine.is_complex():
+        mine, other = torch.view_as_real(mine.resolve_conj()), torch.view_as_real(other.resolve_conj())
+    return not mine.is_floating_point() or torch.equal(mine.signbit(), other.signbit())

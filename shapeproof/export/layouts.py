@@ -1,0 +1,28 @@
+"""Which calls into torch act on how a tensor lies in its storage, and not only on the elements that it reaches.
+
+They read strides or an offset, or refuse a stride even where the size is 1. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+_READING = frozenset(
+    {torch.Tensor.stride, torch.Tensor.storage_offset, torch.Tensor.is_contiguous, torch.Tensor.dim_order}
+)
+_REFUSING = frozenset({torch.view_as_complex})
+
+
+def acts_on_layout(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a function of torch does, given these arguments.
+
+    >>> x = torch.ones(2, 2)
+    >>> acts_on_layout(torch.Tensor.view, (x, torch.int32), {}), acts_on_layout(torch.Tensor.view, (x, 4), {})
+    (True, False)
+    """
+    given = (*args, *kwargs.values())
+    as_another_type = func is torch.Tensor.view and any(isinstance(each, torch.dtype) for each in given)
+    return as_another_type or func in _READING | _REFUSING
