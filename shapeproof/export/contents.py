@@ -402,7 +402,8 @@ def _each(rule: Rule, *names: str) -> dict[str, Rule]:
 
 
 _RULES: Mapping[str, Rule] = {
-    **_each(_same("self"), "clone.default", "index.Tensor", "index_select.default", "gather.default", "take.default"),
+    **_each(_same("self"), "clone.default", "lift_fresh_copy.default"),
+    **_each(_same("self"), "index.Tensor", "index_select.default", "gather.default", "take.default"),
     **_each(_same("self"), "masked_select.default", "flip.default", "roll.default", "repeat.default", "max.default"),
     **_each(_same("self"), "min.default", "amax.default", "amin.default", "unique_dim.default"),
     **_each(_same("tensors"), "cat.default", "stack.default"),

@@ -151,6 +151,6 @@ def _diagnostic(point: dict[str, int], result: replay.Replay, inputs: Inputs) ->
         id="replay",
         message=f"{does}, though no size-dependent decision was recorded",
         severity="error",
-        notes=(Note("fails at", f"{sizes}   replayed; {result.relation.value}: {result.text}"),),
+        notes=(Note("fails at", f"{sizes}   replayed; {result.sentence}"),),
         witness=named,
     )

@@ -98,8 +98,8 @@ def by_name(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict
 
 
 def written(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The arguments that an operator writes into."""
-    if not is_mutable(target):
+    """The arguments that an operator writes into; `detach_` writes nothing."""
+    if not is_mutable(target) or target is torch.ops.aten.detach_.default:
         return []
     named = by_name(target, args, kwargs)
     return [named.get(name) for name in _parameters(target)[2]]

@@ -54,7 +54,7 @@ class Replay:
     @property
     def sentence(self) -> str:
         """What happened, in words."""
-        return f"{self.form}{self.relation.value}: {self.text}"
+        return f"{'' if self.agrees else self.form}{self.relation.value}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,13 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
         with contextlib.suppress(Exception):  # torch itself fails at some: `resize_` to a dynamic size
             found.append(Form(fresh_modules(decomposed(program)), "after run_decompositions, "))
     return found
+
+
+def agrees_apart(
+    mod: torch.nn.Module, program: torch.export.ExportedProgram, inputs: Inputs, point: Mapping[str, int]
+) -> bool:
+    """Whether what consumers make of a program does at a point what eager does, where that may be something else."""
+    return not told_apart(program.graph) or compare(mod, forms(program), inputs, point).agrees
 
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

@@ -118,10 +118,18 @@ class Explorer:
                 break
             self._oblivious |= wrong
             checked = set(self._raising)
-            again = self._explore(domain)
-            if again.left_out < best.left_out and (not self._splitting or again.serves(again.main.trial.point)):
+            again = self._again(domain)
+            if again is not None and again.left_out < best.left_out:
                 best = again
         return best
+
+    def _again(self, domain: Facts) -> Exploration | None:
+        """On torch's general path; None where that does not take the model, or does not serve its own point."""
+        try:
+            again = self._explore(domain)
+        except Exception:  # noqa: BLE001 - what serves less has been found already
+            return None
+        return again if not self._splitting or again.serves(again.main.trial.point) else None
 
     def _explore(self, domain: Facts) -> Exploration:
         main = self._followed(domain)
@@ -239,10 +247,12 @@ class Explorer:
         raise failed.error or RuntimeError("the model cannot be traced")
 
     def same(self, program: Traced, there: Traced) -> bool:
-        """Whether a program serves the region of another trace."""
+        """Whether a program serves the region of another trace, taken apart too."""
         if program.program is None or there.program is None:
             return False
-        return graphs.same(program.program, there.program, there.trial)
+        point = self._sizes_of(there.trial.point)
+        alike = graphs.same(program.program, there.program, there.trial)
+        return alike and replay.agrees_apart(self._mod, program.program, self._inputs, point)
 
     # ------------------------------------------------------------------ cells
 

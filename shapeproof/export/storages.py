@@ -47,7 +47,7 @@ class Contents:
 
 def _of_constant(tensor: torch.Tensor) -> Span | None:
     """Where the elements of a tensor lie that was written down in the model: `torch.tensor([1, 2])`."""
-    known = getattr(tensor, "constant", None)
+    known = tensor if type(tensor) is torch.Tensor else getattr(tensor, "constant", None)
     if known is None or known.numel() == 0:
         return None
     return span(int(known.min()), int(known.max()))

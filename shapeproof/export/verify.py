@@ -23,10 +23,10 @@ from shapeproof.export.conclude import conclude, together, vacuous
 from shapeproof.export.corners import disagreements
 from shapeproof.export.explain import also, contradiction, diagnose, untraceable
 from shapeproof.export.findings import Exploration, Impossible, narrowed
-from shapeproof.export.indices import out_of_range
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.merge import Merging
 from shapeproof.export.places import raised_by_user
+from shapeproof.export.refusals import refusals
 from shapeproof.export.regions import Split, split
 from shapeproof.export.remedies import causes, helps, remedies
 from shapeproof.export.report import Report
@@ -111,7 +111,7 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
 
 def _refused(task: _Task, found: Exploration, domain: Facts) -> None:
     """Take what eager refuses whatever the data are, though no decision says so."""
-    found.take(out_of_range(task.mod, task.inputs, found, domain, task.budget))
+    found.take(refusals(task.mod, task.inputs, found, domain, task.budget))
     found.take(unmet(task.mod, task.inputs, found, domain, task.budget))
 
 

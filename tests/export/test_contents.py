@@ -80,6 +80,7 @@ ends = st.none() | scalars
 divided = st.tuples(whole, st.integers(-3, 400))
 ARGUMENTS = {
     "clone": given_as(whole),
+    "lift_fresh_copy": given_as(whole),
     "index.Tensor": picked(lambda index: [index], with_dim=False),
     "index_select": picked(),
     "gather": picked(),

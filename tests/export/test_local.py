@@ -11,7 +11,7 @@ from benchmarks.models import EXAMPLES, TRANSFORMERS
 from shapeproof.export import check
 from shapeproof.export.local import retracing_everything
 from tests.agreement import agree
-from tests.export.test_regions import built, checked, few, judge, programs
+from tests.export.random_programs import few, judge, programs
 
 ROWS = Dim("n", min=0, max=6)
 
@@ -133,12 +133,10 @@ def test_every_slice_that_was_settled_in_place_is_run():
 @few(16)
 @given(programs())
 def test_a_random_program_has_a_true_verdict_either_way(program):
-    source, ranges, example = program
-    note(source)
-    mod = built(source)
+    note(str(program))
     with retracing_everything():
-        judge(mod, checked(mod, ranges, example), ranges, example)
-    judge(mod, checked(mod, ranges, example), ranges, example)
+        judge(program, program.check())
+    judge(program, program.check())
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from torch.export import Dim
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check, export, load_regions
 from tests.agreement import RAISES, agree, outcome
-from tests.export.test_regions import built, checked, disagreements, few, programs
+from tests.export.random_programs import few, programs
 
 N = Dim("n", min=0, max=100)
 EDGES = (0, 1, 9, 10, 11, 30, 31, 100)
@@ -230,13 +230,11 @@ def test_a_merged_program_is_checked_like_a_model(three):
 @few(8)
 @given(programs())
 def test_the_regions_of_a_random_program_are_merged_right_or_refused(program):
-    source, ranges, example = program
-    note(source)
-    mod = built(source)
-    report = checked(mod, ranges, example, branches="split")
+    note(str(program))
+    report = program.check(branches="split")
     if report.status == "proved":
         try:
             run = report.program.merged().module()
         except UsageError:
             return
-        assert disagreements(mod, run, ranges) == []
+        assert program.disagreements(run) == []

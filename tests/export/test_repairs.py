@@ -23,7 +23,7 @@ from shapeproof.constraints.text import parse_formula, parse_term
 from shapeproof.export import TensorSpec, check
 from shapeproof.export.tracing import name_leaves
 from tests.agreement import RAISES, agree, outcome
-from tests.export.test_regions import built
+from tests.export.random_programs import built
 
 CASES = Path(__file__).parents[3] / "shared" / "cases"
 """Where `make cases` finds them."""
