@@ -28,9 +28,9 @@ from torch.export import Dim
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from shapeproof.constraints.evaluate import holds
 from shapeproof.export import check
 from shapeproof.export.dispatch import Regions
+from shapeproof.export.findings import taken_at
 from tests.agreement import RAISES, agree, outcome
 
 # ---------------------------------------------------------------------- programs
@@ -335,10 +335,10 @@ def judge(program, report):
 
 
 def served(regions, program, sizes):
-    """How many regions a point lies in."""
+    """How many regions a point lies in; it lies in none whose formula is not defined there."""
     by_name = dict(zip(program.interface.names, sizes, strict=True))
     point = {symbol: by_name[name] for symbol, name in regions.names.items() if name in by_name}
-    return sum(holds(formula, point) for formula in regions.holds)
+    return sum(taken_at(formula, point) for formula in regions.holds)
 
 
 def is_a_counterexample(program, diagnostic, *, several):
