@@ -32,7 +32,13 @@ _COMPARISONS: Mapping[str, tuple[str, Callable[..., f.Formula]]] = {
     "GreaterThan": (">=", f.ge),
     "StrictGreaterThan": (">", f.gt),
 }
-_ROUNDINGS = {"TruncToInt": "trunc", "CeilToInt": "ceil", "FloorToInt": "floor", "RoundToInt": "round"}
+_ROUNDINGS = {
+    "TruncToInt": "trunc",
+    "CeilToInt": "ceil",
+    "FloorToInt": "floor",
+    "floor": "floor",
+    "RoundToInt": "round",
+}
 _BITS = {
     "LShift": "lshift",
     "RShift": "rshift",
