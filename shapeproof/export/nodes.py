@@ -27,6 +27,11 @@ _COPY_OR_VIEW = {
     "positive",
     "resolve_conj",
     "resolve_neg",
+    "sum_to_size",
+    "dropout",
+    "feature_dropout",
+    "alpha_dropout",
+    "feature_alpha_dropout",
 }
 """Operators that return their operand, a view of it or a copy, as the sizes and types will have it."""
 

@@ -7,6 +7,7 @@ import itertools
 import pytest
 import torch
 from torch.export import Dim
+from torch.nn import functional
 
 from shapeproof.export import check, export, load_regions
 from shapeproof.export.aliasing import told_apart
@@ -45,7 +46,13 @@ def of_a_result(x):
     return z, y
 
 
-ONLY_AT_ONE = [transposed, flattened, written_before_it_is_read, of_a_result]
+def summed(x):
+    y = x.sum_to_size(1, 4)
+    y.add_(1)
+    return x * 2
+
+
+ONLY_AT_ONE = [transposed, flattened, written_before_it_is_read, of_a_result, summed]
 
 
 def programs_that_agree(mod, regions, sizes):
@@ -147,3 +154,16 @@ def test_the_body_of_an_operator_may_tell():
     with torch.enable_grad():
         program = torch.export.export(model(in_a_body), (torch.randn(3, 4),))
     assert told_apart(program.graph)
+
+
+def test_a_dropout_that_gives_its_operand_is_one_that_shares():
+    """Torch takes it apart into a copy: what is written into the one is lost in the other."""
+
+    def forward(x):
+        y = x * 2
+        functional.dropout(y, 0.5, training=False).add_(1)
+        return y
+
+    report = check(model(forward), (torch.randn(3, 4),), dynamic_shapes={"x": {0: N}})
+    assert report.status == "refuted"
+    assert "after run_decompositions" in str(report)
