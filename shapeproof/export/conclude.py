@@ -87,13 +87,19 @@ def together(
     reports = [conclude(inputs, each.found, diagnostics, None, budget, within=(each.holds,)) for each in done.regions]
     counts = {key: sum(report.statistics[key] for report in reports) for key in reports[0].statistics}
     traces = max(report.statistics["traces"] for report in reports)
+    domain = _irredundant([*inputs.domain.formulas, *done.inferred])
     refuted = Report(
         status="refuted",
         diagnostics=tuple(diagnostics),
         decisions=tuple(decision for report in reports for decision in report.decisions),
-        domain=domain_texts(_irredundant(inputs.domain.formulas), inputs),
+        domain=domain_texts(domain, inputs),
         notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
-        regions=_map(inputs, done),
+        regions=RegionMap(
+            tuple(region.holds for region in done.regions),
+            tuple(domain),
+            tuple(f.negate(finding.requirement) for finding in done.findings),
+            inputs.user_names,
+        ),
         statistics=counts | {"regions": len(reports), "traces": traces},
         inputs=inputs.shapes,
     )
@@ -112,14 +118,6 @@ def together(
     return replace(refuted, status=status, program=regions)
 
 
-def _map(inputs: Inputs, done: Split) -> RegionMap:
-    """The regions, and where no program helps."""
-    inferred = (narrowing.requirement for region in done.regions for narrowing in region.found.narrowings)
-    domain = tuple(_irredundant([*inputs.domain.formulas, *inferred]))
-    refuted = tuple(f.negate(finding.requirement) for finding in done.findings)
-    return RegionMap(tuple(region.holds for region in done.regions), domain, refuted, inputs.user_names)
-
-
 def vacuous(inputs: Inputs, core: Sequence[Formula]) -> Report:
     """The declarations contradict each other: name those that do."""
     written = {d.formula: d.origin.text for d in inputs.domain.declarations if not d.formula.symbols}
@@ -133,9 +131,20 @@ def vacuous(inputs: Inputs, core: Sequence[Formula]) -> Report:
 
 
 def _irredundant(formulas: Sequence[Formula]) -> list[Formula]:
-    """The formulas without those that earlier ones imply (`2*k >= 0` where `k >= 1` is declared)."""
+    """The formulas without those that others imply (`2*k >= 0` beside `k >= 1`); the first of two that say the same.
+
+    Those that may be undefined come last: what keeps them from that is checked before them.
+    """
     kept: list[Formula] = []
-    for formula in formulas:
-        if decide(formula, Facts(kept)).status != "proved":
+    for formula in sorted(formulas, key=lambda formula: not formula.total):
+        if not _implied(formula, kept):
             kept.append(formula)
+    for formula in [formula for formula in kept if formula.total]:
+        others = [other for other in kept if other is not formula]
+        if _implied(formula, [other for other in others if other.total]):
+            kept = others
     return kept
+
+
+def _implied(formula: Formula, by: Sequence[Formula]) -> bool:
+    return decide(formula, Facts(by)).status == "proved"

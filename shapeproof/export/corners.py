@@ -41,8 +41,8 @@ def disagreements(mod: torch.nn.Module, inputs: Inputs, found: Exploration, doma
     if found.disagreement is not None:
         return [_diagnostic(found.begun, found.disagreement, inputs)]
     run = [found.begun]
-    raising: list[tuple[dict[str, int], replay.Replay]] = []
-    taken = False
+    raising: list[dict[str, int]] = []
+    served = False
     for point in _points(inputs, found, domain, run):
         if point in run:
             continue
@@ -50,29 +50,43 @@ def disagreements(mod: torch.nn.Module, inputs: Inputs, found: Exploration, doma
         result = replay.compare(mod, found.forms, inputs, point)
         if not result.agrees:
             return [_diagnostic(point, result, inputs)]
-        taken |= result.relation is replay.Relation.SAME
+        served |= result.relation is replay.Relation.SAME
         if result.relation is replay.Relation.BOTH_RAISE:
-            raising.append((point, result))
-    if taken and not found.main.trial.checks and not inputs.inferred | inputs.liftable:  # those may be given up
-        for point, result in raising:
-            if _whatever_the_data(mod, inputs, point, result):
-                return [_diagnostic(point, result, inputs)]
+            raising.append(point)
+    served = served or not raising or replay.eager_failure(mod, inputs, found.begun, SEEDS[0]) is None
+    for point in _claimed(raising, inputs, found, domain) if served else ():
+        result = replay.compare(mod, found.forms, inputs, point)
+        if result.relation is replay.Relation.BOTH_RAISE and raises_whatever_the_data(mod, inputs, found, point):
+            return [_diagnostic(point, result, inputs)]
     return []
 
 
-def _whatever_the_data(mod: torch.nn.Module, inputs: Inputs, point: dict[str, int], result: replay.Replay) -> bool:
+def _claimed(
+    raising: Sequence[dict[str, int]], inputs: Inputs, found: Exploration, domain: Facts
+) -> Iterator[dict[str, int]]:
+    """Points at which both raise, with what may be given up as it was at the beginning, and then not to blame."""
+    kept = {name: found.begun[name] for name in inputs.inferred | inputs.liftable}
+    for point in raising:
+        claimed = point | kept
+        if claimed != found.begun and all(taken_at(fact, claimed) for fact in domain.formulas):
+            yield claimed
+
+
+def raises_whatever_the_data(
+    mod: torch.nn.Module, inputs: Inputs, found: Exploration, point: Mapping[str, int]
+) -> bool:
     """Whether eager raises at a point for all data: there is none, or it is made up of floats, and all that are tried.
 
-    Torch's own error is meant, and not one of the data (LinAlgError), or of Python.
+    Torch's own error is meant, and not one of the data (LinAlgError), or of the model.
     """
-    if inputs.elements(point) == 0:
-        return True
+    if found.main.trial.checks:
+        return False
     tensors = [leaf.example for leaf in inputs.leaves if leaf.is_tensor]
-    return (
-        result.text.startswith("RuntimeError")
-        and all(each.dtype.is_floating_point for each in tensors)
-        and all(replay.eager_failure(mod, inputs, point, seed) for seed in SEEDS)
-    )
+    empty = inputs.elements(point) == 0
+    if not empty and not all(each.dtype.is_floating_point for each in tensors):
+        return False
+    failures = [replay.eager_failure(mod, inputs, point, seed) for seed in (SEEDS[:1] if empty else SEEDS)]
+    return all(said is not None and (empty or said.startswith(("RuntimeError", "IndexError"))) for said in failures)
 
 
 def failing(

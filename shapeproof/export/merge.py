@@ -123,8 +123,7 @@ class Merging:
 
     def _enforced(self) -> Inputs:
         """What holds of the inputs that some region serves, as a declaration that is no longer to be inferred."""
-        found = (narrowing for region in self.done.regions for narrowing in region.found.narrowings)
-        inferred = tuple(Declaration(narrowing.requirement, Origin("inferred")) for narrowing in found)
+        inferred = tuple(Declaration(formula, Origin("inferred")) for formula in self.done.inferred)
         domain = replace(self.inputs.domain, declarations=(*self.inputs.domain.declarations, *inferred))
         return replace(self.inputs, domain=domain, inferred=frozenset(), liftable=frozenset())
 

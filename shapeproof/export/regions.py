@@ -45,6 +45,11 @@ class Split:
     findings: list[Finding]
     trial: Trial
 
+    @property
+    def inferred(self) -> list[Formula]:
+        """What the regions have given up: it holds of every input that any of them serves."""
+        return [narrowing.requirement for region in self.regions for narrowing in region.found.narrowings]
+
     def within(self, region: Region) -> Facts:
         """What holds of every input in a region."""
         here = narrowed(self.domain, region.found.narrowings)
@@ -89,25 +94,24 @@ def split(explorer: Explorer, domain: Facts, budget: Budget, look: Callable[[Exp
 
 
 def _seen_in(region: Region, done: Split, look: Callable[[Exploration, Facts], None], budget: Budget) -> list[Finding]:
-    """What else is found in a region, as requirements that ask nothing elsewhere.
-
-    What is inferred stays as it is: the other regions are not narrowed for the sake of one.
-    """
-    aside = replace(region.found, findings=[], narrowings=list(region.found.narrowings))
+    """What else is found in a region, as requirements that ask nothing elsewhere; the region takes what is inferred."""
+    found = region.found
+    aside = replace(found, findings=[], narrowings=list(found.narrowings))
     look(aside, done.within(region))
-    seen = []
-    for finding in aside.findings:
-        required = f.disjunction(f.negate(region.holds), finding.requirement)
-        seen.append(replace(finding, joint=f.conjunction(*simplified([required], done.domain, budget))))
-    return seen
+
+    def in_the_region(required: Formula) -> Formula:
+        return f.conjunction(*simplified([f.disjunction(f.negate(region.holds), required)], done.domain, budget))
+
+    inferred = aside.narrowings[len(found.narrowings) :]
+    found.narrowings += [replace(each, requirement=in_the_region(each.requirement)) for each in inferred]
+    return [replace(each, joint=in_the_region(each.requirement)) for each in aside.findings]
 
 
 def proved(done: Split, budget: Budget) -> bool:
     """Whether it is proved of the regions as they are worded that they cover the domain and do not overlap."""
-    domain = done.domain
-    holds = [region.holds for region in done.regions]
-    for region in done.regions:
-        domain = narrowed(domain, region.found.narrowings)
+    domain, holds = done.domain.fork(), [region.holds for region in done.regions]
+    for formula in done.inferred:
+        domain.learn(formula)
     claims = [f.disjunction(*holds)]
     claims += [f.negate(f.conjunction(a, b)) for i, a in enumerate(holds) for b in holds[:i]]
     return all(decide(claim, domain, budget).status == "proved" for claim in claims)

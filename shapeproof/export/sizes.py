@@ -361,12 +361,15 @@ class Explorer:
         return cells
 
     def _run_in(self, step: Step, cell: Facts, point: dict[str, int]) -> Finding | None:
-        """Before a cell is traced, run the program at its smallest point; where another may be had, also at `point`."""
+        """Before a cell is traced, run the program at its smallest point; where another may be had, also at `point`.
+
+        That another serves says more there than that the model raises, which is seen again with the other.
+        """
         if self._about_data(step.decision.formula):
             return None
         points = [self._smallest(cell), self._sizes_of(point) if self._splitting else None]
-        seen = (self._replayed(step, each) for each in points if each is not None)
-        return next(filter(None, seen), None)
+        seen = [found for each in points if each is not None if (found := self._replayed(step, each)) is not None]
+        return next((found for found in seen if found.outcome is Outcome.DIFFERS), seen[0] if seen else None)
 
     def _replayed(self, step: Step, point: dict[str, int]) -> Finding | None:
         """A finding if eager and the program do not do the same at a point."""

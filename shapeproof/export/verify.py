@@ -21,6 +21,7 @@ from shapeproof.export.advice import distinct
 from shapeproof.export.collecting import only_new_garbage
 from shapeproof.export.conclude import conclude, together, vacuous
 from shapeproof.export.corners import disagreements
+from shapeproof.export.emptied import refused_where_none
 from shapeproof.export.explain import also, contradiction, diagnose, untraceable
 from shapeproof.export.findings import Exploration, Impossible, narrowed
 from shapeproof.export.inputs import Inputs
@@ -113,6 +114,7 @@ def _refused(task: _Task, found: Exploration, domain: Facts) -> None:
     """Take what eager refuses whatever the data are, though no decision says so."""
     found.take(refusals(task.mod, task.inputs, found, domain, task.budget))
     found.take(unmet(task.mod, task.inputs, found, domain, task.budget))
+    found.take(refused_where_none(task.mod, task.inputs, found, domain, task.budget))
 
 
 def _by_one(task: _Task, found: Exploration, domain: Facts) -> Report:

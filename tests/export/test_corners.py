@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch.export import Dim
 
 from shapeproof.export import check
+from tests.agreement import agree
 
 RAISING = {
     "max": lambda x: x.max(1).values,
@@ -46,11 +47,41 @@ def test_none_is_a_size_like_any_other_where_eager_takes_it(name: str) -> None:
     assert report.status == "proved", str(report)
 
 
-def test_bounds_that_are_left_out_claim_nothing_about_none() -> None:
-    report = check(model(RAISING["max"]), (torch.randn(3, 5),), dynamic_shapes=({1: Dim("n")},))
-    assert report.status == "proved", str(report)
+@pytest.mark.parametrize("dim", [Dim("n"), Dim.AUTO, Dim.DYNAMIC], ids=["a name", "auto", "dynamic"])
+@pytest.mark.parametrize("name", RAISING)
+def test_a_bound_that_is_left_out_rises_where_eager_takes_none(name: str, dim: Any) -> None:
+    """The fault: proved for 0, too, though both raise there."""
+    report = check(model(RAISING[name]), (torch.randn(3, 5),), dynamic_shapes=({1: dim},))
+    assert (report.status, report.domain) == ("proved", ("x.shape[1] >= 1",)), str(report)
+    assert report.notes[0].startswith("inferred and enforced at run time: x.shape[1] >= 1")
     with pytest.raises(RuntimeError, match=r"outside the declared domain: x.shape\[1\] >= 1"):
         report.program.module()(torch.randn(3, 0))
+
+
+@pytest.mark.parametrize("dim", [Dim("n"), Dim.AUTO, Dim.DYNAMIC], ids=["a name", "auto", "dynamic"])
+def test_a_bound_that_is_left_out_stays_where_eager_takes_none_of_them(dim: Any) -> None:
+    report = check(model(SERVING["softmax"]), (torch.randn(3, 5),), dynamic_shapes=({1: dim},))
+    assert (report.status, report.notes) == ("proved", ()), str(report)
+
+
+@pytest.mark.parametrize("dim", [Dim("m"), Dim.AUTO], ids=["a name", "auto"])
+def test_a_claim_is_refuted_beside_what_is_inferred(dim: Any) -> None:
+    """The fault: one bound that was left out let eager refuse any size that was claimed."""
+    mod = model(lambda x, y: (RAISING["interpolate"](x), RAISING["interpolate"](y)))
+    shapes = ({1: Dim("n", min=0, max=8)}, {1: dim})
+    report = check(mod, (torch.randn(3, 5), torch.randn(3, 4)), dynamic_shapes=shapes)
+    assert report.status == "refuted", str(report)
+    assert report.diagnostics[0].witness["x.shape[1]"] == 0
+    assert report.diagnostics[0].witness["y.shape[1]"] > 0
+
+
+def test_other_inputs_have_data_where_one_has_none() -> None:
+    """The fault: an IndexError of torch was taken for one of the data."""
+    mod = model(lambda x, y: x.max(1).values + y)
+    for dim, status in [(Dim("n", min=0, max=8), "refuted"), (Dim("n"), "proved")]:
+        report = check(mod, (torch.randn(3, 5), torch.randn(3)), dynamic_shapes=({1: dim}, None))
+        assert report.status == status, str(report)
+        assert (report.status == "refuted") or report.domain == ("x.shape[1] >= 1",)
 
 
 def test_where_data_can_help_nothing_is_refuted() -> None:
@@ -66,3 +97,15 @@ def test_what_torch_cannot_take_apart_is_run_whole() -> None:
     mod = model(lambda x: x.clone().resize_(x.shape[0], 2))
     report = check(mod, (torch.randn(4, 3),), dynamic_shapes=({0: Dim("n", min=1, max=8)},))
     assert report.status == "proved", str(report)
+
+
+def test_a_region_takes_what_is_inferred_of_its_sizes() -> None:
+    """The fault: a region was said to serve none of a size, which eager and its program refuse."""
+    mod = model(lambda x: x.max(1).values if x.shape[1] < 4 else x.sum(1))
+    report = check(mod, (torch.randn(3, 5),), dynamic_shapes=({1: Dim("n")},), branches="split")
+    assert (report.status, report.domain) == ("proved", ("x.shape[1] >= 1",)), str(report)
+    assert len(report.program.programs) == 2
+    for n in range(1, 7):
+        assert agree(mod, report.program.module(), (torch.randn(3, n),))
+    claimed = check(mod, (torch.randn(3, 5),), dynamic_shapes=({1: Dim("n", min=0, max=8)},), branches="split")
+    assert (claimed.status, claimed.diagnostics[0].witness) == ("refuted", {"x.shape[1]": 0}), str(claimed)
