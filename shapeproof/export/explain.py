@@ -89,12 +89,14 @@ def also(diagnostic: Diagnostic, cause: Cause, inputs: Inputs) -> Diagnostic:
     if not cause.others:
         return diagnostic
     text = f"{len(cause.others)} other question{'s' if len(cause.others) > 1 else ''}"
-    if cause.settled_by is f.TRUE:
-        text += " at this line"
-    else:
-        places = dict.fromkeys(_place(other.decision) for other in cause.others)
-        lines = ", ".join(f"{short(where.file)}:{where.line}" for where in places if where)
+    places = dict.fromkeys(_place(other.decision) for other in cause.others)
+    lines = ", ".join(f"{short(where.file)}:{where.line}" for where in places if where)
+    if cause.settled_by is not f.TRUE:
         text += f", settled as this one is where {format_formula(cause.settled_by, rename=inputs.user_names)}: {lines}"
+    elif cause.finding.outcome is Outcome.UNDECIDED:
+        text += f" about these sizes, for the same reason: {lines}"
+    else:
+        text += " at this line"
     return replace(diagnostic, notes=(*diagnostic.notes, Note("also", text)))
 
 

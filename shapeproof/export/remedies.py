@@ -44,7 +44,7 @@ class Cause:
 
 
 def causes(findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Inputs, budget: Budget) -> list[Cause]:
-    """The findings, together those that one declaration is proved to settle, and those that one line asks for.
+    """The findings, together those that one declaration is proved to settle, and those that have one reason.
 
     An error of eager's speaks first, then the smallest sizes that fail; what is undecided speaks for no failure.
     """
@@ -55,7 +55,7 @@ def causes(findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Input
         if len(group) > 1:
             found.append(_cause(group, repair.formula))
             free = [each for each in free if each not in group]
-    found += map(_cause, _by_line(free))
+    found += map(_cause, _by_reason(free))
     return sorted(found, key=lambda cause: findings.index(cause.finding))
 
 
@@ -65,13 +65,20 @@ def _cause(group: Sequence[Finding], settled_by: Formula = f.TRUE) -> Cause:
     return Cause(first, tuple(each for each in group if each is not first), settled_by)
 
 
-def _by_line(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """The findings, those together where the model takes another side at the same line of its own."""
+def _by_reason(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """The findings, together those that one line of the model's own asks for, and those left open for one reason."""
     groups: dict[object, list[Finding]] = {}
     for finding in findings:
-        branching = finding.outcome is Outcome.DIFFERS and finding.decision.of_the_model
-        groups.setdefault(finding.decision.where if branching else id(finding), []).append(finding)
+        groups.setdefault(_reason(finding), []).append(finding)
     return list(groups.values())
+
+
+def _reason(finding: Finding) -> object:
+    if finding.outcome is Outcome.DIFFERS and finding.decision.of_the_model:
+        return finding.decision.where
+    if finding.outcome is Outcome.UNDECIDED:
+        return finding.text, finding.requirement.symbols
+    return id(finding)
 
 
 def declarations(repairs: Sequence[Repair], inputs: Inputs) -> Declarations:

@@ -44,6 +44,9 @@ TRACE_LIMIT = 32
 LOOK_LIMIT = 16
 """How many of them may go into finding out how much of an inferred domain can be kept."""
 
+LOOK_TRACES = 8
+"""After so many, a refuted side of the model's own branch is not looked into: what nobody has looked at comes first."""
+
 SMALL_POINTS = 8
 """How many points, the smallest first, are run where two programs differ: empty tensors are often equal anyway."""
 
@@ -281,7 +284,7 @@ class Explorer:
             return
         before = list(found.findings), list(found.narrowings)
         own = step.decision.of_the_model and not self._about_data(step.decision.formula)
-        closely = whole is not None or (own and not enough)
+        closely = whole is not None or (own and self._traces < LOOK_TRACES)
         self._look_into(step, cell, outside, found, closely=closely and not self._splitting)
         whole = whole or lifted(step.decision, self._inputs, self._budget)
         news = [finding for finding in found.findings if finding not in before[0]]
