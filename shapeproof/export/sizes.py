@@ -127,12 +127,16 @@ class Explorer:
         return best
 
     def _again(self, domain: Facts) -> Exploration | None:
-        """On torch's general path; None where that does not take the model, or does not serve its own point."""
+        """On torch's general path; None where that does not take the model, or does not serve what it is to serve.
+
+        That is the example, and of several programs the point of its own trace.
+        """
         try:
             again = self._explore(domain)
         except Exception:  # noqa: BLE001 - what serves less has been found already
             return None
-        return again if not self._splitting or again.serves(again.main.trial.point) else None
+        point = again.main.trial.point | ({} if self._splitting else again.begun)
+        return again if again.serves(point) else None
 
     def _explore(self, domain: Facts) -> Exploration:
         main = self._followed(domain)

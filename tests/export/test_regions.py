@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, note
 
-from tests.export.random_programs import MATRIX, Program, few, judge, programs, wide_programs
+from tests.export.random_programs import MATRIX, PAIR, Program, few, judge, programs, wide_programs
 
 DIVIDED = {
     "and another outcome": "return x + 1 if a // (b - 3) > 1 else x + 2",
@@ -24,6 +24,32 @@ def test_where_a_question_is_not_defined_is_not_passed_over(name, branches):
     program = Program(MATRIX, [DIVIDED[name]], [range(1, 9), range(9)], (2, 5))
     report = program.check(branches=branches)
     assert report.status == ("proved" if branches == "split" and not program.raising else "refuted"), str(report)
+    judge(program, report)
+
+
+def test_what_is_explored_anew_serves_the_example():
+    """The fault: a trace on torch's general path left fewer findings, and one of them was at the example."""
+    body = [
+        "x = x[2:]",
+        "if 2 * x.shape[0] // (a - 1) > a // k - max(2, x.shape[0]) or k - a < b % 3 // 2:",
+        "    x.mul_(y)",
+        "    if b // 3 > b // 3 % 2 % k:",
+        "        z = x.t().contiguous(); z.add_(1); x = x + z.sum()",
+        "    else:",
+        "        z = x[:1].reshape(-1); z.mul_(2); x = x + z.sum()",
+        "        x = x.squeeze(0).reshape(-1, 2)",
+        "else:",
+        "    z = x[:3].reshape(-1); z.mul_(2); x = x + z.sum()",
+        "    if not (max(3, a) > k):",
+        "        x, y = y, x",
+        "    else:",
+        "        z = x[:4].reshape(-1); z.mul_(2); x = x + z.sum()",
+        "        x = x.squeeze(0).reshape(-1, 2)",
+        "return x, y",
+    ]
+    program = Program(PAIR, body, [range(5), range(1, 4), range(1, 3)], (3, 1, 1))
+    report = program.check()
+    assert report.status == "refuted", str(report)
     judge(program, report)
 
 
