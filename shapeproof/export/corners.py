@@ -16,7 +16,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.diagnostics import Diagnostic, Note
 from shapeproof.constraints.terms import symbol
 from shapeproof.export import replay
-from shapeproof.export.findings import Exploration, taken_at
+from shapeproof.export.findings import Exploration, lies_in, taken_at
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.trial import flipped
 from shapeproof.solver.budget import Budget
@@ -68,7 +68,7 @@ def _claimed(
     kept = {name: found.begun[name] for name in inputs.inferred | inputs.liftable}
     for point in raising:
         claimed = point | kept
-        if claimed != found.begun and all(taken_at(fact, claimed) for fact in domain.formulas):
+        if claimed != found.begun and lies_in(domain, claimed):
             yield claimed
 
 

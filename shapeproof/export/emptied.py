@@ -16,8 +16,8 @@ from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.terms import symbol
 from shapeproof.export import replay
 from shapeproof.export.corners import raises_whatever_the_data
-from shapeproof.export.findings import Exploration, Narrowing, narrowed, taken_at
-from shapeproof.export.inference import given_up, lifted
+from shapeproof.export.findings import Exploration, Narrowing, lies_in, narrowed
+from shapeproof.export.inference import conceded
 from shapeproof.export.inputs import Inputs
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
@@ -35,11 +35,8 @@ def refused_where_none(
     ]
     if not refused or replay.eager_failure(mod, inputs, found.begun, None) is not None:
         return []
-    decisions = [Decision(f.ge(symbol(name), 1), Kind.ASSERTED, outcome=True) for name in refused]
-    raised = (
-        given_up(decision, decision.taken, found, inputs, budget) or lifted(decision, inputs, budget)
-        for decision in decisions
-    )
+    decisions = (Decision(f.ge(symbol(name), 1), Kind.ASSERTED, outcome=True) for name in refused)
+    raised = (conceded(decision, found, inputs, budget) for decision in decisions)
     return [narrowing for narrowing in raised if narrowing is not None]
 
 
@@ -47,5 +44,5 @@ def _emptied(inputs: Inputs, begun: dict[str, int], domain: Facts) -> Iterator[t
     """Each size that may be given up where it is 0, and the point at which it alone is, if that is in the domain."""
     for name in sorted(inputs.inferred | inputs.liftable):
         point = begun | {name: 0}
-        if begun[name] > 0 and all(taken_at(fact, point) for fact in domain.formulas):
+        if begun[name] > 0 and lies_in(domain, point):
             yield name, point

@@ -237,6 +237,11 @@ def taken_at(formula: Formula, point: Mapping[str, int]) -> bool:
         return False
 
 
+def lies_in(domain: Facts, point: Mapping[str, int]) -> bool:
+    """Whether a point is one of a domain."""
+    return all(taken_at(fact, point) for fact in domain.formulas)
+
+
 def statistics(found: Exploration) -> dict[str, int]:
     """How the questions that were asked about sizes have been settled, in numbers."""
     trial = found.main.trial

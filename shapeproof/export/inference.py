@@ -38,6 +38,11 @@ def given_up(
     return Narrowing(requirement, decision) if _stays_dynamic(requirement, left, anchor, inputs, budget) else None
 
 
+def conceded(decision: Decision, found: Exploration, inputs: Inputs, budget: Budget) -> Narrowing | None:
+    """What a decision took to hold, where inferred sizes may be given up to it, or a bound left out may rise to it."""
+    return given_up(decision, decision.taken, found, inputs, budget) or lifted(decision, inputs, budget)
+
+
 def anchor_of(found: Exploration, inputs: Inputs) -> dict[str, int]:
     """The sizes that must be kept: the example's, or those of the trace if there is no example."""
     point = found.main.trial.point if inputs.example is None else inputs.example

@@ -15,7 +15,7 @@ from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
 from shapeproof.export import indices, reductions, replay
 from shapeproof.export.corners import failing
 from shapeproof.export.findings import Exploration, Finding, Narrowing, Outcome, narrowed
-from shapeproof.export.inference import given_up, lifted
+from shapeproof.export.inference import conceded
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.places import in_torch
 from shapeproof.solver.budget import Budget
@@ -42,8 +42,7 @@ def refusals(
         decision = Decision(formula, Kind.ASSERTED, outcome=True, where=_place(node), operator=str(node.target))
         sentence = f"{replay.Relation.EAGER_RAISES.value}: {failure}"
         seen.append(
-            given_up(decision, formula, found, inputs, budget)
-            or lifted(decision, inputs, budget)
+            conceded(decision, found, inputs, budget)
             or Finding(Outcome.RAISES, decision, point, sentence, served=formula)
         )
         facts.learn(formula)

@@ -26,7 +26,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export import graphs, local, replay, tracing
 from shapeproof.export.examples import alike, equated, pins, takes
-from shapeproof.export.findings import Exploration, Finding, Impossible, Outcome, Traced, asking, attributed, taken_at
+from shapeproof.export.findings import Exploration, Finding, Impossible, Outcome, Traced, asking, attributed, lies_in
 from shapeproof.export.inference import condensed, given_up, lifted, nonempty, sayable
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.noted import Difference
@@ -127,10 +127,7 @@ class Explorer:
         return best
 
     def _again(self, domain: Facts) -> Exploration | None:
-        """On torch's general path; None where that does not take the model, or does not serve what it is to serve.
-
-        That is the example, and of several programs the point of its own trace.
-        """
+        """On torch's general path; None where it does not take the model or serve the example (split: its point)."""
         try:
             again = self._explore(domain)
         except Exception:  # noqa: BLE001 - what serves less has been found already
@@ -214,8 +211,7 @@ class Explorer:
     def _example_in(self, domain: Facts) -> dict[str, int] | None:
         """The user's example, if it is in this part of the domain."""
         example = self._inputs.example
-        inside = example is not None and all(taken_at(fact, example) for fact in domain.formulas)
-        return example if inside else None
+        return example if example is not None and lies_in(domain, example) else None
 
     def _generalize(self, domain: Facts, example: Traced, tried: list[dict[str, int]]) -> Traced:
         """A generic point that takes the example's decisions, except those that pin a size to the example's.
@@ -374,9 +370,13 @@ class Explorer:
         """
         if self._about_data(step.decision.formula):
             return None
-        points = [self._smallest(cell), self._sizes_of(point) if self._splitting else None]
-        seen = [found for each in points if each is not None if (found := self._replayed(step, each)) is not None]
-        return next((found for found in seen if found.outcome is Outcome.DIFFERS), seen[0] if seen else None)
+        first = None
+        for each in (self._smallest(cell), self._sizes_of(point) if self._splitting else None):
+            found = None if each is None else self._replayed(step, each)
+            if found is not None and found.outcome is Outcome.DIFFERS:
+                return found
+            first = first or found
+        return first
 
     def _replayed(self, step: Step, point: dict[str, int]) -> Finding | None:
         """A finding if eager and the program do not do the same at a point."""

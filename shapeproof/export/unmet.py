@@ -19,7 +19,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.corners import failing
 from shapeproof.export.findings import Exploration, Finding, Narrowing, Outcome, narrowed
-from shapeproof.export.inference import given_up, lifted
+from shapeproof.export.inference import conceded
 from shapeproof.export.inputs import Inputs
 from shapeproof.export.trial import DataCheck, Trial
 from shapeproof.solver.budget import Budget
@@ -46,8 +46,7 @@ def unmet(
         place = _first_unmet(trial, point, budget).place
         decision = Decision(required, Kind.ASSERTED, outcome=True, where=place.user, operator=place.operator)
         seen.append(
-            given_up(decision, required, found, inputs, budget)
-            or lifted(decision, inputs, budget)
+            conceded(decision, found, inputs, budget)
             or Finding(Outcome.RAISES, decision, point, f"{failure}; no data pass there", served=required)
         )
     return seen
