@@ -26,9 +26,9 @@ from benchmarks.models import MODELS, Built
 from benchmarks.recorded_models import MORE
 from shapeproof.constraints.decisions import Kind
 from shapeproof.constraints.formulas import Formula
-from shapeproof.export import local, tracing
-from shapeproof.export.inputs import declare
-from shapeproof.export.trial import Place, Trial
+from shapeproof.export.declare.inputs import declare
+from shapeproof.export.trace import settle, tracer
+from shapeproof.export.trace.trial import Place, Trial
 from shapeproof.solver import Budget, Facts
 
 RECORDED: Mapping[str, Callable[[], Built]] = {
@@ -129,8 +129,8 @@ def record(name: str, build: Callable[[], Built]) -> Recording:
     inputs = declare(model, args, kwargs, dynamic_shapes)
     domain = inputs.domain
     trial = RecordingTrial(Facts(domain.formulas), inputs.example or {}, lambda symbol: symbol not in domain.symbols)
-    with local.retracing_everything():  # each outcome stays a fact, also where it makes no difference to the program
-        tracing.trace(model, inputs, trial)
+    with settle.retracing_everything():  # each outcome stays a fact, also where it makes no difference to the program
+        tracer.trace(model, inputs, trial)
     every = distinct(trial.asked_in_order)
     questions = [question for question in every if len(question.written) <= LONGEST]
     folded = sum(each.question.formula.constant is not None for each in trial.asked_in_order)

@@ -84,7 +84,7 @@ def test_no_room_imports_a_room_above_it():
     [
         "import shapeproof.export",
         "import shapeproof.ci.cli as cli",
-        "from shapeproof.export.tracing import trace",
+        "from shapeproof.export.trace.tracer import trace",
         "from shapeproof import export",
         "from .. import export",
         "from ..export import export",
@@ -107,7 +107,7 @@ def test_private_names_of_torch_stay_in_the_shim():
     found = {
         str(path.relative_to(ROOT)): names
         for path in sources("shapeproof")
-        if path.relative_to(ROOT).as_posix() not in PRIVATE_TORCH_ALLOWED
+        if not path.relative_to(ROOT).as_posix().startswith(PRIVATE_TORCH_ALLOWED)
         and (names := private_torch_names(path.read_text(encoding="utf-8")))
     }
     assert found == {}

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from shapeproof.ci.jobs import ANSWER, Answer, Job, Result
 from shapeproof.ci.sources import digest
-from shapeproof.export.files import write_whole
+from shapeproof.files import write_whole
 
 FOLDER = ".shapeproof"
 """Where a cache is, beside the spec."""

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from shapeproof.ci.jobs import Contract, Outcome
 from shapeproof.ci.spec import Status
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.files import write_whole
+from shapeproof.files import write_whole
 
 NAME = "shapeproof.lock"
 """The lock file, beside the spec."""

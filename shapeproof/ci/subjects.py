@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.versions import check_version
-from shapeproof.export.written import Where, in_the_file_of, nowhere
+from shapeproof.export.shim.versions import check_version
+from shapeproof.export.source.declared_at import Where, in_the_file_of, nowhere
 
 if TYPE_CHECKING:
     from shapeproof.export import Report
@@ -95,7 +95,7 @@ def check_subject(subject: Subject, progress: Callable[[str], None]) -> Report:
     """
     check_version()
     with refused("the exporter cannot be loaded"):
-        from shapeproof.export.inputs import declare
+        from shapeproof.export.declare.inputs import declare
         from shapeproof.export.verify import verified
     with refused("the model could not be traced"):
         inputs = declare(

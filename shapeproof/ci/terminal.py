@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from shapeproof.export.text import WIDTH
+from shapeproof.export.report.render import WIDTH
 
 EXIT_STATUS = {"proved": 0, "refuted": 1, "vacuous": 1, "undecided": 3}
 NO_VERDICT = 2

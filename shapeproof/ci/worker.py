@@ -25,7 +25,7 @@ from shapeproof.ci.sources import Recorder, versions
 from shapeproof.ci.subjects import Subject, call_target, check_subject, load_subject, refused
 from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.written import Where, nowhere
+from shapeproof.export.source.declared_at import Where, nowhere
 
 if TYPE_CHECKING:
     from shapeproof.ci.spec import Status

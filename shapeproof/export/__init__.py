@@ -5,33 +5,33 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from shapeproof.export.versions import check_version
+from shapeproof.export.shim.versions import check_version
 
 if TYPE_CHECKING:
     from torch.export import Dim
 
     from shapeproof.export.api import UndecidedWarning, check, export
+    from shapeproof.export.build.dispatch import Regions, load_regions
+    from shapeproof.export.build.program import VerifiedProgram
     from shapeproof.export.checks import constrain_range
-    from shapeproof.export.dispatch import Regions, load_regions
-    from shapeproof.export.inputs import TensorSpec
-    from shapeproof.export.program import VerifiedProgram
-    from shapeproof.export.report import ConstraintViolation, Report, load_report
+    from shapeproof.export.declare.inputs import TensorSpec
+    from shapeproof.export.report.report import ConstraintViolation, Report, load_report
     from shapeproof.solver.budget import Budget
 
 _HOMES = {
     "Budget": "shapeproof.solver.budget",
-    "ConstraintViolation": "shapeproof.export.report",
+    "ConstraintViolation": "shapeproof.export.report.report",
     "Dim": "torch.export",
-    "Regions": "shapeproof.export.dispatch",
-    "Report": "shapeproof.export.report",
-    "TensorSpec": "shapeproof.export.inputs",
+    "Regions": "shapeproof.export.build.dispatch",
+    "Report": "shapeproof.export.report.report",
+    "TensorSpec": "shapeproof.export.declare.inputs",
     "UndecidedWarning": "shapeproof.export.api",
-    "VerifiedProgram": "shapeproof.export.program",
+    "VerifiedProgram": "shapeproof.export.build.program",
     "check": "shapeproof.export.api",
     "constrain_range": "shapeproof.export.checks",
     "export": "shapeproof.export.api",
-    "load_regions": "shapeproof.export.dispatch",
-    "load_report": "shapeproof.export.report",
+    "load_regions": "shapeproof.export.build.dispatch",
+    "load_report": "shapeproof.export.report.report",
 }
 
 __all__ = [

@@ -9,12 +9,12 @@ from typing import Any, Literal, overload
 import torch
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.dispatch import Regions
-from shapeproof.export.inputs import declare
-from shapeproof.export.program import VerifiedProgram
-from shapeproof.export.report import ConstraintViolation, Report
+from shapeproof.export.build.dispatch import Regions
+from shapeproof.export.build.program import VerifiedProgram
+from shapeproof.export.declare.inputs import declare
+from shapeproof.export.report.report import ConstraintViolation, Report
+from shapeproof.export.source.declared_at import in_the_call
 from shapeproof.export.verify import verified
-from shapeproof.export.written import in_the_call
 from shapeproof.solver.budget import Budget
 
 

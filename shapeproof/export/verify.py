@@ -1,9 +1,9 @@
 """Verified export, top to bottom: explore, replay, explain, build. What is declared has been read (inputs.py).
 
-explore   trace the model and settle the rest of the domain against that program    sizes.py, graphs.py, regions.py
-replay    run the program beside eager at the corners of the domain                 replay.py, corners.py
-explain   word what was found                                                       explain.py
-build     put the domain into the graph as assertions; the verdict                  conclude.py, contract.py
+explore   trace the model and settle the rest of the domain against that program    explore/explorer.py, regions.py
+replay    run the program beside eager at the corners of the domain                 explore/replay.py, corners.py
+explain   word what was found                                                       report/explain.py
+build     put the domain into the graph as assertions; the verdict                  build/conclude.py, assertions.py
 """
 
 from __future__ import annotations
@@ -16,23 +16,25 @@ from dataclasses import dataclass, replace
 import torch
 
 from shapeproof.constraints.errors import ShapeproofError, UsageError
-from shapeproof.export import replay, tracing
-from shapeproof.export.advice import distinct
-from shapeproof.export.collecting import only_new_garbage
-from shapeproof.export.conclude import conclude, together, vacuous
-from shapeproof.export.corners import disagreements
-from shapeproof.export.emptied import refused_where_none
-from shapeproof.export.explain import also, contradiction, diagnose, untraceable
-from shapeproof.export.findings import Exploration, Impossible, narrowed
-from shapeproof.export.inputs import Inputs
-from shapeproof.export.merge import Merging
-from shapeproof.export.places import raised_by_user
-from shapeproof.export.refusals import refusals
-from shapeproof.export.regions import Split, split
-from shapeproof.export.remedies import causes, helps, remedies
-from shapeproof.export.report import Report
-from shapeproof.export.sizes import Explorer
-from shapeproof.export.unmet import unmet
+from shapeproof.export.build.conclude import conclude, together, vacuous
+from shapeproof.export.build.merge import Merging
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore import replay
+from shapeproof.export.explore.corners import disagreements
+from shapeproof.export.explore.emptied import refused_where_none
+from shapeproof.export.explore.explorer import Explorer
+from shapeproof.export.explore.findings import Exploration, Impossible, narrowed
+from shapeproof.export.explore.refusals import refusals
+from shapeproof.export.explore.regions import Split, split
+from shapeproof.export.explore.unmet import unmet
+from shapeproof.export.report.advice import distinct
+from shapeproof.export.report.explain import also, contradiction, diagnose, untraceable
+from shapeproof.export.report.remedies import causes, helps, remedies
+from shapeproof.export.report.report import Report
+from shapeproof.export.shim import binding
+from shapeproof.export.shim.collecting import only_new_garbage
+from shapeproof.export.source.frames import raised_by_user
+from shapeproof.export.trace import tracer
 from shapeproof.solver.budget import Budget, one_ledger
 from shapeproof.solver.certificate import Subject
 from shapeproof.solver.clash import clash
@@ -63,7 +65,7 @@ def verified(  # noqa: PLR0913 - what the user gave
     budget = budget or Budget()
     if narrow:
         inputs = replace(inputs, inferred=frozenset(inputs.domain.symbols))
-    trace = functools.partial(tracing.trace, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
+    trace = functools.partial(tracer.trace, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     with _in_a_sentence(mod, inputs):
         return _reported(_Task(mod, inputs, budget, progress), trace, splitting=splitting)
 
@@ -140,7 +142,7 @@ def _by_several(task: _Task, done: Split) -> Report:
     for region in done.regions:
         if not diagnostics:
             diagnostics += disagreements(task.mod, task.inputs, region.found, done.within(region))
-    arguments = tuple(tracing.bind(task.mod, task.inputs.args, task.inputs.kwargs))
+    arguments = tuple(binding.bind(task.mod, task.inputs.args, task.inputs.kwargs))
     report = together(task.inputs, arguments, done, diagnostics, task.budget)
     if report.program is not None:
         report.program.merging = Merging(task.mod, task.inputs, done, functools.partial(_by_cond, task))
@@ -149,5 +151,5 @@ def _by_several(task: _Task, done: Split) -> Report:
 
 def _by_cond(task: _Task, mod: torch.nn.Module, inputs: Inputs) -> Report:
     """The verdict on the programs of a split model as branches of one module."""
-    trace = functools.partial(tracing.trace, mod, inputs)
+    trace = functools.partial(tracer.trace, mod, inputs)
     return _reported(replace(task, mod=mod, inputs=inputs), trace, splitting=False)

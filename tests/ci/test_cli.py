@@ -20,7 +20,7 @@ import shapeproof
 from shapeproof.ci import cli, subjects, terminal
 from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.export import load_report, verify
-from shapeproof.export.report import Report
+from shapeproof.export.report.report import Report
 
 SUBJECT = """
 import sys

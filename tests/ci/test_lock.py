@@ -18,7 +18,7 @@ from shapeproof.ci.render.narrowings import DiffFormat, render_diff
 from shapeproof.ci.spec import load_spec
 from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.files import write_whole
+from shapeproof.files import write_whole
 
 SPEC = """\
 [dims.n]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from shapeproof.constraints import intervals
 from shapeproof.constraints.terms import constant
-from shapeproof.export.calls import ANYTHING, Call, Shape, span
-from shapeproof.export.contents import INTEGRAL, of_dtype
+from shapeproof.export.ops.call import ANYTHING, Call, Shape, span
+from shapeproof.export.ops.value_ranges import INTEGRAL, of_dtype
 
 WHOLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 DTYPES = (*WHOLE, torch.float32)

@@ -29,8 +29,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from shapeproof.export import check
-from shapeproof.export.dispatch import Regions
-from shapeproof.export.findings import taken_at
+from shapeproof.export.build.dispatch import Regions
+from shapeproof.export.explore.findings import taken_at
 from tests.agreement import RAISES, agree, outcome
 
 # ---------------------------------------------------------------------- programs

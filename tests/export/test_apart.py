@@ -1,4 +1,4 @@
-"""Programs that are taken apart do what they do whole, or are refused (export/apart.py)."""
+"""Programs that are taken apart do what they do whole, or are refused (export/build/decompose.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What export/shape_env.py and export/tracing.py rely on in torch's private parts, one small test for each fact.
+"""What the rooms shim and trace rely on in torch's private parts, one small test for each fact.
 
 A test that fails with a new torch release names who relied on the fact. Nothing of shapeproof runs here. What is relied
 on before and around a trace is in test_canaries_declarations.py.
@@ -146,13 +146,13 @@ def test_strict_export_does_not_take_it():
 
 
 def test_every_operator_is_dispatched_by_name_with_its_results():
-    """tracing.RecordingFakeMode and promises.py rely on it: operators are known as `aten.nonzero.default`."""
+    """tracing.RecordingFakeMode and output_sizes.py rely on it: operators are known as `aten.nonzero.default`."""
     _, _, mode = trace(module(lambda x: x.relu().nonzero()), (torch.ones(4, 3),), ROWS)
     assert {"aten.relu.default", "aten.nonzero.default"} <= set(mode.ran)
 
 
 def test_operands_are_dispatched_by_position():
-    """promises.py relies on it: operand 0 is the tensor, and operand 1 of masked_select is the mask."""
+    """output_sizes.py relies on it: operand 0 is the tensor, and operand 1 of masked_select is the mask."""
     seen = {}
 
     class Listening(Mode):
@@ -314,7 +314,7 @@ def test_an_operator_bounds_its_fresh_symbol():
 
 
 def test_an_operator_that_binds_a_fresh_symbol_says_so():
-    """graphs.py relies on it: `unbacked_bindings` tells a data-dependent size from a computed one."""
+    """equivalence.py relies on it: `unbacked_bindings` tells a data-dependent size from a computed one."""
     program, _, _ = trace(module(lambda x: x.relu().nonzero()), (torch.ones(4),), ROWS)
     bound = {
         str(node.target): bool(node.meta.get("unbacked_bindings"))
@@ -392,7 +392,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_an_assertion_on_a_size_in_the_graph_is_executed(form):
-    """contract.py relies on it: an `_assert_scalar` is kept wherever a guard would be dropped.
+    """assertions.py relies on it: an `_assert_scalar` is kept wherever a guard would be dropped.
 
     `run_decompositions` traces again, and the text is then what the ShapeEnv passes on: torch's own makes a new one.
     """
@@ -424,7 +424,7 @@ def _add(graph, after, target, args, value):
 
 
 def test_views_share_storage_in_the_metadata():
-    """graphs.py relies on it: two fake values with equal StorageWeakRefs alias, all others do not."""
+    """equivalence.py relies on it: two fake values with equal StorageWeakRefs alias, all others do not."""
     model = module(lambda x: (x[1:].t(), x + 1))
     program, _, _ = trace(model, (torch.ones(4, 3),), ROWS)
     values = {str(node.target): node.meta.get("val") for node in program.graph.nodes}
@@ -450,7 +450,7 @@ def test_schemas_tell_views_from_copies():
 
 
 def test_a_saved_program_keeps_the_assertion_and_its_text():
-    """contract.py relies on it: a sentence in the graph is serialized as it is."""
+    """assertions.py relies on it: a sentence in the graph is serialized as it is."""
     program, _, _ = trace(module(lambda x: x + 1), (torch.ones(4),), ROWS)
     _assert_rows(program, 5, "rows may not be five")
     buffer = io.BytesIO()

@@ -1,4 +1,4 @@
-"""What export/tracing.py and inputs.py rely on in torch's private parts before a trace and around it.
+"""What export/trace/tracer.py and inputs.py rely on in torch's private parts before a trace and around it.
 
 As in test_canaries.py: one small test for each fact, with the name of who relies on it.
 """

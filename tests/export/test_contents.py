@@ -1,4 +1,4 @@
-"""What contents.py says of the integers in an operator's results holds of what eager returns."""
+"""What value_ranges.py says of the integers in an operator's results holds of what eager returns."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shapeproof.constraints.terms import constant
-from shapeproof.export.calls import Call, Shape, Span, span
-from shapeproof.export.contents import SPEAKING, contents
+from shapeproof.export.ops.call import Call, Shape, Span, span
+from shapeproof.export.ops.value_ranges import SPEAKING, contents
 from tests.export import calls
 from tests.export.calls import WHOLE, bounds, flags, of_elements, of_its_dtype, small, tensors, with_dim
 

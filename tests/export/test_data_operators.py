@@ -17,7 +17,9 @@ from torch.export import Dim
 
 from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.terms import symbol
-from shapeproof.export import check, tracing
+from shapeproof.export import check
+from shapeproof.export.shim import symbols
+from shapeproof.export.trace import tracer
 from tests.agreement import RAISES, agree, outcome
 
 LONGEST = 12
@@ -179,8 +181,8 @@ class Run(torch.fx.Interpreter):
 
 def broken(report, run):
     """What was noted of the program and is not so in a run of it."""
-    env = tracing.shape_env_of(report.program)
-    pairs = [pair for seen in run.seen.values() for pair in zip(*map(tracing.sizes, seen), strict=True)]
+    env = tracer.shape_env_of(report.program)
+    pairs = [pair for seen in run.seen.values() for pair in zip(*map(symbols.sizes, seen), strict=True)]
     sized = [(env.read(noted), value) for noted, value in pairs]
     point = {name: value for term, value in sized for name in term.symbols if term is symbol(name)}
     yield from (

@@ -1,4 +1,4 @@
-"""The sizes that a program carries as examples of its own are not special (export/generic.py)."""
+"""The sizes that a program carries as examples of its own are not special (export/build/hints.py)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.terms import Term, constant, floor_div, maximum, minimum, symbol
 from shapeproof.export import export
-from shapeproof.export.generic import unremarkable
+from shapeproof.export.build.hints import unremarkable
 from shapeproof.solver.facts import Facts
 
 N, M = symbol("n"), symbol("m")

@@ -1,4 +1,4 @@
-"""When two programs are the same (export/graphs.py): arguments that say nothing, and defaults."""
+"""When two programs are the same (export/graph/equivalence.py): arguments that say nothing, and defaults."""
 
 from __future__ import annotations
 

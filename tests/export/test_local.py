@@ -9,7 +9,7 @@ from torch.export import Dim
 
 from benchmarks.models import EXAMPLES, TRANSFORMERS
 from shapeproof.export import check
-from shapeproof.export.local import retracing_everything
+from shapeproof.export.trace.settle import retracing_everything
 from tests.agreement import agree
 from tests.export.random_programs import few, judge, programs
 

@@ -13,7 +13,7 @@ from torch.export import Dim
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula
 from shapeproof.export import check, load_report
-from shapeproof.export.maps import RegionMap
+from shapeproof.export.report.region_map import RegionMap
 
 
 def formulas(*texts):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from shapeproof.constraints.terms import constant, symbol
 from shapeproof.export import check
-from shapeproof.export.calls import Running
-from shapeproof.export.numbering import Numbering
+from shapeproof.export.ops.call import Running
+from shapeproof.export.trace.value_numbering import Numbering
 from tests.agreement import agree
 from tests.export.test_data_sizes import INDEX, M, Model, X
 

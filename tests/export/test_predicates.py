@@ -9,7 +9,7 @@ from hypothesis import assume, example, given
 
 from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.text import parse_formula as parse
-from shapeproof.export.predicates import chosen, compared, kept_inside
+from shapeproof.export.build.predicates import chosen, compared, kept_inside
 from shapeproof.solver.facts import Facts
 
 NAMES = ("a", "b")

@@ -1,4 +1,4 @@
-"""What promises.py says of an operator's results holds of what eager returns, and denies what eager cannot return."""
+"""What output_sizes.py says of an operator's results holds of what eager returns, and denies what it cannot return."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.terms import Term, constant, symbol
-from shapeproof.export.calls import ANYTHING, Call, Shape, span
-from shapeproof.export.promises import PROMISING, meanings, promises
+from shapeproof.export.ops.call import ANYTHING, Call, Shape, span
+from shapeproof.export.ops.output_sizes import PROMISING, meanings, promises
 from tests.export import calls
 from tests.export.calls import flags, of_elements, of_its_dtype, small, tensors, with_dim
 

@@ -10,7 +10,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check
-from shapeproof.export.recurrent import results
+from shapeproof.export.ops.recurrent import results
 from tests.agreement import agree
 
 ATEN = torch.ops.aten

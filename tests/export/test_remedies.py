@@ -1,11 +1,11 @@
-"""Findings with one reason speak with one voice (export/remedies.py)."""
+"""Findings with one reason speak with one voice (export/report/remedies.py)."""
 
 from __future__ import annotations
 
 from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.text import parse_formula
-from shapeproof.export.findings import Finding, Outcome
-from shapeproof.export.remedies import causes
+from shapeproof.export.explore.findings import Finding, Outcome
+from shapeproof.export.report.remedies import causes
 from shapeproof.solver.budget import Budget
 
 LIMIT, BUDGET = "more than 32 traces would be needed", "the solver's budget ran out"

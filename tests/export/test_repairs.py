@@ -21,7 +21,8 @@ from torch.export import Dim
 from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.text import parse_formula, parse_term
 from shapeproof.export import TensorSpec, check
-from shapeproof.export.tracing import name_leaves
+from shapeproof.export.declare.inputs import Leaf
+from shapeproof.export.shim.binding import name_leaves
 from tests.agreement import RAISES, agree, outcome
 from tests.export.random_programs import built
 
@@ -300,7 +301,7 @@ class Wrapped(torch.nn.Module):
 def inside_domain(mod, report, inputs):
     """For each formula of the domain whether it holds of the inputs."""
     sizes = {}
-    for leaf in name_leaves(mod, inputs, {}):
+    for leaf in (Leaf(*named) for named in name_leaves(mod, inputs, {})):
         for index, text in enumerate(report.inputs.get(leaf.name, ())):
             actual = leaf.example.shape[index] if isinstance(leaf.example, torch.Tensor) else leaf.example
             name = f"{leaf.name}.shape[{index}]" if isinstance(leaf.example, torch.Tensor) else leaf.name
@@ -333,7 +334,7 @@ def resized(mod, report, args, kwargs, witness):
             if f"{name}.shape[{index}]" in witness:
                 values[text] = witness[f"{name}.shape[{index}]"]
     found = []
-    for leaf in name_leaves(mod, args, kwargs):
+    for leaf in (Leaf(*named) for named in name_leaves(mod, args, kwargs)):
         sizes = [evaluate(parse_term(text), values) for text in report.inputs.get(leaf.name, ())]
         found.append(like(leaf.example, sizes) if isinstance(leaf.example, torch.Tensor) else leaf.example)
     return tuple(found)

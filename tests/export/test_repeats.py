@@ -9,9 +9,9 @@ from torch.export import Dim
 from torch.nn import functional
 
 from shapeproof.export import check
-from shapeproof.export.repeats import Repeats
-from shapeproof.export.tracing import shape_env_of
-from shapeproof.export.trial import Trial
+from shapeproof.export.trace.repeats import Repeats
+from shapeproof.export.trace.tracer import shape_env_of
+from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from tests.agreement import agree

@@ -1,4 +1,4 @@
-"""How slices are clamped is written into the program (export/slices.py): no compiler has to ask the example."""
+"""How slices are clamped is written into the program (export/build/clamps.py): no compiler has to ask the example."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
 from shapeproof.export import Report, check
-from shapeproof.export.text import render
+from shapeproof.export.report.render import render
 
 SOURCE = """
 class Model(torch.nn.Module):

@@ -21,7 +21,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.evaluate import evaluate, evaluate_real, holds
-from shapeproof.export.translate import Translator, Untranslatable, Writer
+from shapeproof.export.trace.translate import Translator, Untranslatable, Writer
 from tests.strategies import terms
 
 S, N = (sympy.Symbol(name, integer=True, nonnegative=True) for name in ("s", "n"))

@@ -8,7 +8,7 @@ import linecache
 import torch
 
 from shapeproof.export import Dim, check
-from shapeproof.export.written import in_the_call, in_the_file_of, nowhere
+from shapeproof.export.source.declared_at import in_the_call, in_the_file_of, nowhere
 
 SOURCE = """
 n = Dim("n", max=8)

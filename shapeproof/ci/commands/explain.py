@@ -12,7 +12,7 @@ import typer
 from shapeproof.ci.subjects import RETURNS, check_subject, load_subject
 from shapeproof.ci.terminal import EXIT_STATUS, Progress, fail, show, width
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.text import render
+from shapeproof.export.report.render import render
 
 
 def explain(

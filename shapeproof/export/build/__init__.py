@@ -1,0 +1,8 @@
+"""The program that is handed out: its domain as assertions, its sizes, its forms.
+
+conclude     the verdict and the program                    conclude.py, program.py
+enforce      the domain inside the graph                    assertions.py, clamps.py, hints.py
+transform    decompositions, held against the program       decompose.py
+several      programs of regions, dispatched or merged      dispatch.py, merge.py, branches.py, predicates.py
+bound        least upper bounds of sizes from data          bounds.py
+"""

@@ -1,0 +1,155 @@
+"""Puts the declared domain into a traced program, as assertions that every consumer of the graph executes.
+
+Guards outside the graph are dropped by `unflatten` and by AOTInductor; an `_assert_scalar` inside it is run by both,
+and by the module, after save and load and after `run_decompositions()`. Each assertion carries a sentence in the
+user's names. Nothing is decided here: what to assert is handed over, and a formula that has no form in a graph is
+given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints import terms as t
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.text import format_formula
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.graph import nodes
+from shapeproof.export.graph.emit import Computation, NoGraphForm, readings
+from shapeproof.export.shim import symbols
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.prove import decide
+
+SENTENCE = "input outside the declared domain: {}"
+
+
+def assert_domain(program: torch.export.ExportedProgram, inputs: Inputs, formulas: Iterable[Formula]) -> list[Formula]:
+    """Add an assertion for each formula, and for each input size that is a function of others.
+
+    Returns:
+        The formulas that have no form in a graph, and are therefore not checked at run time.
+    """
+    writer = _Writer(program, inputs)
+    left = []
+    for formula, text in [*writer.relations(), *((formula, "") for formula in formulas)]:
+        try:
+            writer.check(formula, text or format_formula(formula, rename=inputs.user_names))
+        except NoGraphForm:
+            left.append(formula)
+    writer.finish()
+    return left
+
+
+def word_checks(program: torch.export.ExportedProgram, trial: Trial, budget: Budget) -> None:
+    """Give each assertion on data the sentence of the check that it stands for.
+
+    Torch makes several assertions of some checks, bounds of one symbol first: such a one speaks for the check that
+    implies it.
+    """
+    translator = tracer.translator_of(program)
+    sentences = {check.formula: check.message for check in trial.checks if check.message}
+    for node in program.graph.nodes:
+        condition = node.args[0].meta.get("val") if node.target is symbols.ASSERTION else None
+        if isinstance(condition, torch.SymBool):
+            formula = translator.formula(symbols.expression(condition))
+            message = sentences.get(formula) or _implying(formula, trial, sentences, budget)
+            if message:
+                node.args = (node.args[0], message)
+
+
+def _implying(formula: Formula, trial: Trial, sentences: Mapping[Formula, str], budget: Budget) -> str | None:
+    for check, message in sentences.items():
+        facts = trial.known.fork()
+        facts.learn(check)
+        if check.symbols & formula.symbols and decide(formula, facts, budget).status == "proved":
+            return message
+    return None
+
+
+class _Writer:
+    """Writes size computations and assertions after the inputs of a graph."""
+
+    def __init__(self, program: torch.export.ExportedProgram, inputs: Inputs) -> None:
+        self._graph = program.graph_module.graph
+        self._module = program.graph_module
+        self._inputs = inputs
+        placeholders = [node for node in self._graph.nodes if node.op == "placeholder"]
+        self._nodes = dict(
+            zip(
+                (leaf.source for leaf in inputs.leaves),
+                placeholders[len(placeholders) - len(inputs.leaves) :],
+                strict=True,
+            )
+        )
+        self._before = next(node for node in self._graph.nodes if node.op != "placeholder")
+        self._sizes: dict[tuple[str, int], torch.fx.Node] = {}
+        leaves = inputs.leaves
+        self._symbols = {
+            name: place.value(self._size(leaves[place.leaf].source, place.index), self._call)
+            for name, place in readings([leaf.terms for leaf in leaves]).items()
+        }
+        self._computation = Computation(self._symbols, self._call)
+
+    def relations(self) -> list[tuple[Formula, str]]:
+        """Input sizes that are functions of the symbols: equal to what the declaration says."""
+        found = []
+        for leaf in self._inputs.leaves:
+            for i, term in enumerate(leaf.terms):
+                node = None if term.is_constant else self._size(leaf.source, i)
+                if node is None or node in self._symbols.values():
+                    continue
+                name = f"{leaf.source}#{i}"
+                self._symbols[name] = node
+                shown = format_formula(
+                    f.eq(t.symbol(name), term), rename=self._inputs.user_names | {name: leaf.size_name(i)}
+                )
+                found.append((f.eq(t.symbol(name), term), shown))
+        return found
+
+    def check(self, formula: Formula, text: str) -> None:
+        """Assert one formula."""
+        for part in _as_inequalities(formula):
+            condition = self._computation.formula(part)
+            if isinstance(condition, torch.fx.Node):
+                self._call(symbols.ASSERTION, condition, SENTENCE.format(text))
+
+    def finish(self) -> None:
+        """Leave a graph that is consistent."""
+        for node in self._sizes.values():
+            if not node.users:
+                self._graph.erase_node(node)
+        self._graph.lint()
+        self._module.recompile()
+
+    def _size(self, source: str, index: int) -> torch.fx.Node:
+        placeholder = self._nodes[source]
+        if not isinstance(placeholder.meta["val"], torch.Tensor):
+            return placeholder  # type: ignore[no-any-return]
+        key = (source, index)
+        if key not in self._sizes:
+            self._sizes[key] = self._call(torch.ops.aten.sym_size.int, placeholder, index)
+        return self._sizes[key]
+
+    def _call(self, target: Callable[..., Any], *args: Any) -> Any:
+        """The node for an application, or the value itself where nothing is symbolic."""
+        if not any(isinstance(arg, torch.fx.Node) for arg in args):
+            return target(*args)
+        return nodes.insert_call(self._before, target, args)
+
+
+def _as_inequalities(formula: Formula) -> list[Formula]:
+    """An equality as two inequalities.
+
+    When torch loads a program it solves an asserted equality for a symbol, and the check is gone.
+    """
+    match formula:
+        case f.Compare("==", term):
+            return [f.le(term, 0), f.ge(term, 0)]
+        case _:
+            return [formula]

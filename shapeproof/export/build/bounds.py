@@ -1,0 +1,190 @@
+"""How large a program's tensors get whose sizes come out of data: least upper bounds over the whole domain, proved.
+
+A target that plans memory ahead of time needs a number where the graph has a symbol: `nonzero` of a 5 by 5 tensor is
+`[<=25, 2]`. A bound is the greatest value that the facts allow, found by the solver; where there is none, what would
+bound the size is named. Nothing here changes the program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.text import format_term
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.findings import Exploration, narrowed
+from shapeproof.export.shim import symbols
+from shapeproof.export.shim.storages import storages
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.translate import Untranslatable
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.optimum import least_upper_bound
+
+_ASSUMED = 2**16
+"""The bound that is tried on a size, to find out whether it is what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A tensor of the program with a size that comes out of data.
+
+    `name` is its name in the graph. `sizes` are texts: a number, `<=25` for a least upper bound, or `?`; `limits` the
+    same as numbers, None where there is none; `missing` says what would bound the sizes without one.
+
+    >>> print(Bound("nonzero", "i64", ("<=25", "2"), (25, 2)))
+    nonzero: i64[<=25, 2]
+    """
+
+    name: str
+    dtype: str
+    sizes: tuple[str, ...]
+    limits: tuple[int | None, ...]
+    missing: str = ""
+
+    def __str__(self) -> str:
+        missing = f"   {self.missing}" if self.missing else ""
+        return f"{self.name}: {self.dtype}[{', '.join(self.sizes)}]{missing}"
+
+
+class Bounding:
+    """Bounds of the sizes of one program.
+
+    Args:
+        program: the program.
+        found: what is known wherever it is entered.
+        inputs: what was declared.
+        budget: what one solver question may cost.
+    """
+
+    def __init__(
+        self, program: torch.export.ExportedProgram, found: Exploration, inputs: Inputs, budget: Budget
+    ) -> None:
+        self._program = program
+        self._facts = narrowed(found.main.trial.facts, found.narrowings)
+        self._inputs = inputs
+        self._budget = budget
+        self._known: dict[Term, int | None] = {}
+        self._translator = tracer.translator_of(self._program)
+
+    def tensors(self) -> tuple[Bound, ...]:
+        """Every tensor of the program with a size that comes out of data, in program order."""
+        return tuple(
+            self._bound(name, tensor)
+            for node in self._program.graph.nodes
+            for name, tensor in _tensors(node)
+            if any(not self._term(size).symbols <= self._inputs.domain.symbols.keys() for size in tensor.shape)
+        )
+
+    def _bound(self, name: str, tensor: torch.Tensor) -> Bound:
+        terms = [self._term(size) for size in tensor.shape]
+        limits = tuple(map(self._limit, terms))
+        sizes = tuple(
+            str(limit) if term.is_constant else "?" if limit is None else f"<={limit}"
+            for term, limit in zip(terms, limits, strict=True)
+        )
+        open_ = [term for term, limit in zip(terms, limits, strict=True) if limit is None]
+        return Bound(name, short_dtype(tensor.dtype), sizes, limits, self._missing(open_[0]) if open_ else "")
+
+    def _term(self, size: int | torch.SymInt) -> Term:
+        return self._translator.term(symbols.size_expression(size))
+
+    def _limit(self, term: Term) -> int | None:
+        """The least upper bound of a size; the best that is proved where the budget runs out; None if there is none."""
+        if term not in self._known:
+            found = least_upper_bound(term, self._facts, self._budget)
+            proved = self._facts.known.bounds(self._facts.reduce(term)).upper
+            self._known[term] = found if isinstance(found, int) or found is None else proved
+        return self._known[term]
+
+    def _missing(self, term: Term) -> str:
+        """What would bound a size: upper bounds of declared sizes, or else a check on data."""
+        names = self._inputs.user_names
+        unbounded = [name for name in sorted(names) if self._facts.range_of(name).upper is None]
+        if unbounded and self._bounded_by(term, unbounded):
+            for name in list(unbounded):
+                if len(unbounded) > 1 and self._bounded_by(term, [other for other in unbounded if other != name]):
+                    unbounded.remove(name)
+            return f"unbounded: needs an upper bound of {', '.join(names[name] for name in unbounded)}"
+        return f"unbounded: needs a torch._check on {format_term(term, rename=names)}"
+
+    def _bounded_by(self, term: Term, names: list[str]) -> bool:
+        facts = self._facts.fork()
+        for name in names:
+            facts.learn(f.le(symbol(name), _ASSUMED))
+        return isinstance(least_upper_bound(term, facts, self._budget), int)
+
+    # ------------------------------------------------------------------ memory
+
+    def peak_bytes(self) -> int | None:
+        """An upper bound of the bytes that the program's tensors hold at once, or None if some tensor has none.
+
+        The program is run node by node and frees a storage after its last use; inputs, parameters and buffers are held
+        throughout. What an operator allocates for itself while it runs is not counted.
+        """
+        try:
+            sizes = {storage: self._bytes(tensor) for storage, tensor in self._storages()}
+        except Untranslatable:
+            return None
+        if None in sizes.values():
+            return None
+        events: dict[int, int] = {}
+        for storage, (first, last) in self._lifetimes().items():
+            events[first] = events.get(first, 0) + (sizes[storage] or 0)
+            events[last + 1] = events.get(last + 1, 0) - (sizes[storage] or 0)
+        held = peak = 0
+        for moment in sorted(events):
+            held += events[moment]
+            peak = max(peak, held)
+        return peak
+
+    def _storages(self) -> Iterator[tuple[Any, torch.Tensor]]:
+        for node in self._program.graph.nodes:
+            for _, tensor in _tensors(node):
+                for storage in storages(tensor):
+                    yield storage, tensor
+
+    def _bytes(self, tensor: torch.Tensor) -> int | None:
+        term = self._term(tensor.untyped_storage().nbytes())
+        return self._facts.known.bounds(self._facts.reduce(term)).upper
+
+    def _lifetimes(self) -> Mapping[Any, tuple[int, int]]:
+        """From the node that first has a storage to the last that uses it; an input is there all the time."""
+        nodes = list(self._program.graph.nodes)
+        place = {node: index for index, node in enumerate(nodes)}
+        found: dict[Any, tuple[int, int]] = {}
+        for node in nodes:
+            held = node.op in {"placeholder", "get_attr"}
+            first = 0 if held else place[node]
+            last = len(nodes) if held else max([first, *(place[user] for user in node.users)])
+            for _, tensor in _tensors(node):
+                for storage in storages(tensor):
+                    before = found.get(storage, (first, last))
+                    found[storage] = (min(before[0], first), max(before[1], last))
+        return found
+
+
+def _tensors(node: torch.fx.Node) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors that a node gives, each under a name of its own."""
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor):
+        yield node.name, value
+    elif isinstance(value, tuple | list):
+        for index, each in enumerate(value):
+            if isinstance(each, torch.Tensor):
+                yield f"{node.name}[{index}]", each
+
+
+def short_dtype(dtype: torch.dtype) -> str:
+    """A dtype as graphs print it.
+
+    >>> short_dtype(torch.float32), short_dtype(torch.int64), short_dtype(torch.bool)
+    ('f32', 'i64', 'b8')
+    """
+    name = str(dtype).removeprefix("torch.").replace("bfloat", "bf")
+    return "b8" if name == "bool" else re.sub(r"^(f|i|u|c)[a-z]+(\d+)", r"\1\2", name)

@@ -1,0 +1,103 @@
+"""Writes into a program how its slices are clamped: `x[:12]` as `x[:min(12, n)]` where neither is known to be smaller.
+
+Every operator clamps its bounds when it runs, so nothing changes there. A compiler wants to know beforehand what a
+slice gives, asks whether `12 <= n`, and may be answered by the example alone: a program that was saved and loaded has
+torch's own ShapeEnv. Where the bound is written out, there is nothing left to ask.
+
+A bound is rewritten only where its sign is proved, and only in slices of sizes that do not come from data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import operator
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term
+from shapeproof.export.graph import nodes
+from shapeproof.export.shim import symbols
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.translate import Translator, Untranslatable
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+
+_SLICE = torch.ops.aten.slice.Tensor
+_ARGUMENTS = ("self", "dim", "start", "end", "step")
+_NO_BOUND = (None, torch.iinfo(torch.int64).max)
+
+
+def write_clamps(program: torch.export.ExportedProgram, facts: Facts) -> None:
+    """Write out the bounds of slices that are not proved to lie within the size that is sliced, and in order.
+
+    Args:
+        program: changed in place.
+        facts: what holds of every input that it takes.
+    """
+    translator = tracer.translator_of(program)
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            slices = module.graph.find_nodes(op="call_function", target=_SLICE)
+            for node in slices:
+                _Slice(node, translator, facts).write()
+            if slices:
+                module.graph.lint()
+                module.recompile()
+
+
+class _Slice:
+    """One slice of a program."""
+
+    def __init__(self, node: torch.fx.Node, translator: Translator, facts: Facts) -> None:
+        self._node, self._translator, self._facts = node, translator, facts
+        named = nodes.by_name(node.target, node.args, node.kwargs)
+        self._operand, self._dim, self._start, self._end, self._step = map(named.get, _ARGUMENTS)
+
+    def write(self) -> None:
+        """Write out the bounds that need it."""
+        start, end = self._start, self._end
+        size = _value(self._operand).shape[self._dim]
+        if any(symbols.about_data(_value(each)) for each in (size, start, end)) or isinstance(size, int):
+            return
+        with contextlib.suppress(Untranslatable):
+            length = self._read(size)
+            start = start if start in _NO_BOUND else self._clamped(start, length)
+            end = end if end in _NO_BOUND else self._ordered(start or 0, self._clamped(end, length))
+            if (start, end) != (self._start, self._end):
+                self._node.args, self._node.kwargs = (self._operand, self._dim, start, end, self._step), {}
+
+    def _clamped(self, bound: Any, length: Term) -> Any:
+        """The bound as it is counted from the beginning, and within the size; as it is where its sign is not known."""
+        at = self._read(_value(bound))
+        if self._proved(f.ge(at, 0)) and not self._proved(f.le(at, length)):
+            return self._call(torch.sym_min, bound, self._length)
+        if self._proved(f.lt(at, 0)) and not self._proved(f.ge(at + length, 0)):
+            return self._call(torch.sym_max, self._call(operator.add, self._length, bound), 0)
+        return bound
+
+    def _ordered(self, start: Any, end: Any) -> Any:
+        """The end, or the start where that comes later; as it is where one is not counted from the beginning."""
+        first, last = self._read(_value(start)), self._read(_value(end))
+        counted = self._proved(f.ge(first, 0)) and self._proved(f.ge(last, 0))
+        return self._call(torch.sym_max, start, end) if counted and not self._proved(f.le(first, last)) else end
+
+    @functools.cached_property
+    def _length(self) -> torch.fx.Node:
+        return self._call(torch.ops.aten.sym_size.int, self._operand, self._dim)
+
+    def _call(self, target: Any, *args: Any) -> torch.fx.Node:
+        return nodes.insert_call(self._node, target, args)
+
+    def _read(self, value: Any) -> Term:
+        return self._translator.term(symbols.size_expression(value))
+
+    def _proved(self, formula: Formula) -> bool:
+        return decide(formula, self._facts).status == "proved"
+
+
+def _value(arg: Any) -> Any:
+    return arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg

@@ -1,0 +1,166 @@
+"""The programs of a split model as one: which of them an input goes to is read off its sizes.
+
+Each program asserts its own region, so one that is used alone refuses the rest. Nothing is proved here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term
+from shapeproof.constraints.text import format_formula, format_term, parse_formula, parse_term
+from shapeproof.export.explore.findings import taken_at
+from shapeproof.export.graph.emit import plainly, readings
+from shapeproof.export.report.render import said_by
+from shapeproof.export.shim import consumers
+from shapeproof.export.shim.trees import leaves
+
+if TYPE_CHECKING:
+    from shapeproof.export.build.merge import Merging
+    from shapeproof.export.report.report import Report
+
+FORMAT = 1
+"""The version of the saved form."""
+_MANIFEST = "shapeproof_regions"
+
+
+@dataclass
+class Regions:
+    """Several programs that together serve the domain, each its own region of it.
+
+    Attributes:
+        programs: one torch.export.ExportedProgram for each region.
+        holds: for each program, what holds of the sizes in its region.
+        sizes: for each input in order, the terms of its sizes (an int: of itself), over the symbols in `holds`.
+        arguments: the names of the model's arguments, in order.
+        report: what was proved; None where the regions were loaded from a file.
+    """
+
+    programs: tuple[torch.export.ExportedProgram, ...]
+    holds: tuple[Formula, ...]
+    sizes: tuple[tuple[Term, ...], ...]
+    arguments: tuple[str, ...]
+    names: Mapping[str, str]
+    report: Report | None = None
+    merging: Merging | None = field(default=None, repr=False)
+    """What `merged` rests on; None where the regions were loaded from a file."""
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """What holds of the sizes in each region, in the user's names."""
+        return tuple(format_formula(formula, rename=self.names) for formula in self.holds)
+
+    def module(self) -> torch.nn.Module:
+        """The programs as one module, which takes what the model takes."""
+        return _Dispatch(self)
+
+    def merged(self) -> torch.export.ExportedProgram:
+        """One program that dispatches by torch.cond, so that one AOTInductor package serves all regions.
+
+        It is proved like any program, and is compiled and saved like one.
+
+        Raises:
+            UsageError: the programs cannot be the branches of a torch.cond; the sentence says why.
+
+        >>> from shapeproof.export import Dim, export
+        >>> class Model(torch.nn.Module):
+        ...     def forward(self, x):
+        ...         return x * 2 if x.shape[0] <= 30 else x - 1
+        >>> shapes = {"x": {0: Dim("n", min=0, max=100)}}
+        >>> regions = export(Model(), (torch.randn(5),), dynamic_shapes=shapes, branches="split")
+        >>> regions.merged().module()(torch.ones(31)).sum()
+        tensor(0.)
+        """
+        if self.merging is None:
+            message = "regions that were loaded from a file cannot be merged: merge them first and save the program"
+            raise UsageError(message)
+        return self.merging.merged(self.programs)
+
+    def save(self, path: str | Path) -> None:
+        """Write all programs and their regions as one PT2 archive; `load_regions` reads it."""
+        manifest = {
+            "format": FORMAT,
+            "holds": [str(formula) for formula in self.holds],
+            "sizes": [[format_term(term) for term in terms] for terms in self.sizes],
+            "arguments": list(self.arguments),
+            "names": dict(self.names),
+        }
+        programs = {f"region{index}": program for index, program in enumerate(self.programs)}
+        consumers.save_archive(str(path), programs, {_MANIFEST: json.dumps(manifest)})
+
+
+def load_regions(path: str | Path) -> Regions:
+    """Read what `Regions.save` has written.
+
+    Raises:
+        UsageError: the file holds no regions.
+    """
+    try:
+        programs, extra = consumers.load_archive(str(path))
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        message = f"{path} holds no regions: {said_by(error)}"
+        raise UsageError(message) from None
+    if _MANIFEST not in extra:
+        raise UsageError(f"{path} holds programs, but not what regions they serve: it was not written by Regions.save")
+    try:
+        return _regions(programs, json.loads(extra[_MANIFEST]))
+    except _OtherFormatError as other:
+        raise UsageError(f"{path} holds regions of format {other}; this release reads format {FORMAT}") from None
+    except KeyError as missing:
+        raise UsageError(f"{path} holds damaged regions: {missing} is missing") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path} holds damaged regions: {error}") from None
+
+
+class _OtherFormatError(Exception):
+    """The regions were written by a release that wrote them otherwise; the message is the format."""
+
+
+def _regions(programs: Mapping[str, torch.export.ExportedProgram], manifest: Mapping[str, Any]) -> Regions:
+    """Raises KeyError for a part that is missing, and ValueError or TypeError for one that cannot be read."""
+    if manifest["format"] != FORMAT:
+        raise _OtherFormatError(manifest["format"])
+    return Regions(
+        tuple(programs[f"region{index}"] for index in range(len(manifest["holds"]))),
+        tuple(map(parse_formula, manifest["holds"])),
+        tuple(tuple(map(parse_term, terms)) for terms in manifest["sizes"]),
+        tuple(manifest["arguments"]),
+        manifest["names"],
+    )
+
+
+class _Dispatch(torch.nn.Module):
+    """Hands its inputs to the program of their region."""
+
+    def __init__(self, regions: Regions) -> None:
+        super().__init__()
+        self._regions = regions
+        self.programs = torch.nn.ModuleList(program.module() for program in regions.programs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program of the inputs' region; where there is none, the first refuses them by its assertions."""
+        point = _point(self._regions, args, kwargs)
+        chosen = (
+            program for program, holds in zip(self.programs, self._regions.holds, strict=True) if taken_at(holds, point)
+        )
+        return next(chosen, self.programs[0])(*args, **kwargs)
+
+
+def _point(regions: Regions, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, int]:
+    """The value of each symbol, read off the inputs' sizes as far as they are what they should be."""
+    given = dict(zip(regions.arguments, args, strict=False)) | dict(kwargs)
+    flat = leaves([given[name] for name in regions.arguments if name in given])
+    sizes = [leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in flat]
+    return {
+        name: place.value(sizes[place.leaf][place.index], plainly)
+        for name, place in readings(regions.sizes).items()
+        if place.leaf < len(sizes) and place.index < len(sizes[place.leaf])
+    }

@@ -1,0 +1,95 @@
+"""The sizes that a program notes as examples of its own, chosen so that none is special.
+
+A compiler that asks more than the trace did, above all of a program that was saved and loaded, is answered by examples
+that the program carries, and what it asks is nearly always whether a size is 0 or 1, or two are equal. The point of the
+trace may make a slice empty; at the point that is chosen here no size in the program is less than 2, and no two are
+equal by chance, as far as the domain allows. Nothing is proved by that, and nothing of the program is changed but the
+examples.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.evaluate import evaluate, holds
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term
+from shapeproof.export.shim import symbols
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.translate import Untranslatable
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.witness import find
+
+TRIES = 16
+"""How often the solver is asked for a better point at most."""
+
+
+def exemplify(program: torch.export.ExportedProgram) -> None:
+    """Have a program that is traced to the end note sizes that are not special."""
+    try:
+        env = tracer.shape_env_of(program)
+    except LookupError:
+        return
+    point = unremarkable(_sizes(program), env.trial.facts, env.trial.point)
+    if point != env.trial.point:
+        env.trial.point = point
+        env.move(point)
+        for number in _numbers(program):
+            env.note_example(number)
+
+
+def unremarkable(sizes: Sequence[Term], facts: Facts, point: dict[str, int]) -> dict[str, int]:
+    """A point of the facts at which as few sizes as possible are 0 or 1, or equal by chance; the given one if it does.
+
+    >>> from shapeproof.constraints.text import parse_formula, parse_term
+    >>> from shapeproof.solver.facts import Facts
+    >>> unremarkable([parse_term("max(n - 5, 0)")], Facts([parse_formula("n >= 0")]), {"n": 5})
+    {'n': 7}
+    """
+    here, refused = facts.fork(), set[Formula]()
+    here.learn(f.conjunction(*(wish for wish in _large(sizes) if holds(wish, point))))
+    for _ in range(TRIES):
+        wish = next((wish for wish in _wishes(sizes, point) if wish not in refused), None)
+        if wish is None:
+            break
+        found = find(wish, here)
+        if isinstance(found, dict):
+            point = point | found
+            here.learn(wish)
+        else:
+            refused.add(wish)
+    return point
+
+
+def _large(sizes: Sequence[Term]) -> list[Formula]:
+    return [f.ge(size, 2) for size in sizes if not size.is_constant]
+
+
+def _wishes(sizes: Sequence[Term], point: Mapping[str, int]) -> Iterator[Formula]:
+    """What would have to hold, but does not; the worst first."""
+    values = [evaluate(size, point) for size in sizes]
+    small = [wish for wish in _large(sizes) if not holds(wish, point)]
+    yield from [f.conjunction(*small), *small] if small else ()
+    first = dict(zip(reversed(values), reversed(sizes), strict=True))
+    yield from (f.ne(size, first[value]) for size, value in zip(sizes, values, strict=True) if first[value] is not size)
+
+
+def _sizes(program: torch.export.ExportedProgram) -> list[Term]:
+    """Every size in a program that is not taken from data, once."""
+    translator, found = tracer.translator_of(program), list[Term]()
+    sizes = (size for value in symbols.values(program) if isinstance(value, torch.Tensor) for size in value.shape)
+    for expr in dict.fromkeys(symbols.size_expression(size) for size in sizes if not symbols.about_data(size)):
+        with contextlib.suppress(Untranslatable):
+            found.append(translator.term(expr))
+    return list(dict.fromkeys(found))
+
+
+def _numbers(program: torch.export.ExportedProgram) -> Iterator[object]:
+    for value in symbols.values(program):
+        yield from (
+            (*value.shape, *value.stride(), value.storage_offset()) if isinstance(value, torch.Tensor) else (value,)
+        )

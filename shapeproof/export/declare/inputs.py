@@ -1,0 +1,427 @@
+"""What the user declared: the inputs of a model, their symbolic sizes, and the domain that the sizes range over.
+
+Reads every form of dynamic_shapes that torch.export takes, plus `constraints=`, and finds fault with what cannot be
+meant before anything is traced, in one sentence that names the entry. It builds concrete inputs at a point of the
+domain: empty ones to trace with, filled ones to replay with. It traces nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.domain import Declaration, Domain, Origin, Variable
+from shapeproof.constraints.errors import Unevaluable, UsageError
+from shapeproof.constraints.evaluate import evaluate, holds
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term, constant, symbol
+from shapeproof.constraints.text import format_formula, format_term, parse_relation
+from shapeproof.export.shim import binding, dims
+from shapeproof.export.shim.dims import declaration_text
+from shapeproof.export.source.declared_at import Where, nowhere
+
+DimEntry = Any
+"""One entry of dynamic_shapes: None, an int, a Dim, a derived dim or a Dim hint."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A tensor input for which there is no example: its dtype and its dims (ints, Dims, or Dim hints).
+
+    >>> import torch
+    >>> TensorSpec(torch.float32, (torch.export.Dim("batch", max=64), 128)).dtype
+    torch.float32
+    """
+
+    dtype: torch.dtype
+    dims: tuple[DimEntry, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.dtype, torch.dtype):
+            raise UsageError(f"the dtype of a TensorSpec must be a torch.dtype, not {self.dtype!r}")
+        if not isinstance(self.dims, tuple | list):
+            raise UsageError(f"the dims of a TensorSpec must be a tuple, not {self.dims!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One flat input: where it is, its example, and the term of each of its sizes (of itself, for an int)."""
+
+    source: str
+    name: str
+    example: Any
+    terms: tuple[Term, ...] = ()
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether the input is a tensor (given by example or by TensorSpec)."""
+        return isinstance(self.example, torch.Tensor | TensorSpec)
+
+    def size_name(self, index: int) -> str:
+        """What the user calls the size: `x.shape[0]`, or `n` for an int input."""
+        return f"{self.name}.shape[{index}]" if self.is_tensor else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The declared inputs of a model."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    leaves: tuple[Leaf, ...]
+    domain: Domain
+    inferred: frozenset[str]
+    """Symbols whose range may be narrowed to what the model supports (Dim.AUTO and Dim.DYNAMIC without bounds)."""
+    fixed: frozenset[str]
+    """Inferred symbols that must not become constants (Dim.DYNAMIC)."""
+    liftable: frozenset[str]
+    """Named dims without written bounds: the lower bound may rise to 1 or 2."""
+    example: dict[str, int] | None
+    """The point of the user's example; None where a tensor was given without one."""
+    dynamic_shapes: Any = field(repr=False, default=None)
+    """The dynamic_shapes as they were given, a collection of them as a tree."""
+    constraints: tuple[str, ...] = ()
+    """The relations as they were given."""
+    verify: Any = field(repr=False, default=None)
+    remade: Callable[[Callable[[str, Any], Any]], Any] = field(repr=False, default=lambda _: None)
+    """dynamic_shapes again, in the form given, with each input's entry changed by a function of source and entry."""
+
+    @property
+    def sizes(self) -> dict[str, tuple[Term, ...]]:
+        """The declared terms by torch's source name, for inputs that have any."""
+        return {leaf.source: leaf.terms for leaf in self.leaves if any(not term.is_constant for term in leaf.terms)}
+
+    @property
+    def shapes(self) -> dict[str, list[str]]:
+        """The declared sizes of each input (an int: its value) as text, over the symbols of the domain."""
+        return {leaf.name: [format_term(term) for term in leaf.terms] for leaf in self.leaves if leaf.terms}
+
+    @property
+    def user_names(self) -> dict[str, str]:
+        """From symbol to what the user calls it."""
+        return self.domain.user_names
+
+    def check_example(self) -> None:
+        """The example is in the declared domain, as far as there is one.
+
+        Raises:
+            UsageError: naming a size of the example and the declaration it is outside of, or that has no value there.
+        """
+        example = self.example or {}
+        for declaration in self.domain.declarations:
+            known = declaration.formula.symbols and declaration.formula.symbols <= example.keys()
+            if known and not _holds(declaration, example):
+                names = self.user_names
+                sizes = ", ".join(f"{names[name]} = {example[name]}" for name in sorted(declaration.formula.symbols))
+                message = (
+                    f"the example has {sizes}, but {format_formula(declaration.formula, rename=names)} is declared"
+                )
+                raise UsageError(message)
+
+    def elements(self, point: Mapping[str, int]) -> int:
+        """How many elements the inputs have at a point."""
+        return sum(math.prod(evaluate(term, point) for term in leaf.terms) for leaf in self.leaves if leaf.is_tensor)
+
+    def at(
+        self, point: Mapping[str, int], *, filled: bool, seed: int | None = 0
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Concrete inputs at a point: `filled` with data like the example's, without a seed its own again and again."""
+        values = {leaf.source: _materialize(leaf, point, filled=filled, seed=seed) for leaf in self.leaves}
+        return binding.rebuild_inputs(self.args, self.kwargs, values)
+
+
+def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    dynamic_shapes: Any,
+    constraints: Sequence[str] = (),
+    where: Where = nowhere,
+) -> Inputs:
+    """Read what the user declared, and where.
+
+    Raises:
+        UsageError: an entry cannot be meant; the sentence names it.
+    """
+    _check_kinds(mod, args, kwargs)
+    kwargs = dict(kwargs or {})
+    examples = [Leaf(*named) for named in binding.name_leaves(mod, args, kwargs)]
+    shapes, verify = binding.resolve_shapes(mod, args, kwargs, dynamic_shapes)
+    entries = binding.match_shapes(mod, args, kwargs, shapes)
+    reader = _Reader(where)
+    leaves = tuple(reader.leaf(leaf, entries.get(leaf.source)) for leaf in examples)
+    reader.relations(constraints)
+    return Inputs(
+        args,
+        kwargs,
+        leaves,
+        Domain(reader.variables, tuple(reader.declarations)),
+        frozenset(reader.inferred),
+        frozenset(reader.fixed),
+        frozenset(reader.liftable),
+        None if any(isinstance(leaf.example, TensorSpec) for leaf in leaves) else dict(reader.example),
+        shapes,
+        tuple(constraints),
+        verify,
+        functools.partial(binding.map_shapes, mod, args, kwargs, shapes),
+    )
+
+
+def _check_kinds(mod: Any, args: Any, kwargs: Any) -> None:
+    if not isinstance(mod, torch.nn.Module):
+        message = f"the model must be a torch.nn.Module, not {type(mod).__name__}"
+    elif not isinstance(args, tuple):
+        message = f"args must be a tuple of example inputs, not {type(args).__name__}"
+    elif kwargs is not None and not isinstance(kwargs, dict):
+        message = f"kwargs must be a dict of example inputs, not {type(kwargs).__name__}"
+    else:
+        return
+    raise UsageError(message)
+
+
+class _Reader:
+    """Collects symbols and declarations while the entries are read in order."""
+
+    def __init__(self, where: Where) -> None:
+        self._where = where
+        self.variables: dict[str, Variable] = {}
+        self.declarations: list[Declaration] = []
+        self.inferred: set[str] = set()
+        self.fixed: set[str] = set()
+        self.liftable: set[str] = set()
+        self.example: dict[str, int] = {}
+        self._dims: dict[str, Any] = {}
+
+    def leaf(self, leaf: Leaf, entry: Any) -> Leaf:
+        """The leaf with the terms that its entry declares."""
+        if isinstance(leaf.example, TensorSpec):
+            sizes: Sequence[int | None] = [None] * len(leaf.example.dims)
+            listed = listed_dims(leaf, entry)
+        elif isinstance(leaf.example, torch.Tensor):
+            sizes = list(leaf.example.shape)
+            listed = listed_dims(leaf, entry)
+        elif isinstance(leaf.example, int) and not isinstance(leaf.example, bool):
+            sizes, listed = [leaf.example], [entry]
+            if dims.is_dim(entry):
+                named = declaration_text(entry)
+                message = f"`{leaf.name}` is an int and cannot take the named {named}: use Dim.AUTO or Dim.DYNAMIC"
+                raise UsageError(message)
+        elif entry is None:
+            return leaf
+        else:
+            message = (
+                f"dynamic_shapes gives {entry!r} for `{leaf.name}`, which has no sizes ({type(leaf.example).__name__})"
+            )
+            raise UsageError(message)
+        terms = [self._term(leaf, i, size, dim) for i, (size, dim) in enumerate(zip(sizes, listed, strict=True))]
+        layout = getattr(leaf.example, "layout", torch.strided)
+        if layout is not torch.strided and not all(term.is_constant for term in terms):
+            raise UsageError(f"`{leaf.name}` is a tensor of layout {layout}, whose sizes cannot be dynamic")
+        return Leaf(leaf.source, leaf.name, leaf.example, tuple(terms))
+
+    def _term(self, leaf: Leaf, index: int, size: int | None, entry: DimEntry) -> Term:
+        name = leaf.size_name(index)
+        marked = dims.unbacked_bounds(leaf.example, index)
+        if marked is not None and (entry is None or (dims.is_hint(entry) and not dims.is_static_hint(entry))):
+            return self._marked(name, size, marked)
+        if entry is None or dims.is_static_hint(entry):
+            if size is None:
+                message = f"`{name}` has neither an example nor a dim"
+                raise UsageError(message)
+            return constant(size)
+        if isinstance(entry, int):
+            return _fixed_size(name, size, entry)
+        if dims.is_dim(entry):
+            return self._named(name, size, entry)
+        if dims.is_hint(entry):
+            return self._hinted(leaf, name, size, entry)
+        message = f"dynamic_shapes gives {entry!r} for `{name}`: expected None, an int, a Dim, or a Dim hint"
+        raise UsageError(message)
+
+    def _named(self, name: str, size: int | None, dim: Any) -> Term:
+        root, derive = dims.dim_root(dim)
+        term: Term = derive(symbol(root.__name__))
+        lower, upper = dims.dim_bounds(root)
+        known = self._dims.setdefault(root.__name__, root)
+        if dims.dim_bounds(known) != (lower, upper):
+            both = " and as ".join(map(declaration_text, (known, root)))
+            message = f"`{root.__name__}` is declared twice, as {both}"
+            raise UsageError(message)
+        if root.__name__ not in self.variables:
+            user_name = name if term is symbol(root.__name__) else root.__name__
+            self._declare(Variable(root.__name__, user_name, "dim"), lower, upper, declaration_text(root))
+            if lower < 0:
+                message = f"`{root.__name__}` has min={lower}, but a size is never negative"
+                raise UsageError(message)
+            if lower == 0 and upper is None:
+                self.liftable.add(root.__name__)
+        elif term is symbol(root.__name__) and self.variables[root.__name__].user_name == root.__name__:
+            self.variables[root.__name__] = Variable(root.__name__, name, "dim")
+        if term is not symbol(root.__name__):
+            self._add(f.ge(term, 0), f"{name} = {declaration_text(dim)}", name)
+        if size is not None:
+            self._solve_example(name, size, root.__name__, derive, dim)
+        return term
+
+    def _solve_example(self, name: str, size: int, root: str, derive: Any, dim: Any) -> None:
+        """The root's value in the example; a size that the declaration cannot have is an error."""
+        offset = derive(0)
+        step = derive(1) - offset
+        if (size - offset) % step:
+            message = f"the example has {name} = {size}, which is not of the declared form {dim!r}"
+            raise UsageError(message)
+        value = (size - offset) // step
+        if self.example.setdefault(root, value) != value:
+            message = f"the example has {name} = {size}, but elsewhere `{root}` is {self.example[root]}"
+            raise UsageError(message)
+
+    def _hinted(self, leaf: Leaf, name: str, size: int | None, hint: Any) -> Term:
+        lower, upper = dims.hint_bounds(hint)
+        floor = 0 if leaf.is_tensor and lower is None else lower
+        self._declare(Variable(name, name, "size" if leaf.is_tensor else "int"), floor, upper, declaration_text(hint))
+        if lower is None and upper is None:
+            self.inferred.add(name)
+            if dims.must_stay_dynamic(hint):
+                self.fixed.add(name)
+        if size is not None:
+            self.example[name] = size
+        return symbol(name)
+
+    def _marked(self, name: str, size: int | None, bounds: tuple[int | None, int | None]) -> Term:
+        """A dimension marked as unbacked: the claim that the model works for every size, none of them special."""
+        lower, upper = bounds
+        self._declare(Variable(name, name, "size"), max(lower or 0, 0), upper, "mark_unbacked")
+        if size is not None:
+            self.example[name] = size
+        return symbol(name)
+
+    def _declare(self, variable: Variable, lower: int | None, upper: int | None, text: str) -> None:
+        name, user_name = variable.name, variable.user_name
+        if lower is not None and upper is not None and lower > upper:
+            message = f"`{user_name}` has min={lower} greater than max={upper}"
+            raise UsageError(message)
+        self.variables[name] = variable
+        if lower is not None:
+            self._add(f.ge(symbol(name), lower), f"{user_name} = {text}", name)
+        if upper is not None:
+            self._add(f.le(symbol(name), upper), f"{user_name} = {text}", name)
+
+    def _add(self, formula: Formula, text: str, name: str) -> None:
+        """A declaration, as it is written, and by what name it is found."""
+        self.declarations.append(Declaration(formula, Origin(text, self._where(name))))
+
+    def relations(self, constraints: Iterable[str]) -> None:
+        """The relations that `constraints=` adds, over dim names or `x.shape[0]`."""
+        texts = isinstance(constraints, tuple | list) and all(isinstance(text, str) for text in constraints)
+        if not texts:
+            message = f"constraints must be a sequence of texts such as ['b % 2 == 0'], not {constraints!r}"
+            raise UsageError(message)
+        for text in constraints:
+            self._add(_relation(text, self.variables), text, text)
+
+
+def _relation(text: str, known: Collection[str]) -> Formula:
+    """A constraint as the user wrote it, over the names of dims (`x.shape[0]` where a dim has no name)."""
+    try:
+        return parse_relation(text, known)
+    except UsageError as error:
+        raise UsageError(f"constraint {error}") from None
+
+
+def _holds(declaration: Declaration, example: Mapping[str, int]) -> bool:
+    try:
+        return holds(declaration.formula, example)
+    except ArithmeticError:
+        return False
+    except Unevaluable as error:
+        raise UsageError(f"{declaration.origin.text!r} cannot be evaluated at the example: {error}") from None
+
+
+def listed_dims(leaf: Leaf, entry: Any) -> list[DimEntry]:
+    """The entry of each dimension of a tensor."""
+    rank = len(leaf.example.dims if isinstance(leaf.example, TensorSpec) else leaf.example.shape)
+    if entry is None:
+        return list(leaf.example.dims) if isinstance(leaf.example, TensorSpec) else [None] * rank
+    if isinstance(entry, Mapping):
+        for index in entry:
+            if not isinstance(index, int) or not -rank <= index < rank:
+                message = f"dynamic_shapes names dimension {index!r} of `{leaf.name}`, which has {rank}"
+                raise UsageError(message)
+        at = {index % rank: dim for index, dim in entry.items()}
+        if len(at) < len(entry):
+            message = f"dynamic_shapes names a dimension of `{leaf.name}` twice: {sorted(entry)}"
+            raise UsageError(message)
+        return [at.get(i) for i in range(rank)]
+    if isinstance(entry, tuple | list):
+        if len(entry) != rank:
+            message = f"dynamic_shapes gives {len(entry)} entries for `{leaf.name}`, which has {rank} dimensions"
+            raise UsageError(message)
+        return list(entry)
+    message = f"dynamic_shapes gives {entry!r} for `{leaf.name}`: expected a dict, a tuple or a list of dims, or None"
+    raise UsageError(message)
+
+
+def _fixed_size(name: str, size: int | None, declared: int) -> Term:
+    if declared < 0:
+        message = f"`{name}` is declared to be {declared}, but a size is never negative"
+        raise UsageError(message)
+    if size is not None and size != declared:
+        message = f"`{name}` is declared to be {declared}, but the example has {size}"
+        raise UsageError(message)
+    return constant(declared)
+
+
+def _materialize(leaf: Leaf, point: Mapping[str, int], *, filled: bool, seed: int | None) -> Any:
+    """The input at a point. Data that is run keeps the example's value range: an index stays an index."""
+    if not leaf.is_tensor:
+        return evaluate(leaf.terms[0], point) if leaf.terms else leaf.example
+    sizes = [evaluate(term, point) for term in leaf.terms]
+    if isinstance(leaf.example, TensorSpec):
+        return (
+            _fill(torch.empty(sizes, dtype=leaf.example.dtype), None, seed)
+            if filled
+            else torch.empty(sizes, dtype=leaf.example.dtype)
+        )
+    if sizes == list(leaf.example.shape):
+        return leaf.example.detach().clone().requires_grad_(leaf.example.requires_grad)
+    tensor = _empty_like_layout(leaf.example, sizes)
+    if filled:
+        tensor = _fill(tensor, leaf.example, seed)
+    return tensor.requires_grad_(leaf.example.requires_grad)
+
+
+def _empty_like_layout(example: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    """An uninitialised tensor of the given sizes in the example's memory format."""
+    order = sorted(range(example.dim()), key=lambda i: (example.stride(i), example.shape[i] != 1), reverse=True)
+    if example.is_contiguous():
+        order = list(range(example.dim()))
+    strides = [0] * len(sizes)
+    step = 1
+    for i in reversed(order):
+        strides[i] = step
+        step *= max(1, sizes[i])
+    return torch.empty_strided(list(sizes), strides, dtype=example.dtype, device=example.device)
+
+
+def _fill(tensor: torch.Tensor, example: torch.Tensor | None, seed: int | None) -> torch.Tensor:
+    if seed is None and example is not None and example.numel():
+        values = example.detach()
+        for dim, size in enumerate(tensor.shape):
+            values = values.index_select(dim, torch.arange(size, device=values.device) % example.shape[dim])
+        return tensor.copy_(values)
+    generator = torch.Generator(device="cpu").manual_seed(seed or 0)
+    if example is not None and example.numel():
+        picks = torch.randint(example.numel(), (tensor.numel(),), generator=generator)
+        values = example.detach().reshape(-1)[picks].reshape(tensor.shape)
+        if tensor.is_floating_point():
+            values = values + torch.randn(tensor.shape, generator=generator).to(values.dtype) * 0.1
+        return tensor.copy_(values)
+    if tensor.is_floating_point():
+        return tensor.copy_(torch.randn(tensor.shape, generator=generator))
+    return tensor.copy_(torch.randint(2, tensor.shape, generator=generator))

@@ -1,0 +1,226 @@
+"""Writes a repaired domain as declarations: new dynamic_shapes and constraints to export with, and the code to paste.
+
+Torch's forms are used as far as they go: bounds in a Dim, a constant, a dim that increases linearly with another one.
+The rest (a sum that is constant, a finite set, a product) is a text for `constraints=`. Dims that a constraint names
+stay as they are. Nothing is decided here: the formulas are handed over, and what is written says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch.export import Dim
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.domain import ranges
+from shapeproof.constraints.evaluate import evaluate
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.terms import FloorDiv, Symbol, Term, modulo, symbol
+from shapeproof.constraints.text import format_formula, format_term, parse_formula
+from shapeproof.export.declare.inputs import Inputs, Leaf, listed_dims
+from shapeproof.export.explore.findings import taken_at
+from shapeproof.export.shim import dims
+from shapeproof.export.shim.dims import declaration_text, hint_within
+from shapeproof.solver.substitution import substitute
+
+_LINE = 88
+"""How long a line of code may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """What to export with in place of what was given: `export(..., dynamic_shapes=..., constraints=...)`.
+
+    `code` is what changes, a line for each dim, to be pasted where the dims are made.
+    """
+
+    dynamic_shapes: Any
+    constraints: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a symbol is declared: `step*root + offset`, with the bounds of the root; a constant has no root."""
+
+    root: str | None
+    step: int
+    offset: int
+    bounds: Interval = field(default_factory=Interval)
+
+    def dim(self) -> Any:
+        """The root as a Dim."""
+        return Dim(str(self.root), min=self.bounds.lower, max=self.bounds.upper)
+
+    def entry(self) -> Any:
+        """The whole as an entry of dynamic_shapes."""
+        if self.root is None:
+            return self.offset
+        scaled = self.dim() if self.step == 1 else self.step * self.dim()
+        return scaled if self.offset == 0 else scaled + self.offset if self.offset > 0 else scaled - -self.offset
+
+    def after(self, step: int, offset: int) -> _Form:
+        """The form of `step*s + offset` where this is the form of s."""
+        return _Form(self.root, step * self.step, step * self.offset + offset, self.bounds)
+
+
+def redeclared(inputs: Inputs, formulas: Sequence[Formula]) -> Declarations:
+    """The declared domain with these formulas added, as declarations."""
+    if not formulas:
+        return Declarations(inputs.dynamic_shapes, inputs.constraints)
+    writer = _Writer(inputs)
+    parts = [part for formula in formulas for part in (formula.args if isinstance(formula, f.And) else (formula,))]
+    parts = writer.derive(parts)
+    joint = [part for part in parts if len(part.symbols) != 1]
+    for name in sorted({name for part in parts if part not in joint for name in part.symbols}):
+        tied = any(name in part.symbols for part in joint)
+        writer.declare(name, [part for part in parts if part.symbols == {name}], tied=tied)
+    writer.relate(joint)
+    return writer.declarations()
+
+
+class _Writer:
+    """Finds a form for each symbol, and a text for what no form can say."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+        self._leaves = {leaf.source: leaf for leaf in inputs.leaves}
+        self._declared = inputs.domain.ranges()
+        self._named = {name for name, variable in inputs.domain.symbols.items() if variable.kind == "dim"}
+        self._tied = {name for text in inputs.constraints for name in parse_formula(text).symbols}
+        self._lines: dict[str, tuple[str, int, int]] = {}
+        self._forms: dict[str, _Form] = {}
+        self._code: list[str] = []
+        self._texts: list[str] = []
+
+    def derive(self, parts: Sequence[Formula]) -> list[Formula]:
+        """Derive dims from others where a part says so; returns the rest, about the dims that are left."""
+        left = list(parts)
+        while (found := next(((part, line) for part in left if (line := self._line(part))), None)) is not None:
+            part, (name, root, step, offset) = found
+            self._lines[name] = (root, step, offset)
+            ends = [formula for formula in self._inputs.domain.formulas if formula.symbols == {name}]
+            term = step * symbol(root) + offset
+            others = [_substituted(each, name, term) for each in (*left, *ends) if each is not part]
+            left = [each for each in others if each is not f.TRUE]
+        return left
+
+    def _line(self, part: Formula) -> tuple[str, str, int, int] | None:
+        """`(y, x, step, offset)` if the part says `y == step*x + offset` and y can be declared so."""
+        free = self._named - self._lines.keys() - {root for root, _, _ in self._lines.values()}
+        for name in sorted(part.symbols & free - self._tied, reverse=True):
+            (root,) = part.symbols - {name} if len(part.symbols) == 2 else (name,)
+            line = _solved(part, name, root)
+            if line is not None and root in self._named - self._lines.keys():
+                return name, root, *line
+        return None
+
+    def declare(self, name: str, parts: Sequence[Formula], *, tied: bool) -> None:
+        """Give one symbol a constant, bounds or a residue; other parts become text. A `tied` one keeps its name."""
+        declared = self._declared.get(name, Interval())
+        bounds, left = declared, []
+        for part in parts:
+            interval = ranges([part]).get(name)
+            left += [part] if interval is None else []
+            bounds = bounds if interval is None else bounds & interval
+        residue = _residue(name, left[0]) if len(left) == 1 else None
+        if bounds.lower is not None and bounds.lower == bounds.upper:
+            self._set(name, _Form(None, 0, bounds.lower))
+        elif residue is not None and name in self._named - self._tied and not tied:
+            self._set(name, _within(f"_{name}", *residue, bounds))
+        else:
+            self.relate(left)
+            if bounds != declared:
+                self._set(name, _Form(name, 1, 0, bounds))
+
+    def _set(self, name: str, form: _Form) -> None:
+        """Declare a symbol so, and say it as code."""
+        self._forms[name] = form
+        if form.root not in {None, name}:
+            self._code.append(f"{form.root} = {declaration_text(form.dim())}")
+        if name in self._named:
+            self._code.append(f"{name} = {declaration_text(form.entry())}")
+
+    def relate(self, parts: Sequence[Formula]) -> None:
+        """Say the parts as constraints."""
+        self._texts += [format_formula(part) for part in parts]
+
+    def declarations(self) -> Declarations:
+        """The outcome."""
+        for name, (root, step, offset) in self._lines.items():
+            known = self._forms.get(root, _Form(root, 1, 0, self._declared.get(root, Interval())))
+            self._forms[name] = known.after(step, offset)
+            self._code.append(f"{name} = {format_term(step * symbol(root) + offset)}")
+        shapes = self._inputs.remade(lambda source, entry: self._changed(self._leaves[source], entry))
+        constraints = (*self._inputs.constraints, *self._texts)
+        if self._texts:
+            self._code += _listed([f'"{text}"' for text in constraints])
+        return Declarations(shapes, constraints, tuple(self._code))
+
+    def _changed(self, leaf: Leaf, entry: Any) -> Any:
+        """The entry of an input, with the new declarations in place of the old."""
+        if not leaf.is_tensor:
+            return self._dim(leaf.name, entry)
+        dims = [self._dim(leaf.size_name(i), dim) for i, dim in enumerate(listed_dims(leaf, entry))]
+        if isinstance(entry, Mapping):
+            return {key: dims[key % len(dims)] for key in entry}
+        return None if all(dim is None for dim in dims) else tuple(dims)
+
+    def _dim(self, name: str, entry: Any) -> Any:
+        if dims.is_dim(entry):
+            root, derive = dims.dim_root(entry)
+            form = self._forms.get(root.__name__)
+            return entry if form is None else form.after(derive(1) - derive(0), derive(0)).entry()
+        form = self._forms.get(name) if dims.is_hint(entry) else None
+        if form is None:
+            return entry
+        new = form.offset if form.root is None else hint_within(entry, form.bounds.lower, form.bounds.upper)
+        self._code.append(f"{name}: {declaration_text(new)}")
+        return new
+
+
+def _substituted(formula: Formula, name: str, term: Term) -> Formula:
+    replaced = substitute(formula, {name: term})
+    return replaced if isinstance(replaced, Formula) else formula
+
+
+def _solved(part: Formula, name: str, root: str) -> tuple[int, int] | None:
+    """`(step, offset)` with a positive step if the part says just that `name == step*root + offset`."""
+    if name == root or not isinstance(part, f.Compare) or not all(isinstance(a, Symbol) for a in part.term.children):
+        return None
+    start = evaluate(part.term, {name: 0, root: 0})
+    own, other = (evaluate(part.term, {name: 0, root: 0} | {each: 1}) - start for each in (name, root))
+    if abs(own) != 1 or own * other >= 0:
+        return None
+    step, offset = -other * own, -start * own
+    return (step, offset) if part is f.eq(symbol(name), step * symbol(root) + offset) else None
+
+
+def _residue(name: str, part: Formula) -> tuple[int, int] | None:
+    """`(modulus, rest)` if the part says just that `name % modulus == rest`."""
+    for node in postorder(part):
+        if isinstance(node, FloorDiv) and node.divisor.is_constant and node.divisor.constant_value > 1:
+            modulus = node.divisor.constant_value
+            rest = next((value for value in range(modulus) if taken_at(part, {name: value})), 0)
+            if part is f.eq(modulo(symbol(name), modulus), rest):
+                return modulus, rest
+    return None
+
+
+def _within(root: str, step: int, offset: int, bounds: Interval) -> _Form:
+    """The form `step*root + offset` within the bounds."""
+    lower = max(0, -((offset - (bounds.lower or 0)) // step))
+    upper = None if bounds.upper is None else (bounds.upper - offset) // step
+    return (
+        _Form(None, 0, step * lower + offset) if lower == upper else _Form(root, step, offset, Interval(lower, upper))
+    )
+
+
+def _listed(texts: Sequence[str]) -> list[str]:
+    """The argument `constraints` as code, on one line if it fits."""
+    line = f"constraints=[{', '.join(texts)}]"
+    return [line] if len(line) <= _LINE else ["constraints=[", *(f"    {text}," for text in texts), "]"]

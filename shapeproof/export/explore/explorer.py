@@ -1,0 +1,497 @@
+"""Which sizes does one traced program serve? Region exploration, sizes 0 and 1 included.
+
+A trace is good for the inputs that take its decisions as it did. What is left of the domain is cut into *cells*, one
+for each decision that is not implied by the others; each cell is traced on its own, and the two programs are compared
+there. Cells of a cell are settled in turn, until the solver proves that nothing of the domain is left. A cell is
+
+- *served*: the program traced there is the same;
+- *narrowed*: it lies in what the user left to be inferred, and is given up with a note and a run-time check;
+- a *finding*: eager raises there, or does something else than the program (replayed), or neither could be established.
+
+This module does not say what a finding means for the user; that is conclude.py and explain.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.decisions import Decision, Kind
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.formulas import Formula
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore import replay
+from shapeproof.export.explore.coincidences import alike, equated, pins, takes
+from shapeproof.export.explore.findings import (
+    Exploration,
+    Finding,
+    Impossible,
+    Outcome,
+    Traced,
+    asking,
+    attributed,
+    lies_in,
+)
+from shapeproof.export.explore.limits import LOOK_LIMIT, LOOK_TRACES, OBLIVIOUS_ROUNDS, SMALL_POINTS, TRACE_LIMIT
+from shapeproof.export.explore.narrowing import condensed, given_up, lifted, nonempty, sayable
+from shapeproof.export.graph import equivalence
+from shapeproof.export.graph.metadata import Difference
+from shapeproof.export.source.frames import raised_by_user
+from shapeproof.export.source.wording import with_kind
+from shapeproof.export.trace import settle, tracer
+from shapeproof.export.trace.trial import Step, Trial, Where, flipped
+from shapeproof.solver.blame import needed, reasons
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.witness import ascending, find, generic, smallest
+
+
+class Explorer:
+    """Traces a model wherever the domain asks for it.
+
+    Args:
+        mod: the model.
+        inputs: what was declared.
+        trace: how to trace it at a trial's point.
+        budget: what one solver question may cost.
+        progress: told in words what is being done.
+        splitting: what one program does not serve is left to another, and not given up.
+    """
+
+    def __init__(  # noqa: PLR0913 - what is explored, and how
+        self,
+        mod: torch.nn.Module,
+        inputs: Inputs,
+        trace: Callable[..., torch.export.ExportedProgram],
+        budget: Budget,
+        progress: Callable[[str], None],
+        *,
+        splitting: bool = False,
+    ) -> None:
+        self._mod = mod
+        self._inputs = inputs
+        self._trace = trace
+        self._budget = budget
+        self._progress = progress
+        self._splitting = splitting
+        self._declared = frozenset(inputs.domain.symbols)
+        self._traces = 0
+        self._looks = 0
+        self._oblivious: frozenset[Formula] = frozenset()
+        self._observed: dict[str, int] = {}
+        self._raising: dict[Formula, str] = {}
+        self._forms: list[replay.Form] = []
+
+    def run(self, domain: Facts) -> Exploration:
+        """Explore the whole domain.
+
+        Raises:
+            Exception: what the model raised, if it cannot be traced at any point that was tried.
+        """
+        try:
+            best = self._best(domain)
+        except Impossible:
+            raise
+        except Exception:  # torch traces torch.cond only where no size is 0
+            above, lifts = nonempty(domain, self._inputs)
+            if not lifts:
+                raise
+            best = self._best(above)
+            best.narrowings += lifts
+        best.traces = self._traces
+        best.narrowings = condensed(best, self._inputs, self._budget)
+        return best
+
+    def _best(self, domain: Facts) -> Exploration:
+        """The exploration that leaves out least, with torch's general path where a point's own did not serve."""
+        self._oblivious = frozenset()
+        best = self._explore(domain)
+        checked: set[Formula] = set()
+        for _ in range(OBLIVIOUS_ROUNDS):
+            wrong = best.wrong_guesses() - self._oblivious
+            if not wrong and self._raising.keys() <= checked:
+                break
+            self._oblivious |= wrong
+            checked = set(self._raising)
+            again = self._again(domain)
+            if again is not None and again.left_out < best.left_out:
+                best = again
+        return best
+
+    def _again(self, domain: Facts) -> Exploration | None:
+        """On torch's general path; None where it does not take the model or serve the example (split: its point)."""
+        try:
+            again = self._explore(domain)
+        except Exception:  # noqa: BLE001 - what serves less has been found already
+            return None
+        point = again.main.trial.point | ({} if self._splitting else again.begun)
+        return again if again.serves(point) else None
+
+    def _explore(self, domain: Facts) -> Exploration:
+        main = self._followed(domain)
+        self._forms = replay.forms(main.program)
+        found = Exploration(main, self._forms, self._example_in(domain) or self._sizes_of(main.trial.point))
+        found.disagreement = self._disagreement(found.begun, calls=2)
+        if found.disagreement is None or self._branches_on_data(main):
+            self._settle(main, found)
+        return found
+
+    def _disagreement(self, point: dict[str, int], *, calls: int = 1) -> replay.Replay | None:
+        """How the program, in any form, does not do what eager does at a point."""
+        result = replay.compare(self._mod, self._forms, self._inputs, point, calls=calls)
+        return None if result.agrees else result
+
+    # ------------------------------------------------------------------ the main program
+
+    def _choose_main(self, domain: Facts) -> Traced:
+        """A program that serves the example, traced at a point as generic as that allows."""
+        example = self._example_in(domain)
+        first = self._trace_apart(domain)
+        if example is None:
+            return first if first.program is not None else self._elsewhere(domain, first)
+        if first.program is not None and takes(first.trial, {**self._observed, **example}):
+            return first
+        second = self._trace_in(domain, example, self._oblivious)
+        if second.program is None:
+            if second.trial.impossible is not None and first.program is None:
+                raise Impossible(second.trial)
+            raise second.error or RuntimeError("the model cannot be traced")
+        if first.program is not None and self.same(first, second):
+            return first
+        return self._generalize(domain, second, [first.trial.point])
+
+    def _trace_apart(self, domain: Facts) -> Traced:
+        """A trace at a generic point: one at which sizes are not equal by chance, against torch's general path."""
+        point = self._generic(domain)
+        first = self._trace_in(domain, self._example_in(domain) if point is None else point, self._oblivious)
+        apart = domain.fork()
+        for step in first.trial.steps:
+            against = step.fallback is not None and step.decision.outcome != step.fallback
+            if against and equated(step.decision) is not None and not self._about_data(step.decision.formula):
+                apart.learn(f.negate(step.decision.taken))
+        point = self._generic(apart) if len(apart.formulas) > len(domain.formulas) else None
+        other = first if point is None else self._trace_in(domain, point, self._oblivious)
+        return first if other.program is None else other
+
+    def _followed(self, domain: Facts) -> Traced:
+        """The main program; where it branches on data, the one that goes the example's way."""
+        try:
+            main = self._choose_main(domain)
+        except Exception:  # torch traces torch.cond only where no size is 0
+            if self._observed or not self._observe(domain):
+                raise
+            return self._choose_main(domain)
+        if not self._observed and self._branches_on_data(main) and self._observe(domain):
+            return self._choose_main(domain)
+        return main
+
+    def _branches_on_data(self, main: Traced) -> bool:
+        asked = (step.decision for step in main.trial.steps if self._about_data(step.decision.formula))
+        return any(decision.kind is Kind.BRANCH for decision in asked)
+
+    def _observe(self, domain: Facts) -> bool:
+        """Which numbers the example's data give, so that the program takes its side; as far as torch can tell."""
+        if self._inputs.example is None:
+            return False
+        self._traces += 1
+        trial = Trial(domain, self._inputs.example, data=self._is_data, budget=self._budget, raising=self._raising)
+        with contextlib.suppress(Exception):
+            self._trace(trial, on_data=True)
+        self._observed = trial.observed
+        return bool(self._observed)
+
+    def _example_in(self, domain: Facts) -> dict[str, int] | None:
+        """The user's example, if it is in this part of the domain."""
+        example = self._inputs.example
+        return example if example is not None and lies_in(domain, example) else None
+
+    def _generalize(self, domain: Facts, example: Traced, tried: list[dict[str, int]]) -> Traced:
+        """A generic point that takes the example's decisions, except those that pin a size to the example's.
+
+        If that does not serve the example, one at which what is equal in the example is.
+        """
+        if not any(map(pins, example.trial.decisions)):
+            return example
+        region = domain.fork()
+        for decision in example.trial.decisions:
+            if not pins(decision) and not self._about_data(decision.formula):
+                region.learn(decision.taken)
+        for cell in (region, alike(region, self._inputs.example or {})):
+            point = self._generic(cell)
+            if point is None or point in tried:
+                continue
+            tried.append(point)
+            third = self._trace_in(domain, point, self._oblivious)
+            if third.program is not None and (
+                takes(third.trial, {**self._observed, **(self._inputs.example or {})}) or self.same(third, example)
+            ):
+                return third
+        return example
+
+    def _elsewhere(self, domain: Facts, failed: Traced) -> Traced:
+        """Without an example: another place, where the checks that failed hold; else the smallest one."""
+        points = [self._smallest(domain)]
+        for step in failed.trial.steps:
+            cell = step.given.fork()
+            cell.learn(flipped(step))
+            points.append(self._generic(cell))
+        for point in reversed(points):
+            other = self._trace_in(domain, point, self._oblivious) if point is not None else failed
+            if other.program is not None:
+                return other
+        raise failed.error or RuntimeError("the model cannot be traced")
+
+    def same(self, program: Traced, there: Traced) -> bool:
+        """Whether a program serves the region of another trace, taken apart too."""
+        if program.program is None or there.program is None:
+            return False
+        point = self._sizes_of(there.trial.point)
+        alike = equivalence.same(program.program, there.program, there.trial)
+        return alike and replay.agrees_apart(self._mod, program.program, self._inputs, point)
+
+    # ------------------------------------------------------------------ cells
+
+    def _settle(self, traced: Traced, found: Exploration) -> None:
+        """Account for all that the trace's decisions leave out."""
+        about_data = [step for step in traced.trial.steps if self._about_data(step.decision.formula)]
+        if len({asking(step.decision) for step in about_data}) > TRACE_LIMIT:
+            reason = f"{len(about_data)} questions about data are open, and each would need a trace"
+            found.add(Finding(Outcome.UNDECIDED, about_data[0].decision, None, reason, unbounded=True))
+            about_data = []
+        for step, cell in self._cells(traced.trial, about_data):
+            if traced is not found.main or step not in about_data or not found.takes_in(step.decision):
+                self._settle_cell(step, cell, found)
+
+    def _settle_cell(self, step: Step, cell: Facts, found: Exploration) -> None:
+        """Account for a cell. Where that leaves a finding, and the cell is the user's to be inferred, give it up."""
+        outside = f.disjunction(*map(f.negate, self._defining(cell)))
+        for narrowing in found.narrowings:
+            cell.learn(narrowing.requirement)
+        if find(f.TRUE, cell, self._budget) is None:
+            return
+        whole = given_up(step.decision, outside, found, self._inputs, self._budget)
+        enough = self._looks >= LOOK_LIMIT and not self._splitting
+        if whole is not None and (step.decision.kind is Kind.ASSERTED or enough):
+            found.narrowings.append(whole)
+            return
+        before = list(found.findings), list(found.narrowings)
+        own = step.decision.of_the_model and not self._about_data(step.decision.formula)
+        closely = whole is not None or (own and self._traces < LOOK_TRACES)
+        self._look_into(step, cell, outside, found, closely=closely and not self._splitting)
+        whole = whole or lifted(step.decision, self._inputs, self._budget)
+        news = [finding for finding in found.findings if finding not in before[0]]
+        if whole is not None and news and not (self._splitting and all(each.may_be_another for each in news)):
+            found.findings, found.narrowings = before[0], [*before[1], whole]
+
+    def _look_into(self, step: Step, cell: Facts, outside: Formula, found: Exploration, *, closely: bool) -> None:
+        """Trace a cell and judge it. Closely: find out which part of it the program serves, if not the whole."""
+        point = self._generic(cell)
+        if point is None or self._traces >= TRACE_LIMIT:
+            reason = (
+                "the solver's budget ran out" if point is None else f"more than {TRACE_LIMIT} traces would be needed"
+            )
+            found.add(Finding(Outcome.UNDECIDED, step.decision, None, reason, served=outside))
+            return
+        same_where: Formula = f.FALSE
+        finding = None if closely else self._run_in(step, cell, point)
+        if finding is None:
+            self._looks += closely
+            there = self._trace_in(cell, point)
+            finding = self._judge(step, cell, there, found.main)
+            if finding is None or finding.outcome is Outcome.UNDECIDED or closely:
+                beyond = self._beyond(there)
+                outside = f.disjunction(*map(f.negate, self._defining(there.trial.known)), *beyond)
+                same_where = f.disjunction(*beyond)
+                self._settle(there, found)
+            if finding is None:
+                found.served.append(there)
+                return
+        narrowing = given_up(step.decision, outside, found, self._inputs, self._budget) if closely else None
+        if narrowing is not None:
+            found.narrowings.append(narrowing)
+            return
+        asked = replace(finding, asked=step.decision.formula, served=outside)
+        finding = attributed(asked, found.main.trial)
+        if finding.decision is step.decision and sayable(f.disjunction(step.decision.taken, same_where)):
+            finding = replace(finding, same_where=same_where)
+        if closely or not finding.is_about_another(step.decision):
+            found.add(finding)
+            return
+        found.add(replace(finding, served=f.disjunction(outside, finding.requirement)))
+        cell.learn(finding.requirement)
+        self._settle_cell(step, cell, found)
+
+    def _beyond(self, there: Traced) -> list[Formula]:
+        """Of which one holds just where an input of a cell is not in the part of it that a trace stands for."""
+        sizes = [s.decision.taken for s in there.trial.steps if not self._about_data(s.decision.formula)]
+        kept = reasons([(taken, len(str(taken))) for taken in sizes], there.trial.known, self._budget)
+        return [f.negate(sizes[index]) for index in sorted(kept)]
+
+    def _defining(self, cell: Facts) -> list[Formula]:
+        """The facts about sizes that set a cell apart from the rest of the domain."""
+        declared = set(self._inputs.domain.formulas)
+        return [fact for fact in cell.formulas if fact not in declared and not self._about_data(fact)]
+
+    def _cells(self, trial: Trial, about_data: Sequence[Step]) -> list[tuple[Step, Facts]]:
+        """What the trace leaves out, cut along the decisions that imply the others.
+
+        What eager asks comes first, so that a cell of torch's assumptions is looked at where eager's checks hold. What
+        may raise keeps its place: an earlier decision may be what makes it defined.
+        """
+        sizes = [step for step in trial.steps if not self._about_data(step.decision.formula)]
+        sizes.sort(key=lambda step: step.decision.kind is Kind.ASSUMED or not step.decision.formula.total)
+        base = trial.known.fork()
+        cells = []
+        for index in needed([(step.decision.taken, _weight(step.decision)) for step in sizes], base, self._budget):
+            cell = base.fork()
+            cell.learn(flipped(sizes[index]))
+            base.learn(sizes[index].decision.taken)
+            cells.append((sizes[index], cell))
+        for step in about_data:
+            cell = step.given.fork()
+            for other in sizes:
+                cell.learn(other.decision.taken)
+            cell.learn(flipped(step))
+            cells.append((step, cell))
+        return cells
+
+    def _run_in(self, step: Step, cell: Facts, point: dict[str, int]) -> Finding | None:
+        """Before a cell is traced, run the program at its smallest point; where another may be had, also at `point`.
+
+        That another serves says more there than that the model raises, which is seen again with the other.
+        """
+        if self._about_data(step.decision.formula):
+            return None
+        first = None
+        for each in (self._smallest(cell), self._sizes_of(point) if self._splitting else None):
+            found = None if each is None else self._replayed(step, each)
+            if found is not None and found.outcome is Outcome.DIFFERS:
+                return found
+            first = first or found
+        return first
+
+    def _replayed(self, step: Step, point: dict[str, int]) -> Finding | None:
+        """A finding if eager and the program do not do the same at a point."""
+        wrong = self._disagreement(point)
+        if wrong is None:
+            return None
+        outcome = Outcome.RAISES if wrong.relation is replay.Relation.EAGER_RAISES else Outcome.DIFFERS
+        return Finding(outcome, step.decision, point, wrong.sentence)
+
+    def _judge(self, step: Step, cell: Facts, there: Traced, main: Traced) -> Finding | None:
+        """Whether the main program serves the cell, as far as it was traced; None if it does."""
+        if main.program is None:
+            message = "there is no program to judge"
+            raise ValueError(message)
+        if there.program is None:
+            return self._judge_failure(step, cell, there, main.program)
+        difference = equivalence.difference(main.program, there.program, there.trial)
+        if difference is None:
+            return None
+        if self._about_data(step.decision.formula):
+            return Finding(Outcome.DATA, step.decision, dict(there.trial.point), difference.text)
+        return self._judge_difference(step, there, difference)
+
+    def _judge_failure(
+        self, step: Step, cell: Facts, there: Traced, program: torch.export.ExportedProgram
+    ) -> Finding | None:
+        """The model cannot be traced in the cell: does eager raise there too? On data, does the program?"""
+        text = with_kind(there.error)
+        if self._about_data(step.decision.formula):
+            again = Trial(cell, there.trial.point, data=self._is_data, budget=self._budget)
+            try:
+                tracer.trace(replay.module_of(program), self._inputs, again)
+            except Exception:  # noqa: BLE001 - the program raises there as the model does
+                return None
+            if not there.trial.steps and raised_by_user(there.error):
+                self._raising[step.decision.taken] = text
+            return Finding(Outcome.DATA, step.decision, dict(there.trial.point), text)
+        for point in (self._smallest(cell), self._smallest(there.trial.region), self._sizes_of(there.trial.point)):
+            failure = replay.eager_failure(self._mod, self._inputs, point) if point is not None else None
+            if failure is not None:
+                return Finding(Outcome.RAISES, step.decision, point, failure)
+        return Finding(
+            Outcome.UNDECIDED, step.decision, self._sizes_of(there.trial.point), f"it cannot be traced there: {text}"
+        )
+
+    def _judge_difference(self, step: Step, there: Traced, difference: Difference) -> Finding:
+        """The programs differ in the cell: do their results, at a concrete input?"""
+        smallest_first = ascending(there.trial.region, sorted(self._declared), self._budget)
+        for point in itertools.chain(itertools.islice(smallest_first, SMALL_POINTS), [there.trial.point]):
+            finding = self._replayed(step, self._sizes_of(point))
+            if finding is not None:
+                return finding
+        outcome = Outcome.DIFFERS if difference.certain else Outcome.UNDECIDED
+        return Finding(outcome, step.decision, self._sizes_of(there.trial.point), difference.text)
+
+    # ------------------------------------------------------------------ points and traces
+
+    def _trace_in(
+        self, known: Facts, point: dict[str, int] | None, oblivious: frozenset[Formula] = frozenset()
+    ) -> Traced:
+        """Trace at a point of a cell; what defines the cell is known."""
+        if point is None:
+            message = "no sizes were found that meet all that is declared, nor is it known that there are none"
+            raise UsageError(f"{message}: give an example")
+        traced = self._attempt(known, point, oblivious)
+        if traced.program is None and traced.trial.guessed:  # what was guessed may be checked later on
+            again = self._attempt(known, point, Where(self._about_data))
+            traced = again if again.program is not None else traced
+        if traced.doubtful:
+            with settle.retracing_everything():
+                traced = self._attempt(known, point, oblivious)
+        return traced
+
+    def _attempt(self, known: Facts, point: dict[str, int], oblivious: Container[Formula]) -> Traced:
+        self._traces += 1
+        self._progress(f"tracing at {self.describe(point)}")
+        trial = Trial(
+            known,
+            point,
+            data=self._is_data,
+            budget=self._budget,
+            oblivious=oblivious,
+            observed=self._observed,
+            raising=self._raising,
+        )
+        try:
+            return Traced(trial, self._trace(trial))
+        except Exception as error:  # noqa: BLE001 - what stopped the trace is judged by whoever asked for it
+            return Traced(trial, None, error)
+        finally:
+            trial.leave()
+
+    def _generic(self, facts: Facts) -> dict[str, int] | None:
+        """A generic point, of what is declared and what the facts speak of: others may know more who share them."""
+        point = generic(facts, sorted(self._declared), frozenset(), self._budget)
+        spoken_of = self._declared.union(*(formula.symbols for formula in facts.formulas))
+        return {name: point[name] for name in point if name in spoken_of} if isinstance(point, dict) else None
+
+    def _smallest(self, facts: Facts) -> dict[str, int] | None:
+        point = smallest(f.TRUE, facts, sorted(self._declared), self._budget)
+        return self._sizes_of(point) if isinstance(point, dict) else None
+
+    def _sizes_of(self, point: dict[str, int]) -> dict[str, int]:
+        return {name: value for name, value in point.items() if name in self._declared}
+
+    def _is_data(self, name: str) -> bool:
+        return name not in self._declared
+
+    def _about_data(self, formula: Formula) -> bool:
+        return not formula.symbols <= self._declared
+
+    def describe(self, point: dict[str, int]) -> str:
+        """A point in the user's words."""
+        names = self._inputs.user_names
+        return ", ".join(f"{names.get(name, name)} = {value}" for name, value in sorted(point.items())) or "the example"
+
+
+def _weight(decision: Decision) -> int:
+    """Reasons are sought among the user's own lines first, then among short formulas."""
+    framework = 0 if decision.operator is None else 1000
+    return framework + len(str(decision.taken))

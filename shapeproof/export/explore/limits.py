@@ -1,0 +1,18 @@
+"""How much one exploration may do before the rest is undecided."""
+
+from __future__ import annotations
+
+TRACE_LIMIT = 32
+"""How many traces one export may take before the rest is called undecided."""
+
+LOOK_LIMIT = 16
+"""How many of them may go into finding out how much of an inferred domain can be kept."""
+
+LOOK_TRACES = 8
+"""After so many, a refuted side of the model's own branch is not looked into: what nobody has looked at comes first."""
+
+SMALL_POINTS = 8
+"""How many points, the smallest first, are run where two programs differ: empty tensors are often equal anyway."""
+
+OBLIVIOUS_ROUNDS = 2
+"""How often a domain is explored anew with torch's general path where the point's own path did not serve it."""

@@ -1,0 +1,113 @@
+"""What may be inferred: which part of the domain may be given up, and what is then required of the inputs.
+
+A claim is never given up, nor is the example, and a size that must stay dynamic keeps more than one value. What is
+required in the end is the weakest that can be said in a line and asserted in a graph. Nothing is traced here, and
+nothing is worded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.decisions import Decision, Kind
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.terms import symbol
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.findings import Exploration, Narrowing, narrowed, taken_at
+from shapeproof.export.graph.emit import has_graph_form
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+from shapeproof.solver.repair import repaired
+from shapeproof.solver.witness import find
+
+MOST_COMPARISONS = 8
+"""A requirement with more comparisons than this says too much to be read at a glance."""
+
+
+def given_up(
+    decision: Decision, requirement: Formula, found: Exploration, inputs: Inputs, budget: Budget
+) -> Narrowing | None:
+    """The requirement as one on inferred sizes, if the decision that asks for it is about any."""
+    anchor = anchor_of(found, inputs)
+    if not decision.formula.symbols & inputs.inferred or not taken_at(requirement, anchor):
+        return None
+    left = narrowed(Facts(inputs.domain.formulas, budget), found.narrowings)
+    return Narrowing(requirement, decision) if _stays_dynamic(requirement, left, anchor, inputs, budget) else None
+
+
+def conceded(decision: Decision, found: Exploration, inputs: Inputs, budget: Budget) -> Narrowing | None:
+    """What a decision took to hold, where inferred sizes may be given up to it, or a bound left out may rise to it."""
+    return given_up(decision, decision.taken, found, inputs, budget) or lifted(decision, inputs, budget)
+
+
+def anchor_of(found: Exploration, inputs: Inputs) -> dict[str, int]:
+    """The sizes that must be kept: the example's, or those of the trace if there is no example."""
+    point = found.main.trial.point if inputs.example is None else inputs.example
+    return {name: point[name] for name in inputs.domain.symbols}
+
+
+def _stays_dynamic(
+    requirement: Formula, facts: Facts, anchor: Mapping[str, int], inputs: Inputs, budget: Budget
+) -> bool:
+    """Whether each size that may not become a constant has another value than the anchor's left."""
+    here = facts.fork()
+    here.learn(requirement)
+    others = (f.ne(symbol(name), anchor[name]) for name in sorted(requirement.symbols & inputs.fixed))
+    return all(isinstance(find(other, here, budget), dict) for other in others)
+
+
+def lifted(decision: Decision, inputs: Inputs, budget: Budget) -> Narrowing | None:
+    """The lower bound of a Dim without written bounds raised to 1 or 2, where the decision then always holds."""
+    for name in sorted(decision.formula.symbols & inputs.liftable):
+        for bound in (1, 2):
+            raised = f.ge(symbol(name), bound)
+            if inputs.example is not None and not taken_at(raised, inputs.example):
+                continue
+            facts = Facts(inputs.domain.formulas, budget)
+            facts.learn(raised)
+            if decide(decision.taken, facts, budget).status == "proved":
+                return Narrowing(raised, decision)
+    return None
+
+
+def nonempty(domain: Facts, inputs: Inputs) -> tuple[Facts, list[Narrowing]]:
+    """The part of a domain in which no size that may be lifted is 0, for what torch cannot trace from 0 on."""
+    example = inputs.example or {}
+    lifts = [
+        Narrowing(above, Decision(above, Kind.ASSUMED, outcome=True))
+        for name in sorted(inputs.inferred | inputs.liftable)
+        if domain.range_of(name).lower == 0 and example.get(name, 1) > 0
+        for above in [f.ge(symbol(name), 1)]
+    ]
+    return narrowed(domain, lifts), lifts
+
+
+def condensed(found: Exploration, inputs: Inputs, budget: Budget) -> list[Narrowing]:
+    """The narrowings in the simplest words: few formulas, which together require what they do, or hardly more."""
+    domain, anchor = Facts(inputs.domain.formulas, budget), anchor_of(found, inputs)
+    chosen = repaired(
+        [narrowing.requirement for narrowing in found.narrowings],
+        domain,
+        anchor,
+        budget,
+        sayable=lambda formula: sayable(formula) and _stays_dynamic(formula, domain, anchor, inputs, budget),
+    )
+    whole = f.conjunction(*(repair.formula for repair in chosen or ()))
+    if chosen is None or not _stays_dynamic(whole, domain, anchor, inputs, budget):
+        return found.narrowings
+    return [Narrowing(repair.formula, _asked_by(repair.formula, found.narrowings)) for repair in chosen]
+
+
+def sayable(formula: Formula) -> bool:
+    """Whether a formula can be read at a glance, and checked by a graph."""
+    comparisons = sum(isinstance(node, f.Compare) for node in postorder(formula))
+    return comparisons <= MOST_COMPARISONS and has_graph_form(formula)
+
+
+def _asked_by(formula: Formula, narrowings: Sequence[Narrowing]) -> Decision:
+    """The decision behind a requirement: the user's own line before the framework's."""
+    about = [narrowing.decision for narrowing in narrowings if narrowing.requirement.symbols & formula.symbols]
+    return min(about, key=lambda decision: decision.where is None)

@@ -1,0 +1,75 @@
+"""Does it matter to a program whether `contiguous` and its like have shared storage with their operand, or copied it?
+
+Which of the two they do depends on sizes. It matters where one side is written into afterwards and the other is still
+read, or is an input. Whoever compiles a program makes it functional first, by what is noted in its graph: then it is
+only right at sizes at which they do what is noted. Nothing is run here, and no sizes are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+
+from shapeproof.export.graph import nodes
+from shapeproof.export.shim.storages import storages
+
+
+def told_apart(graph: torch.fx.Graph) -> bool:
+    """Whether anything in a graph can tell if an operator has shared or copied.
+
+    The body of a higher-order operator is not looked into: where it writes, it may be anything.
+    """
+    if any(map(_body_writes, graph.find_nodes(op="get_attr"))):
+        return True
+    writes = {index: found for index, node in enumerate(graph.nodes) if (found := nodes.changed_operands(node))}
+    if not writes:
+        return False
+    watched = _Watched(graph, writes)
+    return any(watched.tells(at, node) for at, node in enumerate(graph.nodes) if nodes.copies_or_views(node.target))
+
+
+def _body_writes(node: torch.fx.Node) -> bool:
+    body = getattr(node.graph.owning_module, str(node.target), None)
+    bodies = body.modules() if isinstance(body, torch.fx.GraphModule) else ()
+    return any(nodes.mutates(each.graph) for each in bodies if isinstance(each, torch.fx.GraphModule))
+
+
+class _Watched:
+    """A graph, who writes where in it, and the storages that each node's tensors lie in."""
+
+    def __init__(self, graph: torch.fx.Graph, writes: Mapping[int, Collection[torch.fx.Node]]) -> None:
+        self._order = list(graph.nodes)
+        self._writes = writes
+        self._at: Mapping[torch.fx.Node, set[Any]] = {node: set(storages(node.meta.get("val"))) for node in self._order}
+
+    def tells(self, at: int, node: torch.fx.Node) -> bool:
+        """Whether either side of an operator is written into afterwards, and the other can be seen then."""
+        given = set[Any]().union(*(self._at[operand] for operand in node.all_input_nodes))
+        result = self._by_way_of(at, node)
+        others = {each for each in self._order if each not in result and not given.isdisjoint(self._at[each])}
+        is_input = any(each.op in {"placeholder", "get_attr"} for each in others)
+        written = self._written(at, result)
+        if written is not None and (is_input or self._read(written, others)):
+            return True
+        written = self._written(at, others)
+        return written is not None and self._read(written, result)
+
+    def _by_way_of(self, at: int, node: torch.fx.Node) -> set[torch.fx.Node]:
+        """What sees the storage of a result by way of it."""
+        found = {node}
+        for later in self._order[at + 1 :]:
+            if not self._at[node].isdisjoint(self._at[later]) and not found.isdisjoint(later.all_input_nodes):
+                found.add(later)
+        return found
+
+    def _written(self, at: int, values: Collection[torch.fx.Node]) -> int | None:
+        """Where one of these is written into first, after an operator."""
+        return min(
+            (index for index, into in self._writes.items() if index > at and set(into) & set(values)), default=None
+        )
+
+    def _read(self, at: int, values: Collection[torch.fx.Node]) -> bool:
+        """Whether one of these is read after an operator, or returned."""
+        return any(operand in values for later in self._order[at + 1 :] for operand in later.all_input_nodes)

@@ -1,0 +1,459 @@
+"""Are two traced programs the same on a region?
+
+Two programs are the same where they run the same operators on the same operands in the same order, where every size
+that either computes is proved equal to the other's, and where what they check is the same. The shapes that one program
+noted while it was traced elsewhere say nothing here, so it is first run again on the region's fake inputs; what it
+then asks becomes part of the region.
+
+A view is no operation of its own: an operand is the storage it lies in, seen through sizes, strides and an offset,
+so that `x[:n]` is `x` where n is all of it. Operators that copy or alias as the sizes will have it (`reshape`,
+`contiguous`) do count. Nor is a copy that adds nothing (`pad` by 0), if neither it nor what it copies is written into,
+and it is not returned.
+
+The answer is a reason why the programs are not known to be the same, or None. No data is run, and an equality that
+is not proved counts as a difference.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Real, Term, constant
+from shapeproof.export.graph import nodes, rerun
+from shapeproof.export.graph.bodies import Implied, same_body
+from shapeproof.export.graph.constants import same_constant
+from shapeproof.export.graph.metadata import Difference, There, at, label, outdated, shared_otherwise
+from shapeproof.export.shim import symbols
+from shapeproof.export.shim.storages import storages
+from shapeproof.export.source.wording import with_kind
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.translate import Translator, Untranslatable
+from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+
+_BROADCAST = {"aten.copy_.default": 1, "aten.index_put.default": 2, "aten.index_put_.default": 2}
+"""Operators that broadcast the operand at this place to what they write over: dimensions of size 1 that it begins with
+say nothing. Python's `x[mask] = values` drops them where it knows of them."""
+
+
+@dataclass(slots=True)
+class _Side:
+    """One program's graph, the fake value of each node on the region, and how to read the sizes in them."""
+
+    graph: torch.fx.Graph
+    owner: torch.nn.Module
+    values: Mapping[torch.fx.Node, Any]
+    translator: Translator
+    region: Facts
+    checks: list[Formula] = field(default_factory=list)
+    roots: dict[Any, torch.fx.Node] = field(default_factory=dict)
+    changed: set[Any] = field(default_factory=set)
+    """Storages that something is written into."""
+
+    def operations(self) -> list[torch.fx.Node]:
+        """The nodes that do something; views, and sizes computed from sizes, are read where they are used."""
+        kept = []
+        self.changed = {
+            s for node in self.graph.nodes for t in nodes.changed_operands(node) for s in storages(self.value(t))
+        }
+        returned = {s for node in self.graph.find_nodes(op="output") for t in node.all_input_nodes for s in self.at(t)}
+        for node in self.graph.nodes:
+            copied = self.copied(node)
+            if copied is not None and returned.isdisjoint(self.at(node)):
+                self.roots |= dict.fromkeys(self.at(node), self.roots[self.at(copied)[0]])
+                continue
+            if node.target is symbols.ASSERTION:
+                self.checks.append(self.condition(node.args[0]))
+            elif node.op in {"placeholder", "output", "get_attr"} or not (self.is_size(node) or self.is_view(node)):
+                kept.append(node)
+            for storage in self.at(node):
+                self.roots.setdefault(storage, node)
+        return kept
+
+    def at(self, node: torch.fx.Node) -> list[Any]:
+        """The storages that a node's tensors lie in."""
+        return storages(self.value(node))
+
+    def copied(self, node: torch.fx.Node) -> torch.fx.Node | None:
+        """The operand whose elements a node gives again, lying as they did, and neither of them written into."""
+        source, numbers, neutral = nodes.copying(node)
+        mine, other = self.value(node), self.value(source) if source is not None else None
+        if source is None or not isinstance(mine, torch.Tensor) or not isinstance(other, torch.Tensor):
+            return None
+        pure = self.changed.isdisjoint([*self.at(node), *self.at(source)])
+        if not pure or mine.dtype != other.dtype or mine.dim() != other.dim() or not self.at(source):
+            return None
+        laid = ([*t.shape, *t.stride(), t.storage_offset()] for t in (mine, other))
+        pairs = [*zip(*laid, strict=True), *((number, neutral) for number in numbers)]
+        return source if all(self.same(a, b) for a, b in pairs) else None
+
+    def same(self, a: Any, b: Any) -> bool:
+        """Whether two sizes are proved equal."""
+        return _equal(self.quantity(a), self.quantity(b), self.region)
+
+    def value(self, node: torch.fx.Node) -> Any:
+        """The node's fake value on the region."""
+        return self.values.get(node)
+
+    def is_size(self, node: torch.fx.Node) -> bool:
+        """Whether the node only computes a size (or a condition on sizes) from sizes."""
+        symbolic = isinstance(self.value(node), torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
+        return symbolic and node.op == "call_function" and not node.meta.get("unbacked_bindings")
+
+    def is_view(self, node: torch.fx.Node) -> bool:
+        """Whether the node only looks at storage that is there already.
+
+        `reshape` and its like may copy elsewhere; that makes no difference for storage that is never written into.
+        """
+        found = storages(self.value(node))
+        pure = self.changed.isdisjoint(found)
+        if node.op != "call_function" or not (
+            nodes.is_view_operator(node.target, pure=pure) or node.target is operator.getitem
+        ):
+            return False
+        return bool(found) and all(storage in self.roots for storage in found)
+
+    def rank_written(self, node: torch.fx.Node) -> int:
+        """The number of dimensions that an operator which broadcasts an operand writes over."""
+        target, indices = node.args[0], node.args[1] if isinstance(node.args[1], Sequence) else ()
+        found = [self.value(index) for index in indices if isinstance(index, torch.fx.Node)]
+        masks = [index.dim() for index in found if index.dtype in {torch.bool, torch.uint8}]
+        places = [index.dim() for index in found if index.dtype not in {torch.bool, torch.uint8}]
+        rank = self.value(target).dim() if isinstance(target, torch.fx.Node) else 0
+        return int(rank - sum(masks) - len(places) + max([*places, *(1 for _ in masks)], default=0))
+
+    def condition(self, value: Any) -> Formula:
+        """The condition that an assertion makes."""
+        value = self.value(value) if isinstance(value, torch.fx.Node) else value
+        if isinstance(value, bool):
+            return f.TRUE if value else f.FALSE
+        return self.translator.formula(symbols.expression(value))
+
+    def quantity(self, value: Any) -> Term | Real | Formula | None:
+        """The term of a size, int or float that an argument is; None if the argument is none of them."""
+        if isinstance(value, torch.fx.Node):
+            value = self.value(value)
+        if isinstance(value, torch.SymInt):
+            return self.translator.term(symbols.expression(value))
+        if isinstance(value, torch.SymFloat):
+            return self.translator.real(symbols.expression(value))
+        if isinstance(value, torch.SymBool):
+            return self.translator.formula(symbols.expression(value))
+        return constant(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def same(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial) -> bool:
+    """Whether there is no difference; seen at a glance, where they run other operators."""
+    alike = nodes.operators(program.graph) == nodes.operators(there.graph)
+    return alike and difference(program, there, trial) is None
+
+
+def difference(
+    program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial
+) -> Difference | None:
+    """The first difference between a program and the one that was traced on a region, or None if there is none.
+
+    Args:
+        program: traced anywhere.
+        there: traced on the region.
+        trial: the trial that `there` was traced with; its region may grow.
+    """
+    found = _signature(program, there)
+    if found is not None:
+        return found
+    translator = tracer.translator_of(there)
+    own = {node: node.meta.get("val") for node in there.graph.nodes}
+    right = _Side(there.graph, there.graph_module, own, translator, trial.region)
+    implied = _implied_always(program), _implied(translator, trial.region)
+    values = _in_step(program, right, implied, trial.region)
+    if values is not None:
+        return outdated(program, There(values, translator, trial.region))
+    try:
+        values = rerun.run_again(program, there)
+    except Exception as error:  # noqa: BLE001 - a program that does not even run there is not the same
+        return Difference(f"the program does not run there: {with_kind(error)}")
+    region = trial.region
+    on_region = There(values, translator, region)
+    found = outdated(program, on_region) or shared_otherwise(program, on_region)
+    if found is not None:
+        return found
+    left = _Side(program.graph, program.graph_module, values, translator, region)
+    return _Comparison(left, right, region, implied).run()
+
+
+def _implied(translator: Translator, facts: Facts) -> Implied:
+    """Which checks in a body follow from facts."""
+
+    def implied(node: torch.fx.Node) -> bool:
+        value = node.args[0].meta.get("val") if isinstance(node.args[0], torch.fx.Node) else node.args[0]
+        if isinstance(value, torch.SymBool):
+            return decide(translator.formula(symbols.expression(value)), facts).status == "proved"
+        return value is True
+
+    return implied
+
+
+def _implied_always(program: torch.export.ExportedProgram) -> Implied:
+    """Which checks in a body of a program follow from what is known wherever it is entered."""
+    try:
+        env = tracer.shape_env_of(program)
+    except LookupError:
+        return lambda _: False
+    return _implied(env.translator, env.trial.facts)
+
+
+def _in_step(
+    program: torch.export.ExportedProgram, right: _Side, implied: tuple[Implied, Implied], region: Facts
+) -> dict[torch.fx.Node, Any] | None:
+    """The value of each node on the region, if the two graphs are the same node by node, views and sizes included.
+
+    The same operator on equal arguments gives the same: what a node gives there is what its twin does, and nothing
+    needs to be run again. None where the graphs are not in step, or tensors are changed in place.
+    """
+    mine, others = list(program.graph.nodes), list(right.graph.nodes)
+    if len(mine) != len(others) or nodes.mutates(program.graph):
+        return None
+    values = {node: right.value(twin) for node, twin in zip(mine, others, strict=True)}
+    left = _Side(program.graph, program.graph_module, values, right.translator, region)
+    comparison = _Comparison(left, right, region, implied)
+    for node, twin in zip(mine, others, strict=True):
+        if comparison.node(node, twin) is not None:
+            return None
+    return values
+
+
+def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedProgram) -> Difference | None:
+    """Inputs, outputs, mutations and lifted constants."""
+    if left.call_spec != right.call_spec:
+        return Difference("the structure of the outputs differs")
+    a, b = left.graph_signature, right.graph_signature
+    inputs = [[(spec.kind, spec.target) for spec in s.input_specs] for s in (a, b)]
+    outputs = [[(spec.kind, spec.target) for spec in s.output_specs] for s in (a, b)]
+    if inputs[0] != inputs[1]:
+        return Difference("the parameters, buffers or constants that are used differ")
+    if outputs[0] != outputs[1]:
+        return Difference("what is returned or mutated differs")
+    for name, value in left.constants.items():
+        if not same_constant(value, right.constants.get(name)):
+            return Difference(f"the constant `{name}` differs")
+    return None
+
+
+class _Comparison:
+    """Walks two graphs side by side."""
+
+    def __init__(self, left: _Side, right: _Side, region: Facts, implied: tuple[Implied, Implied]) -> None:
+        self.left = left
+        self.right = right
+        self.region = region
+        self._implied = implied
+        self._pairs: dict[torch.fx.Node, torch.fx.Node] = {}
+
+    def run(self) -> Difference | None:
+        """The first difference."""
+        a, b = self.left.operations(), self.right.operations()
+        for mine, other in zip(a, b, strict=False):
+            found = self.node(mine, other)
+            if found is not None:
+                return found
+        if len(a) != len(b):
+            longer = a if len(a) > len(b) else b
+            return at(longer[min(len(a), len(b))], "one program does more than the other")
+        return self._checks()
+
+    def node(self, mine: torch.fx.Node, other: torch.fx.Node) -> Difference | None:
+        """How a node and its twin differ."""
+        self._pairs[mine] = other
+        if mine.op != other.op:
+            return at(other, f"`{label(mine)}` in one program, `{label(other)}` in the other")
+        if mine.op == "get_attr":
+            return self._attribute(mine, other)
+        if mine.op == "call_function" and mine.target != other.target:
+            return at(other, f"`{label(mine)}` in one program, `{label(other)}` in the other")
+        alike = self._same_arguments(mine, other) and self._same(mine.kwargs, other.kwargs)
+        if not alike and not self._same_by_name(mine, other):
+            return at(
+                other, f"`{label(other)}` is given other arguments: {_arguments(mine)} against {_arguments(other)}"
+            )
+        if not self._same_value(self.left.value(mine), self.right.value(other)):
+            return at(other, f"`{label(other)}` gives another shape")
+        return None
+
+    def _same_arguments(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
+        at = _BROADCAST.get(str(mine.target), len(mine.args))
+        if len(mine.args) != len(other.args) or at >= len(mine.args):
+            return self._same(mine.args, other.args)
+        rest = (args[:at] + args[at + 1 :] for args in (mine.args, other.args))
+        values = mine.args[at], other.args[at]
+        return self._same(*rest) and (
+            self._same(*values) or self._same_broadcast(*values, self.left.rank_written(mine))
+        )
+
+    def _same_by_name(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
+        """Whether the arguments are the same with their defaults, those apart that say nothing there."""
+        if nodes.schema_of(mine.target) is None:
+            return False
+        ours, theirs = (nodes.by_name(node.target, node.args, node.kwargs) for node in (mine, other))
+        idle = self._idle(mine, ours)
+        return all(name in idle or self._same(ours[name], theirs[name]) for name in ours)
+
+    def _idle(self, node: torch.fx.Node, named: Mapping[str, Any]) -> frozenset[str]:
+        """The arguments of an operator that make no difference: each query sees the first key, causal or not.
+
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
+        """
+        if str(node.target) != "aten.scaled_dot_product_attention.default" or named["attn_mask"] is not None:
+            return frozenset()
+        keys = self.left.quantity(self.left.value(named["key"]).shape[-2])
+        one = isinstance(keys, Term) and decide(f.le(keys, 1), self.region).status == "proved"
+        return frozenset({"is_causal"}) if one else frozenset()
+
+    def _attribute(self, mine: torch.fx.Node, other: torch.fx.Node) -> Difference | None:
+        a = getattr(self.left.owner, str(mine.target), None)
+        b = getattr(self.right.owner, str(other.target), None)
+        if isinstance(a, torch.fx.GraphModule) and isinstance(b, torch.fx.GraphModule):
+            same = self._never_run(other) or same_body(a, b, self._implied, self._one_value)
+            return None if same else at(other, f"the code of `{mine.target}` differs")
+        return None if same_constant(a, b) else at(other, f"the constant `{mine.target}` differs")
+
+    def _never_run(self, body: torch.fx.Node) -> bool:
+        """Whether a body is only ever a branch that torch.cond does not take on the region."""
+
+        def left_out(call: torch.fx.Node) -> bool:
+            asked = self.right.quantity(call.args[0]) if call.target is torch.ops.higher_order.cond else None
+            if not isinstance(asked, Formula):
+                return False
+            taken = [asked] * (call.args[1] is body) + [f.negate(asked)] * (call.args[2] is body)
+            return bool(taken) and all(decide(f.negate(each), self.region).status == "proved" for each in taken)
+
+        return bool(body.users) and all(map(left_out, body.users))
+
+    def _one_value(self, size: Any) -> int | None:
+        """The value of a size that the region leaves no choice of."""
+        term = self.right.quantity(size)
+        known = self.region.reduce(term) if isinstance(term, Term) else None
+        return known.constant_value if known is not None and known.is_constant else None
+
+    def _same(self, mine: Any, other: Any) -> bool:
+        if isinstance(mine, torch.fx.Node) and isinstance(other, torch.fx.Node):
+            found = self._same_tensor(mine, other)
+            if found is not None:
+                return found
+        try:
+            a, b = self.left.quantity(mine), self.right.quantity(other)
+        except Untranslatable:
+            return False
+        if a is not None and b is not None:
+            return _equal(a, b, self.region)
+        if isinstance(mine, tuple | list) and isinstance(other, tuple | list):
+            return len(mine) == len(other) and all(map(self._same, mine, other))
+        if isinstance(mine, dict) and isinstance(other, dict):
+            return mine.keys() == other.keys() and all(self._same(mine[k], other[k]) for k in mine)
+        if isinstance(mine, slice) and isinstance(other, slice):
+            return self._same((mine.start, mine.stop, mine.step), (other.start, other.stop, other.step))
+        return same_constant(mine, other)
+
+    def _same_tensor(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool | None:
+        """Whether two nodes are the same tensor, seen in the same way; None if they are no tensors."""
+        if self._pairs.get(mine) is other:
+            return True
+        a, b = self.left.value(mine), self.right.value(other)
+        if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+            return None if mine not in self._pairs else False
+        return self._same_storage(a, b) and self._same_value(a, b) and self._same_strides(a, b)
+
+    def _same_storage(self, a: torch.Tensor, b: torch.Tensor) -> bool:
+        """Whether the two lie in the same storage, and begin at the same place in it."""
+        roots = [side.roots.get(next(iter(storages(v)), None)) for side, v in ((self.left, a), (self.right, b))]
+        return (
+            roots[0] is not None
+            and self._pairs.get(roots[0]) is roots[1]
+            and self._same(a.storage_offset(), b.storage_offset())
+        )
+
+    def _same_broadcast(self, mine: Any, other: Any, rank: int) -> bool:
+        """Whether two nodes are the same tensor but for dimensions of size 1 that one begins with.
+
+        `rank` is that of what it is broadcast to: a tensor of a higher one is refused, dropped dimensions or not.
+        """
+        a, b = (
+            side.value(n) if isinstance(n, torch.fx.Node) else n for side, n in ((self.left, mine), (self.right, other))
+        )
+        if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor) or not self._same_storage(a, b):
+            return False
+        more, kept = max(a, b, key=torch.Tensor.dim), min(a.dim(), b.dim())
+        return (
+            more.dim() <= rank
+            and a.dtype == b.dtype
+            and self._same([1] * (more.dim() - kept), list(more.shape[: more.dim() - kept]))
+            and self._same(list(a.shape[a.dim() - kept :]), list(b.shape[b.dim() - kept :]))
+            and self._same_strides(a, b)
+        )
+
+    def _same_strides(self, a: torch.Tensor, b: torch.Tensor) -> bool:
+        """Strides of the dimensions that both have agree, except where such a one has at most one element."""
+        kept = min(a.dim(), b.dim())
+        dims = (a.shape[a.dim() - kept :], a.stride()[a.dim() - kept :], b.stride()[b.dim() - kept :])
+        for size, mine, other in zip(*dims, strict=True):
+            if not self._same(mine, other):
+                term = self.left.quantity(size)
+                if not isinstance(term, Term) or decide(f.le(term, 1), self.region).status != "proved":
+                    return False
+        return True
+
+    def _same_value(self, mine: Any, other: Any) -> bool:
+        """Rank, sizes, dtype and device of what a node gives."""
+        if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
+            return (
+                (mine.dtype, mine.device, mine.layout) == (other.dtype, other.device, other.layout)
+                and len(mine.shape) == len(other.shape)
+                and self._same(list(mine.shape), list(other.shape))
+            )
+        if isinstance(mine, tuple | list) and isinstance(other, tuple | list):
+            return len(mine) == len(other) and all(map(self._same_value, mine, other))
+        if isinstance(mine, int | torch.SymInt) and isinstance(other, int | torch.SymInt):
+            return self._same(mine, other)
+        return type(mine) is type(other)
+
+    def _checks(self) -> Difference | None:
+        """Each check of one program is made by the other too, or holds on the region."""
+        for ours, theirs in ((self.left.checks, self.right.checks), (self.right.checks, self.left.checks)):
+            for check in _missing(ours, theirs):
+                if decide(check, self.region).status != "proved":
+                    return Difference(f"only one program checks `{check}`")
+        return None
+
+
+def _equal(a: Term | Real | Formula | None, b: Term | Real | Formula | None, region: Facts) -> bool:
+    """Whether two quantities are proved equal on a region."""
+    if a is b:
+        return True
+    if isinstance(a, Term) and isinstance(b, Term):
+        return decide(f.eq(a, b), region).status == "proved"
+    if isinstance(a, Formula) and isinstance(b, Formula):
+        return all(decide(f.implies(p, q), region).status == "proved" for p, q in ((a, b), (b, a)))
+    return a == b
+
+
+def _missing(ours: Iterable[Formula], theirs: Iterable[Formula]) -> list[Formula]:
+    made = set(theirs)
+    return [check for check in ours if check not in made]
+
+
+def _arguments(node: torch.fx.Node) -> str:
+    return ", ".join(_brief(arg) for arg in node.args)
+
+
+def _brief(arg: Any) -> str:
+    if isinstance(arg, torch.fx.Node):
+        value = arg.meta.get("val")
+        return str(value) if isinstance(value, torch.SymInt) else arg.name
+    return f"[{', '.join(map(_brief, arg))}]" if isinstance(arg, tuple | list) else str(arg)

@@ -1,0 +1,9 @@
+"""What is known of each operator, as tables: sizes, values, decompositions.
+
+output_sizes.py     what the sizes of a result are, where they come from data
+value_ranges.py     where the integers of a result lie
+decompositions.py   functions of torch that freeze a size, written in others that do not
+recurrent.py        what LSTM, GRU and RNN give
+layouts.py          which calls act on the layout of a tensor
+call.py, reading.py an operator's call, as the rules see it
+"""

@@ -1,0 +1,282 @@
+"""Functions of torch that want a plain number for a size, written in operators that take a symbolic one.
+
+Law: each gives what eager gives, for every size, up to rounding, and raises where eager does. Torch's own reference of
+`linspace` takes sides on 0 and 1 steps, which nobody can for a number that comes from data. Where rounding would show,
+in integers, there is none: what eager rounds to is no one formula. Public torch only.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from shapeproof.export.shim.trees import PAD_SEQUENCE
+
+
+def linspace(start: Any, end: Any, steps: Any, **options: Any) -> torch.Tensor:
+    """As torch.linspace, for ends that are numbers: both are met exactly, and one step is `start`.
+
+    Args:
+        start: the first element, an int or a float, symbolic or not.
+        end: the last one.
+        steps: the number of elements.
+        options: a floating `dtype`, and what else torch.arange takes.
+
+    >>> linspace(0, 1, 3), linspace(2, 9, 1), linspace(2, 9, 0)
+    (tensor([0.0000, 0.5000, 1.0000]), tensor([2.]), tensor([]))
+    """
+    torch._check(steps >= 0, lambda: "number of steps must be non-negative")  # noqa: SLF001 - the name that models use
+    dtype = options.pop("dtype", None) or torch.get_default_dtype()
+    index = torch.arange(steps, **options)
+    place = index.to(dtype if dtype.itemsize >= torch.float32.itemsize else torch.float32)
+    apart = (end - start) / torch.sym_max(steps - 1, 1)
+    near_start = index < torch.sym_max(steps // 2, 1)
+    return torch.where(near_start, start + apart * place, end - apart * ((steps - 1) - place)).to(dtype)
+
+
+def logspace(start: Any, end: Any, steps: Any, base: float = 10.0, **options: Any) -> torch.Tensor:
+    """As torch.logspace, for ends that are numbers: powers of `base`.
+
+    >>> logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
+    dtype = options.pop("dtype", None) or torch.get_default_dtype()
+    return torch.pow(base, linspace(start, end, steps, dtype=torch.float64, **options)).to(dtype)
+
+
+def tensor_split(x: torch.Tensor, sections: int, dim: int = 0) -> tuple[torch.Tensor, ...]:
+    """As torch.tensor_split into a number of parts: the first ones are longer by 1 where it does not come out even.
+
+    >>> [part.tolist() for part in tensor_split(torch.arange(5), 3)]
+    [[0, 1], [2, 3], [4]]
+    """
+    sizes = [(x.shape[dim] + sections - 1 - part) // sections for part in range(sections)]
+    ends = itertools.accumulate(sizes)
+    cut = torch.ops.aten.slice.Tensor
+    return tuple(cut(x, dim, end - size, end) for size, end in zip(sizes, ends, strict=True))
+
+
+def max_pool1d(  # noqa: PLR0913, PLR0917 - torch's signature
+    x: torch.Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,  # noqa: FBT001, FBT002
+    return_indices: bool = False,  # noqa: ARG001, FBT001, FBT002 - torch has a function of its own for these
+) -> torch.Tensor:
+    """As torch.nn.functional.max_pool1d, without indices: what is pooled is one row in two dimensions.
+
+    >>> max_pool1d(torch.tensor([[1.0, 5.0, 2.0, 4.0, 9.0]]), 2)
+    tensor([[5., 4.]])
+    """
+    stride = kernel_size if stride in (None, (), []) else stride
+    window, step, around, apart = map(_single, (kernel_size, stride, padding, dilation))
+    rows = (1, window), (1, step), (0, around), (1, apart)
+    return torch.max_pool2d(x.unsqueeze(-2), *rows, ceil_mode).squeeze(-2)
+
+
+def pad_sequence(
+    sequences: Sequence[torch.Tensor],
+    batch_first: bool = False,  # noqa: FBT001, FBT002
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> torch.Tensor:
+    """As torch.nn.utils.rnn.pad_sequence: each as long as the longest. Taken apart, torch's own asks which that is.
+
+    >>> pad_sequence([torch.ones(1), torch.ones(3)], batch_first=True)
+    tensor([[1., 0., 0.],
+            [1., 1., 1.]])
+    """
+    longest, first = functools.reduce(torch.sym_max, (each.shape[0] for each in sequences)), sequences[0]
+    padded = []
+    for each in sequences:
+        alike = each.expand(each.shape[0], *first.shape[1:])  # as it is broadcast where it is copied
+        missing = (0, longest - each.shape[0]) if padding_side == "right" else (longest - each.shape[0], 0)
+        padded.append(torch.nn.functional.pad(alike, (*(0, 0) * (first.dim() - 1), *missing), value=padding_value))
+    return torch.stack(padded, 0 if batch_first else 1)
+
+
+def diagonal(x: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> torch.Tensor:
+    """As torch.diagonal: of the square that begins with it, so that no compiler asks which side is the shorter.
+
+    >>> diagonal(torch.arange(6).reshape(2, 3), 1)
+    tensor([1, 5])
+    """
+    begun, at = (dim2, offset) if offset >= 0 else (dim1, -offset)
+    cut = torch.ops.aten.slice.Tensor
+    x = cut(x, begun, torch.sym_min(at, x.shape[begun]))
+    side = torch.sym_min(x.shape[dim1], x.shape[dim2])
+    square: torch.Tensor = cut(cut(x, dim1, 0, side), dim2, 0, side)
+    return square.diagonal(0, dim1, dim2)
+
+
+def _single(value: Any) -> Any:
+    return value[0] if isinstance(value, tuple | list) else value
+
+
+def _pooling(dims: int, reduce: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Pooling whose windows are as large as sizes say, without padding."""
+
+    def pool(x: torch.Tensor, kernel_size: Any, stride: Any = None, *_: Any, **__: Any) -> torch.Tensor:
+        sides = _each(kernel_size, dims)
+        steps = sides if stride in (None, (), []) else _each(stride, dims)
+        for dim, side, step in zip(range(-dims, 0), sides, steps, strict=True):
+            x = reduce(_windows(x, dim, side, step), -1)
+        return x
+
+    return pool
+
+
+def _each(value: Any, dims: int) -> list[Any]:
+    """A number for each dimension."""
+    values = list(value) if isinstance(value, tuple | list) else [value]
+    return values * dims if len(values) == 1 else values
+
+
+def _windows(x: torch.Tensor, dim: int, side: Any, step: Any) -> torch.Tensor:
+    """The elements of each window along a dimension, in a new last one."""
+    torch._check(side >= 1, lambda: "a window has at least one element")  # noqa: SLF001
+    torch._check(side <= x.shape[dim], lambda: "a window is no larger than what it is on")  # noqa: SLF001
+    count = (x.shape[dim] - side) // step + 1
+    places = torch.arange(count, device=x.device)[:, None] * step + torch.arange(side, device=x.device)
+    found = x.movedim(dim, -1)
+    return found[..., places].movedim(-2, dim - 1)
+
+
+def one_hot(classes: torch.Tensor, num_classes: Any = -1) -> torch.Tensor:
+    """As torch.nn.functional.one_hot, for a number of classes that is a size, or is found in the data.
+
+    >>> one_hot(torch.tensor([0, 2]), 3).tolist(), one_hot(torch.tensor([1])).tolist()
+    ([[1, 0, 0], [0, 0, 1]], [[0, 1]])
+    """
+    if isinstance(num_classes, int) and num_classes == -1:
+        num_classes = classes.max().item() + 1
+    torch._check(num_classes >= 1, lambda: "Class values must be non-negative.")  # noqa: SLF001
+    found = torch.zeros([*classes.shape, num_classes], dtype=torch.int64, device=classes.device)
+    return found.scatter(-1, classes.unsqueeze(-1), 1)
+
+
+def tril_indices(row: Any, col: Any, offset: int = 0, **options: Any) -> torch.Tensor:
+    """As torch.tril_indices, for a matrix of any size.
+
+    >>> tril_indices(3, 2).tolist()
+    [[0, 1, 1, 2, 2], [0, 0, 1, 0, 1]]
+    """
+    return _places(lambda i, j: j - i <= offset, row, col, _below(row, col, offset), **options)
+
+
+def triu_indices(row: Any, col: Any, offset: int = 0, **options: Any) -> torch.Tensor:
+    """As torch.triu_indices, for a matrix of any size.
+
+    >>> triu_indices(3, 2, 1).tolist()
+    [[0], [1]]
+    """
+    return _places(lambda i, j: j - i >= offset, row, col, row * col - _below(row, col, offset - 1), **options)
+
+
+def _below(row: Any, col: Any, offset: int) -> Any:
+    """How many places of a matrix lie on a diagonal or below: row `i` has `i + offset + 1` of them, from 0 to `col`."""
+
+    def up_to(last: Any) -> Any:
+        """1 + 2 + ... + last, if it is positive."""
+        last = torch.sym_max(last, 0)
+        return last * (last + 1) // 2
+
+    return up_to(row + offset) - up_to(offset) - up_to(row + offset - col) + up_to(offset - col)
+
+
+def _places(chosen: Callable[..., torch.Tensor], row: Any, col: Any, count: Any, **options: Any) -> torch.Tensor:
+    device, dtype = options.get("device"), options.get("dtype") or torch.int64
+    mask = chosen(torch.arange(row, device=device)[:, None], torch.arange(col, device=device))
+    return torch.nonzero_static(mask, size=count).T.contiguous().to(dtype)
+
+
+def _floating(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether numbers of steps are asked for in a floating dtype."""
+    dtype = kwargs.get("dtype") or torch.get_default_dtype()
+    numbers = not any(isinstance(value, torch.Tensor | complex) for value in (*args, *kwargs.values()))
+    return numbers and bool(dtype.is_floating_point) and not kwargs.get("requires_grad")
+
+
+def _in_parts(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a tensor is split into a number of parts; arguments by other names are left to torch."""
+    return len(args) > 1 and type(args[1]) is int and args[1] > 0 and kwargs.keys() <= {"dim"} and args[0].dim() > 0
+
+
+def _in_rows(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether rows of floats are pooled, and no places of them are asked for."""
+    indices = kwargs.get("return_indices", args[6] if len(args) > 6 else False)
+    return not indices and len(args) > 0 and args[0].is_floating_point() and args[0].dim() in {2, 3}
+
+
+def _alike(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether there are sequences, more than one, and all of one rank and type."""
+    sequences = args[0] if args else kwargs.get("sequences", ())
+    return len(sequences) > 1 and len({(each.dim(), each.dtype, each.device) for each in sequences}) == 1
+
+
+def _by_number(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a diagonal is counted from the first by a number, along dimensions that are not named."""
+    numbers = [*args[1:], *kwargs.values()]
+    return len(args) > 0 and kwargs.keys() <= {"offset", "dim1", "dim2"} and all(type(n) is int for n in numbers)
+
+
+_Suits = Callable[[Sequence[Any], Mapping[str, Any]], bool]
+_NEUTRAL = {"padding": 0, "dilation": 1, "ceil_mode": False, "divisor_override": None}
+"""What options of pooling are where they change nothing."""
+_OF_MAX = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
+_OF_MEAN = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
+
+
+def _by_size(names: Sequence[str]) -> _Suits:
+    """Whether windows are as large as sizes say, and nothing is added around; arguments by position have `names`."""
+
+    def suits(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        given: dict[str, Any] = dict(zip(names, args[1:], strict=False)) | dict(kwargs)
+        symbolic = any(isinstance(side, torch.SymInt) for side in _each(given.get("kernel_size"), 1))
+        plain = all(value == _NEUTRAL[name] for name in _NEUTRAL.keys() & given for value in _each(given[name], 1))
+        return symbolic and plain and args[0].is_floating_point() and not given.get("return_indices")
+
+    return suits
+
+
+def _always(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:  # noqa: ARG001
+    return True
+
+
+_Written = tuple[Callable[..., Any], _Suits]
+_LARGEST = [(_pooling(dims, torch.amax), _by_size(_OF_MAX)) for dims in (1, 2, 3)]
+_MEAN = [(_pooling(dims, torch.mean), _by_size(_OF_MEAN)) for dims in (1, 2, 3)]
+_WRITTEN: Mapping[Any, Sequence[_Written]] = {
+    torch.linspace: [(linspace, _floating)],
+    torch.logspace: [(logspace, _floating)],
+    torch.tensor_split: [(tensor_split, _in_parts)],
+    torch.Tensor.tensor_split: [(tensor_split, _in_parts)],
+    torch.max_pool1d: [_LARGEST[0], (max_pool1d, _in_rows)],
+    torch.nn.functional.max_pool1d: [_LARGEST[0], (max_pool1d, _in_rows)],
+    torch.max_pool2d: [_LARGEST[1]],
+    torch.max_pool3d: [_LARGEST[2]],
+    torch.nn.functional.max_pool2d: [_LARGEST[1]],
+    torch.nn.functional.max_pool3d: [_LARGEST[2]],
+    torch.nn.functional.avg_pool1d: [_MEAN[0]],
+    torch.nn.functional.avg_pool2d: [_MEAN[1]],
+    torch.nn.functional.avg_pool3d: [_MEAN[2]],
+    torch.nn.functional.one_hot: [(one_hot, _always)],
+    torch.tril_indices: [(tril_indices, _always)],
+    torch.triu_indices: [(triu_indices, _always)],
+    torch.diagonal: [(diagonal, _by_number)],
+    torch.Tensor.diagonal: [(diagonal, _by_number)],
+    PAD_SEQUENCE: [(pad_sequence, _alike)],
+}
+REWRITTEN = frozenset(_WRITTEN)
+"""The functions of torch that are written here."""
+
+
+def reference(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[..., Any]:
+    """What to call for one of these functions where a size is symbolic: torch's own where ours differs."""
+    return next((written for written, suits in _WRITTEN[func] if suits(args, kwargs)), func)

@@ -1,0 +1,50 @@
+"""Reads a call of an operator for output_sizes.py and value_ranges.py: tensors as shapes, sizes as terms.
+
+Nothing is concluded here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from shapeproof.constraints.terms import Term
+from shapeproof.export.graph import nodes
+from shapeproof.export.ops.call import Call, Shape, Span
+from shapeproof.export.ops.output_sizes import VIEWING
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """How operands are read.
+
+    Attributes:
+        read: the term of a size.
+        span: where the integers in a tensor lie.
+    """
+
+    read: Callable[[Any], Term]
+    span: Callable[[torch.Tensor], Span]
+
+    def call(self, func: Any, args: Any, kwargs: Mapping[str, Any], results: Sequence[Any]) -> Call:
+        """An operator, its arguments by name, and its results; a view's operand is read with where it lies."""
+        value = functools.partial(self._value, placed=str(func) in VIEWING)
+        arguments = {name: value(each) for name, each in nodes.by_name(func, args, kwargs).items()}
+        return Call(str(func), arguments, tuple(map(value, results)))
+
+    def _value(self, value: Any, *, placed: bool = False) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self._shape(value, placed=placed) if value.layout == torch.strided else value
+        if isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
+            return self.read(value)
+        return tuple(map(self._value, value)) if isinstance(value, tuple | list) else value
+
+    def _shape(self, tensor: torch.Tensor, *, placed: bool) -> Shape:
+        found = Shape(tuple(map(self.read, tensor.shape)), str(tensor.dtype), self.span(tensor))
+        if not placed:
+            return found
+        return replace(found, strides=tuple(map(self.read, tensor.stride())), offset=self.read(tensor.storage_offset()))

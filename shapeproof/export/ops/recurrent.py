@@ -1,0 +1,90 @@
+"""Recurrent operators by rule: torch finds their results by taking one step after another, and so freezes the length.
+
+Law: where a call is as nn.LSTM, nn.GRU and nn.RNN make it, its results have the sizes, the strides and the dtype that
+eager's have, for every length and every batch. Any other call is left to torch. Nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from shapeproof.export.graph import nodes
+
+_KINDS: Mapping[Any, tuple[int, int]] = {
+    torch.ops.aten.lstm.input: (2, 4),
+    torch.ops.aten.gru.input: (1, 3),
+    torch.ops.aten.rnn_tanh.input: (1, 1),
+    torch.ops.aten.rnn_relu.input: (1, 1),
+}
+"""How many states a step hands on, and how many gates it has, whose weights lie below each other."""
+RECURRENT = frozenset(_KINDS)
+
+
+def results(func: Any, args: Any, kwargs: Any, equal: Callable[[Any, Any], bool]) -> tuple[torch.Tensor, ...] | None:
+    """What a recurrent operator gives, its elements left open; None where it is torch's to say.
+
+    Args:
+        func: one of RECURRENT.
+        args: its arguments.
+        kwargs: its named arguments.
+        equal: whether two sizes are known to be equal.
+
+    Raises:
+        RuntimeError: there is no step to take, as in eager.
+
+    >>> lstm = torch.nn.LSTM(3, 4, batch_first=True)
+    >>> zeros = torch.zeros(1, 2, 4)
+    >>> args = (torch.ones(2, 7, 3), [zeros, zeros], list(lstm.parameters()), True, 1, 0.0, False, False, True)
+    >>> [tuple(each.shape) for each in results(torch.ops.aten.lstm.input, args, {}, lambda a, b: a == b)]
+    [(2, 7, 4), (1, 2, 4), (1, 2, 4)]
+    """
+    named = nodes.by_name(func, args, kwargs)
+    x, hidden = named["input"], named["hx"]
+    hidden = list(hidden) if isinstance(hidden, list | tuple) else [hidden]
+    if not _fits(x, hidden, named, _KINDS[func], equal):
+        return None
+    steps, batch = (x.shape[1], x.shape[0]) if named["batch_first"] else (x.shape[0], x.shape[1])
+    torch._check(steps > 0, lambda: "Expected sequence length to be larger than 0 in RNN")  # noqa: SLF001 - the name that models use
+    out = x.new_empty((steps, batch, _directions(named) * hidden[0].shape[2]))
+    return (out.transpose(0, 1) if named["batch_first"] else out, *(x.new_empty(each.shape) for each in hidden))
+
+
+def _directions(named: Mapping[str, Any]) -> int:
+    return 2 if named["bidirectional"] else 1
+
+
+def _fits(
+    x: torch.Tensor,
+    hidden: Sequence[torch.Tensor],
+    named: Mapping[str, Any],
+    kind: tuple[int, int],
+    equal: Callable[[Any, Any], bool],
+) -> bool:
+    """Whether the operands are those of such a module: one hidden state for each layer, each as wide as its weights."""
+    tensors = [x, *hidden, *named["params"]]
+    alike = all((t.dtype, t.device, t.layout) == (x.dtype, x.device, torch.strided) for t in tensors)
+    ranks = [t.dim() for t in (x, *hidden)]
+    if not alike or torch.is_autocast_enabled(x.device.type) or ranks != [3] * (1 + kind[0]):
+        return False
+    directions, batch = _directions(named), x.shape[0 if named["batch_first"] else 1]
+    out, cell = hidden[0].shape[2], hidden[-1].shape[2]
+    widths = [x.shape[2]] + [directions * out] * (named["num_layers"] - 1)
+    weights = [
+        shape for width in widths for _ in range(directions) for shape in _weights(width, out, cell, kind[1], named)
+    ]
+    states = [(directions * named["num_layers"], batch, each.shape[2]) for each in hidden]
+    pairs = [*zip(named["params"], weights, strict=False), *zip(hidden, states, strict=True)]
+    return len(named["params"]) == len(weights) and all(
+        t.dim() == len(shape) and all(map(equal, t.shape, shape)) for t, shape in pairs
+    )
+
+
+def _weights(width: Any, out: Any, cell: Any, gates: int, named: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """The shapes of one layer's weights in one direction; of a projection where it gives less than it remembers."""
+    rows = gates * cell
+    biases = [(rows,), (rows,)] if named["has_biases"] else []
+    projection = [] if out == cell else [(out, cell)]
+    return [(rows, width), (rows, out), *biases, *projection]

@@ -1,0 +1,455 @@
+"""Where the integers lie that an operator puts into its results.
+
+An index that `argmax` returns is below the size it was taken over, a count of a mask is at most its number of elements,
+what was clamped lies between the ends. `item()` turns such a number into a size, and the size inherits the ends.
+
+Law: for every input on which eager does not raise, each element of each result lies in the span that is given for
+it; a property test holds this against eager. An operator that is not listed gives no span. The ends are terms over the
+sizes of the operands; arithmetic that could leave the dtype gives no span either, since it wraps around.
+
+What an in-place operator or an alias does to a tensor is not known here: shape_env.py forgets what was written into.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+
+from shapeproof.constraints import terms as t
+from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.terms import Term, constant, maximum, minimum
+from shapeproof.export.ops.call import ANYTHING, Call, Shape, Span, both, product, span
+
+Bounds = Callable[[Term], Interval]
+"""Bounds of a term, wherever it is asked about."""
+Rule = Callable[[Call, Bounds], Span | Sequence[Span]]
+
+_RANGES: Mapping[str, tuple[int, int]] = {
+    "torch.bool": (0, 1),
+    **{f"torch.uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32)},
+    **{f"torch.int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
+}
+"""What a dtype can hold. https://docs.pytorch.org/docs/stable/tensor_attributes.html"""
+INTEGRAL = frozenset(_RANGES)
+"""The dtypes that are spoken about."""
+
+
+def contents(call: Call, bounds: Bounds) -> list[Span]:
+    """A span for each result of a call, in order; results that follow without one are not spoken about."""
+    rule = _RULES.get(call.name)
+    if rule is None:
+        return []
+    found = rule(call, bounds)
+    return [found] if isinstance(found, Span) else list(found)
+
+
+# ---------------------------------------------------------------------- operands
+
+
+def _operand(call: Call, name: str, bounds: Bounds) -> Span:
+    """Where an argument lies, be it a tensor or a number, after it has become one of the result's dtype."""
+    return _adopted(call, call.arguments.get(name), bounds)
+
+
+def _adopted(call: Call, value: object, bounds: Bounds) -> Span:
+    result = call.result()
+    if isinstance(value, Shape):
+        kept = result is not None and result.dtype in {value.dtype, "torch.int64"}
+        found = value.content if value.dtype in INTEGRAL else ANYTHING
+        return found if kept else _fitting(call, bounds, found)
+    if isinstance(value, bool | float) and value == int(value):
+        value = constant(int(value))
+    return _fitting(call, bounds, Span(value, value)) if isinstance(value, Term) else ANYTHING
+
+
+def _number(call: Call, name: str, bounds: Bounds) -> int | None:
+    """The value of an argument that is a constant."""
+    found = _operand(call, name, bounds)
+    return (
+        found.low.constant_value
+        if found.low is not None and found.low is found.high and found.low.is_constant
+        else None
+    )
+
+
+def _same(*names: str) -> Rule:
+    """Every element of the first result is one of an argument's."""
+
+    def rule(call: Call, bounds: Bounds) -> Span:
+        values = [call.arguments.get(name) for name in names]
+        listed = [part for value in values for part in (value if isinstance(value, tuple) else (value,))]
+        found = [_adopted(call, part, bounds) for part in listed]
+        return functools.reduce(operator.or_, found) if found else ANYTHING
+
+    return rule
+
+
+def _fitting(call: Call, bounds: Bounds, found: Span) -> Span:
+    """The span if no value in it leaves the result's dtype, and nothing where one might: arithmetic wraps around."""
+    result = call.result()
+    if result is None or found.low is None or found.high is None:
+        return ANYTHING
+    least, greatest = _RANGES.get(result.dtype, (0, -1))
+    low, high = bounds(found.low).lower, bounds(found.high).upper
+    return found if low is not None and high is not None and least <= low and high <= greatest else ANYTHING
+
+
+# ---------------------------------------------------------------------- indices and counts
+
+
+def _below(size: Term | None) -> Span:
+    return ANYTHING if size is None else Span(constant(0), size - 1)
+
+
+def _index(call: Call, _: Bounds) -> Span:
+    """`argmax`, `argsort`: a position along a dimension, or among all elements.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.argmax.html
+    """
+    source = call.tensor("self")
+    if source is None:
+        return ANYTHING
+    if call.arguments.get("dim") is None:
+        return _below(source.numel)
+    return _below(source.size(call.arguments["dim"]) if source.sizes else constant(1))
+
+
+def _values_and_indices(call: Call, bounds: Bounds) -> tuple[Span, Span]:
+    """`max`, `sort`, `topk` along a dimension: elements, and where they are.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.sort.html
+    """
+    return _operand(call, "self", bounds), _index(call, bounds)
+
+
+def _positions(call: Call, _: Bounds) -> Span:
+    """`nonzero`: each column holds indices into its dimension.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.nonzero.html
+    """
+    source = call.tensor("self")
+    return _below(maximum(*source.sizes)) if source is not None and source.sizes else ANYTHING
+
+
+def _repeated(call: Call, _: Bounds) -> Span:
+    """`repeat_interleave` of counts alone: the index of each count, as often as it says.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.repeat_interleave.html
+    """
+    counts = call.tensor("repeats")
+    return _below(counts.sizes[0]) if counts is not None and counts.sizes else ANYTHING
+
+
+def _insertion(call: Call, _: Bounds) -> Span:
+    """`searchsorted`, `bucketize`: a place before, between or after the sorted values.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.searchsorted.html
+    """
+    values = call.tensor("sorted_sequence") or call.tensor("boundaries")
+    return Span(constant(0), values.sizes[-1]) if values is not None and values.sizes else ANYTHING
+
+
+def _unique(call: Call, bounds: Bounds) -> tuple[Span, Span, Span]:
+    """`unique`: elements, the number of the value that each element has, and how often each value occurs.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.unique.html
+    """
+    source, values = call.tensor("self"), call.result()
+    if source is None or values is None or not values.sizes or call.arguments.get("dim") is not None:
+        return _operand(call, "self", bounds), ANYTHING, ANYTHING
+    return _operand(call, "self", bounds), _below(values.sizes[0]), Span(constant(0), source.numel)
+
+
+def _occurrences(call: Call, _: Bounds) -> Span:
+    """`bincount` without weights, `count_nonzero`: at most every element is counted.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.bincount.html
+    """
+    source = call.tensor("self")
+    weighed = call.arguments.get("weights") is not None
+    return ANYTHING if source is None or weighed else Span(constant(0), source.numel)
+
+
+def _sum(call: Call, bounds: Bounds) -> Span:
+    """`sum`: between the number of addends times the least and times the greatest; no addends make 0.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.sum.html
+    """
+    source = call.tensor("self")
+    count = None if source is None else _addends(source, call.arguments.get("dim"))
+    if source is None or count is None or source.dtype not in INTEGRAL:
+        return ANYTHING
+    return _added(call, bounds, source.content, count, fewest=count)
+
+
+def _cumsum(call: Call, bounds: Bounds) -> Span:
+    """`cumsum`: a sum of at least one and at most all elements along the dimension.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.cumsum.html
+    """
+    source = call.tensor("self")
+    count = source.size(call.arguments.get("dim")) if source is not None and source.sizes else None
+    if source is None or count is None or source.dtype not in INTEGRAL:
+        return ANYTHING
+    return _added(call, bounds, source.content, count, fewest=constant(1))
+
+
+def _added(call: Call, bounds: Bounds, addend: Span, count: Term, *, fewest: Term) -> Span:
+    if addend.low is None or addend.high is None:
+        return ANYTHING
+    if addend == span(0, 1) and call.result() is not None:
+        return Span(constant(0), count) if call.results[0].dtype == "torch.int64" else ANYTHING  # no more than elements
+    low = minimum(fewest * addend.low, count * addend.low)
+    high = maximum(fewest * addend.high, count * addend.high)
+    return _fitting(call, bounds, Span(low, high))
+
+
+def _addends(source: Shape, dims: object) -> Term | None:
+    """How many elements are reduced to one."""
+    if dims is None or dims == ():
+        return source.numel
+    sizes = [source.size(dim) for dim in (dims if isinstance(dims, tuple) else (dims,))]
+    if not source.sizes:
+        return constant(1)
+    return None if None in sizes else product(size for size in sizes if size is not None)
+
+
+# ---------------------------------------------------------------------- new tensors
+
+
+def _filled(name: str) -> Rule:
+    """`full`, `scalar_tensor`: one number everywhere, if the dtype can hold it."""
+    return lambda call, bounds: _operand(call, name, bounds)
+
+
+def _constantly(value: int) -> Rule:
+    """`zeros`, `ones`."""
+    return lambda _call, _bounds: span(value, value)
+
+
+def _arange(call: Call, bounds: Bounds) -> Span:
+    """`arange`: from the start up to the end, or down to it, without the end.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.arange.html
+    """
+    start = call.integer("start") if "start" in call.arguments else constant(0)
+    end, step = call.integer("end"), _number(call, "step", bounds) if "step" in call.arguments else 1
+    if start is None or end is None or not step:
+        return ANYTHING
+    return _fitting(call, bounds, Span(start, end - 1) if step > 0 else Span(end + 1, start))
+
+
+def _drawn(call: Call, bounds: Bounds) -> Span:
+    """`randint`: from `low` (0 if not given) up to `high`, without it.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.randint.html
+    """
+    low = call.integer("low") if "low" in call.arguments else constant(0)
+    high = call.integer("high")
+    return ANYTHING if low is None or high is None else _fitting(call, bounds, Span(low, high - 1))
+
+
+def _permuted(call: Call, _: Bounds) -> Span:
+    """`randperm`: each number below n once.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.randperm.html
+    """
+    return _below(call.integer("n"))
+
+
+def _sampled(call: Call, _: Bounds) -> Span:
+    """`multinomial`: indices into the last dimension.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.multinomial.html
+    """
+    source = call.tensor("self")
+    return _below(source.sizes[-1]) if source is not None and source.sizes else ANYTHING
+
+
+# ---------------------------------------------------------------------- arithmetic
+
+
+def _clamp(call: Call, bounds: Bounds) -> Span:
+    """`clamp`: at least the lower end, then at most the upper one, which wins.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.clamp.html
+    """
+    found = _operand(call, "self", bounds)
+    if call.arguments.get("min") is not None:
+        found = _greater(found, _operand(call, "min", bounds))
+    if call.arguments.get("max") is not None:
+        found = _lesser(found, _operand(call, "max", bounds))
+    return found
+
+
+def _greater(left: Span, right: Span) -> Span:
+    return Span(_either(maximum, left.low, right.low), both(maximum, left.high, right.high))
+
+
+def _lesser(left: Span, right: Span) -> Span:
+    return Span(both(minimum, left.low, right.low), _either(minimum, left.high, right.high))
+
+
+def _either(combine: Callable[..., Term], left: Term | None, right: Term | None) -> Term | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return combine(left, right)
+
+
+def _minimum(call: Call, bounds: Bounds) -> Span:
+    return _lesser(_operand(call, "self", bounds), _operand(call, "other", bounds))
+
+
+def _maximum(call: Call, bounds: Bounds) -> Span:
+    return _greater(_operand(call, "self", bounds), _operand(call, "other", bounds))
+
+
+def _scaled(call: Call, bounds: Bounds) -> Span:
+    """The second operand of a sum, times `alpha`."""
+    other, alpha = _operand(call, "other", bounds), _number(call, "alpha", bounds) if "alpha" in call.arguments else 1
+    if alpha is None:
+        return ANYTHING
+    ends = [both(operator.mul, end, constant(alpha)) for end in (other.low, other.high)]
+    return Span(*(ends if alpha >= 0 else reversed(ends)))
+
+
+def _plus(call: Call, left: Span, right: Span, bounds: Bounds) -> Span:
+    return _fitting(
+        call, bounds, Span(both(operator.add, left.low, right.low), both(operator.add, left.high, right.high))
+    )
+
+
+def _negated(part: Span) -> Span:
+    return Span(None if part.high is None else -part.high, None if part.low is None else -part.low)
+
+
+def _add(call: Call, bounds: Bounds) -> Span:
+    return _plus(call, _operand(call, "self", bounds), _scaled(call, bounds), bounds)
+
+
+def _sub(call: Call, bounds: Bounds) -> Span:
+    return _plus(call, _operand(call, "self", bounds), _negated(_scaled(call, bounds)), bounds)
+
+
+def _rsub(call: Call, bounds: Bounds) -> Span:
+    """`rsub(self, other, alpha)` is `other - alpha*self`; spoken about where alpha is 1."""
+    if call.arguments.get("alpha") not in {None, constant(1)}:
+        return ANYTHING
+    return _plus(call, _operand(call, "other", bounds), _negated(_operand(call, "self", bounds)), bounds)
+
+
+def _neg(call: Call, bounds: Bounds) -> Span:
+    return _fitting(call, bounds, _negated(_operand(call, "self", bounds)))
+
+
+def _abs(call: Call, bounds: Bounds) -> Span:
+    found = _operand(call, "self", bounds)
+    if found.low is None or found.high is None:
+        return ANYTHING
+    return _fitting(call, bounds, Span(maximum(found.low, -found.high, constant(0)), maximum(-found.low, found.high)))
+
+
+def _mul(call: Call, bounds: Bounds) -> Span:
+    left, right = _operand(call, "self", bounds), _operand(call, "other", bounds)
+    if left.low is None or left.high is None or right.low is None or right.high is None:
+        return ANYTHING
+    corners = [a * b for a in (left.low, left.high) for b in (right.low, right.high)]
+    return _fitting(call, bounds, Span(minimum(*corners), maximum(*corners)))
+
+
+def _quotient(call: Call, bounds: Bounds) -> Span:
+    """Division by a positive constant, rounded down.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.floor_divide.html
+    """
+    dividend, divisor = _operand(call, "self", bounds), _number(call, "other", bounds)
+    if divisor is None or divisor < 1 or call.arguments.get("rounding_mode", "floor") != "floor":
+        return ANYTHING
+    return Span(
+        *(None if end is None else t.floor_div(end, constant(divisor)) for end in (dividend.low, dividend.high))
+    )
+
+
+def _remainder(call: Call, bounds: Bounds) -> Span:
+    """`remainder`: of a positive divisor it is at least 0 and below the divisor.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.remainder.html
+    """
+    divisor = _operand(call, "other", bounds)
+    least = None if divisor.low is None else bounds(divisor.low).lower
+    if least is None or least < 1 or divisor.high is None:
+        return ANYTHING
+    return _below(divisor.high)
+
+
+def _masked_bits(call: Call, bounds: Bounds) -> Span:
+    """`x & mask` for a mask of at least 0: no bit is set that the mask does not have."""
+    mask = _number(call, "other", bounds)
+    return ANYTHING if mask is None or mask < 0 else span(0, mask)
+
+
+def _converted(call: Call, bounds: Bounds) -> Span:
+    """`to(dtype)` between integers: the same number, where the dtype can hold it; of a bool, what is not 0 is 1."""
+    result = call.result()
+    if result is None or result.dtype == "torch.bool":
+        return ANYTHING
+    return _fitting(call, bounds, _operand(call, "self", bounds))
+
+
+def _each(rule: Rule, *names: str) -> dict[str, Rule]:
+    return {f"aten.{name}": rule for name in names}
+
+
+_RULES: Mapping[str, Rule] = {
+    **_each(_same("self"), "clone.default", "lift_fresh_copy.default"),
+    **_each(_same("self"), "index.Tensor", "index_select.default", "gather.default", "take.default"),
+    **_each(_same("self"), "masked_select.default", "flip.default", "roll.default", "repeat.default", "max.default"),
+    **_each(_same("self"), "min.default", "amax.default", "amin.default", "unique_dim.default"),
+    **_each(_same("tensors"), "cat.default", "stack.default"),
+    **_each(_same("self", "other"), "where.self", "where.ScalarOther"),
+    **_each(
+        _same("self", "value"), "masked_fill.Scalar", "masked_fill.Tensor", "scatter.value", "constant_pad_nd.default"
+    ),
+    **_each(_same("self", "src"), "scatter.src"),
+    **_each(_index, "argmax.default", "argmin.default", "argsort.default", "argsort.stable"),
+    **_each(_values_and_indices, "max.dim", "min.dim", "median.dim", "mode.default", "kthvalue.default"),
+    **_each(_values_and_indices, "sort.default", "sort.stable", "topk.default", "cummax.default", "cummin.default"),
+    **_each(_positions, "nonzero.default"),
+    **_each(_repeated, "repeat_interleave.Tensor"),
+    **_each(_insertion, "searchsorted.Tensor", "searchsorted.Scalar", "bucketize.Tensor", "bucketize.Scalar"),
+    **_each(_unique, "_unique2.default", "unique_consecutive.default"),
+    **_each(_occurrences, "bincount.default", "count_nonzero.default", "count_nonzero.dim_IntList"),
+    **_each(_sum, "sum.default", "sum.dim_IntList"),
+    **_each(_cumsum, "cumsum.default"),
+    **_each(_filled("fill_value"), "full.default", "full_like.default", "new_full.default"),
+    **_each(_filled("s"), "scalar_tensor.default"),
+    **_each(_constantly(0), "zeros.default", "zeros_like.default", "new_zeros.default"),
+    **_each(_constantly(1), "ones.default", "ones_like.default", "new_ones.default"),
+    **_each(_arange, "arange.default", "arange.start", "arange.start_step"),
+    **_each(_drawn, "randint.default", "randint.low"),
+    **_each(_permuted, "randperm.default"),
+    **_each(_sampled, "multinomial.default"),
+    **_each(_clamp, "clamp.default", "clamp.Tensor", "clamp_min.default", "clamp_min.Tensor", "clamp_max.default"),
+    **_each(_clamp, "clamp_max.Tensor"),
+    **_each(_minimum, "minimum.default"),
+    **_each(_maximum, "maximum.default"),
+    **_each(_add, "add.Tensor", "add.Scalar"),
+    **_each(_sub, "sub.Tensor", "sub.Scalar"),
+    **_each(_rsub, "rsub.Tensor", "rsub.Scalar"),
+    **_each(_neg, "neg.default"),
+    **_each(_abs, "abs.default"),
+    **_each(_mul, "mul.Tensor", "mul.Scalar"),
+    **_each(_quotient, "floor_divide.default", "floor_divide.Scalar", "div.Tensor_mode", "div.Scalar_mode"),
+    **_each(_remainder, "remainder.Tensor", "remainder.Scalar"),
+    **_each(_masked_bits, "bitwise_and.Scalar"),
+    **_each(_converted, "_to_copy.default"),
+}
+
+SPEAKING: frozenset[str] = frozenset(_RULES)
+"""The operators that something is said about."""
+
+
+def of_dtype(dtype: str) -> Span:
+    """What holds of every tensor of a dtype. Every int64 is one: nothing is said of it."""
+    return span(*_RANGES[dtype]) if dtype in _RANGES and dtype != "torch.int64" else ANYTHING

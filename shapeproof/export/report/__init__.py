@@ -1,0 +1,9 @@
+"""What was found, as data and as words.
+
+report.py       the result of a check
+explain.py      one diagnostic for one finding
+advice.py       which findings to tell, and what to note beside them
+remedies.py     declarations that are proved to help
+region_map.py   the regions of a split model, drawn
+render.py       a report as text
+"""

@@ -1,0 +1,180 @@
+"""The check that settles a question about data: the weakest one, in the user's words, proved to settle it.
+
+A suggestion is shown only where the solver has proved that what is known and the check imply the answer that the
+program needs, where some input passes the check, and where each number in it has a name at the line. Nothing is traced
+and nothing is laid out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints import terms as t
+from shapeproof.constraints.diagnostics import Help, Note
+from shapeproof.constraints.evaluate import holds
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.text import format_formula
+from shapeproof.export.explore.findings import Finding, Outcome
+from shapeproof.export.explore.unmet import left_by
+from shapeproof.export.source.names import fresh_name, statement_of
+from shapeproof.export.source.wording import short
+from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+from shapeproof.solver.simplify import simplified
+from shapeproof.solver.witness import find, smallest
+
+_WRITABLE = f.Compare | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
+
+
+def distinct(findings: Sequence[Finding], trial: Trial, budget: Budget) -> list[Finding]:
+    """The findings without those about data that are settled once the checks for earlier ones are made.
+
+    What a cause asks for as a whole is said in few words.
+    """
+    kept: list[Finding] = []
+    for finding in findings:
+        known = trial.facts_before(finding.decision.formula)
+        if finding.joint is not None or finding.same_where is not f.FALSE:
+            finding = replace(finding, joint=_in_few_words(finding.requirement, known, budget))  # noqa: PLW2901
+        for other in kept:
+            if other.outcome is Outcome.DATA:
+                known.learn(other.requirement)
+        if finding.outcome is not Outcome.DATA or decide(finding.requirement, known, budget).status != "proved":
+            kept.append(finding)
+    return kept
+
+
+def _in_few_words(required: Formula, known: Facts, budget: Budget) -> Formula:
+    """The same requirement where the facts hold; a number that is left one value is said to have it."""
+    facts = known.fork()
+    facts.learn(required)
+    ends = [(name, facts.range_of(name)) for name in sorted(required.symbols)]
+    pinned = [f.eq(t.symbol(name), end.lower) for name, end in ends if end.lower is not None and end.lower == end.upper]
+    return f.conjunction(*simplified([*pinned, required], known, budget))
+
+
+def advice(finding: Finding, trial: Trial, names: Mapping[str, str], budget: Budget) -> tuple[Help, ...]:
+    """The check that settles a finding about data; nothing where there is none that can be written and proved.
+
+    `names` are the user's for the sizes of inputs. Where no data pass the check at some of them, that is said.
+    """
+    if finding.outcome is not Outcome.DATA:
+        return ()
+    known = trial.facts_before(finding.decision.formula)
+    needed = simplified([finding.requirement], known, budget)
+    parts = [part for each in needed for part in (each.args if isinstance(each, f.And) else (each,))]
+    there = _there(finding, parts, trial)
+    passing = known.fork()
+    for part in parts:
+        passing.learn(part)
+    if there is None or not _settles(passing, finding.requirement, budget):
+        return ()
+    checks = (f"torch._check({check_text(part, there.names, trial.flags)})" for part in parts)
+    line = f"before {short(there.file)}:{there.line}{there.means}"
+    proof = f"{line}; proved to settle the question{_elsewhere(passing, trial, names, budget)}"
+    return (Help("; ".join([*there.bindings, *checks]), proof),)
+
+
+def _elsewhere(passing: Facts, trial: Trial, names: Mapping[str, str], budget: Budget) -> str:
+    """The sizes that a check leaves, in words, where it does not leave them all."""
+    sizes = {name for name in trial.point if name not in trial.origins}
+    left = left_by(passing, trial.known, sizes, budget)
+    texts = [format_formula(formula, rename=names) for formula in left]
+    return f" where {' and '.join(texts)}: no data pass it elsewhere" if texts else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """Where checks can be pasted, and what the numbers are called there; what had no name is bound to one first."""
+
+    file: str
+    line: int
+    names: Mapping[str, str]
+    bindings: Sequence[str]
+    means: str
+
+
+def _there(finding: Finding, parts: Sequence[Formula], trial: Trial) -> _There | None:
+    """Where the parts can be written: at the question's line, or where the one number they ask for comes from.
+
+    A number without a name at the question's line must be taken from data in the same statement.
+    """
+    asked = frozenset[str]().union(*(part.symbols for part in parts))
+    names = dict(trial.names.get(finding.decision.formula, {}))
+    nameless = sorted(asked - names.keys())
+    taken = [(name, trial.origins[name]) for name in nameless if name in trial.origins]
+    numbers = [(name, each.user, each.number) for name, each in taken if each.user and each.number]
+    where = numbers[0][1] if numbers and len(asked) == 1 else finding.decision.where
+    if where is None or len(numbers) < len(nameless) or not all(map(_is_writable, parts)):
+        return None
+    line = statement_of(where.file, where.line)
+    bindings, means = [], []
+    for name, user, number in numbers:
+        if (user.file, statement_of(user.file, user.line)) != (where.file, line):
+            return None
+        names[name] = fresh_name(number, names.values())
+        bindings.append(f"{names[name]} = {number.expression}")
+        means.append(f", where `{names[name]}` then stands for `{number.written}`")
+    return _There(where.file, line, names, bindings, "".join(means))
+
+
+def _settles(passing: Facts, required: Formula, budget: Budget) -> bool:
+    """Whether what is known where a check is passed implies what is required, and some data pass it."""
+    return isinstance(find(f.TRUE, passing, budget), dict) and decide(required, passing, budget).status == "proved"
+
+
+def _is_writable(formula: Formula) -> bool:
+    return all(isinstance(node, _WRITABLE) for node in postorder(formula))
+
+
+def check_text(formula: Formula, names: Mapping[str, str], flags: Collection[str] = ()) -> str:
+    """A condition as an argument of torch._check: symbolic sizes know `|`, and torch.sym_min for `min`.
+
+    `flags`: the symbols that stand for bools, which are compared with nothing.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> check_text(parse_formula("u0 <= min(n, 3) or u0 >= 9"), {"u0": "rows", "n": "x.shape[0]"})
+    '(rows >= 9) | (rows <= torch.sym_min(x.shape[0], 3))'
+    """
+    if isinstance(formula, f.Compare) and formula.symbols <= frozenset(flags) and len(formula.symbols) == 1:
+        (name,) = formula.symbols
+        return names[name] if holds(formula, {name: 1}) else f"torch.sym_not({names[name]})"
+    if isinstance(formula, f.Or):
+        return " | ".join(f"({check_text(part, names, flags)})" for part in formula.args)
+    return re.sub(r"\b(min|max)\(", r"torch.sym_\1(", format_formula(formula, rename=names))
+
+
+def data_notes(finding: Finding, trial: Trial, names: Mapping[str, str], budget: Budget) -> list[Note]:
+    """About a question on data: the smallest numbers for each answer, and where nameless ones come from."""
+    if finding.outcome is not Outcome.DATA:
+        return []
+    known = trial.facts_before(finding.decision.formula)
+    both = _both_ways(finding.requirement, known, trial, names, budget)
+    return [*both, *_sources(finding.requirement, trial, names)]
+
+
+def _both_ways(required: Formula, known: Facts, trial: Trial, names: Mapping[str, str], budget: Budget) -> list[Note]:
+    shown = sorted(required.symbols | {name for name in trial.point if name not in trial.origins})
+    notes = []
+    for label, formula in (("true at", required), ("false at", required.negation)):
+        point = smallest(formula, known, shown, budget)
+        if isinstance(point, dict):
+            values = ", ".join(f"{names.get(name, name)} = {point[name]}" for name in shown if name in point)
+            notes.append(Note(label, values))
+    return notes
+
+
+def _sources(required: Formula, trial: Trial, names: Mapping[str, str]) -> list[Note]:
+    unnamed = sorted(name for name in required.symbols if name in trial.origins and name not in names)
+    places = [(name, trial.origins[name].user) for name in unnamed]
+    return [
+        Note(name, f"is taken from data at {short(user.file)}:{user.line}   {user.text}", user)
+        for name, user in places
+        if user is not None
+    ]

@@ -1,0 +1,253 @@
+"""Words a finding: from a decision that does not hold over the domain to a diagnostic in the user's names.
+
+Each kind of finding owns its words here: its id, its title, what is required and what happened. Nothing is decided and
+nothing is laid out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints import terms as t
+from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
+from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
+from shapeproof.constraints.domain import Domain, Origin
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.text import format_formula
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.findings import Finding, Narrowing, Outcome
+from shapeproof.export.report.advice import advice, data_notes
+from shapeproof.export.report.remedies import Cause
+from shapeproof.export.source.frames import led_to, of_torch
+from shapeproof.export.source.loops import rounds
+from shapeproof.export.source.wording import short, with_kind
+from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.clash import clash
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+
+
+def diagnose(
+    finding: Finding, inputs: Inputs, trial: Trial, budget: Budget, help_: tuple[Help, ...] = ()
+) -> Diagnostic:
+    """The diagnostic of a finding; the trial is that of the program it is about."""
+    names = inputs.user_names | dict(trial.names.get(finding.decision.formula, {}))
+    required = format_formula(finding.requirement, rename=names)
+    asked = required + _asked_by(finding.decision) + _following(finding, inputs, trial)
+    where = _place(finding.decision)
+    return Diagnostic(
+        id=_identify(finding),
+        message=_title(finding, names, required),
+        severity="warning" if finding.outcome is Outcome.UNDECIDED else "error",
+        file=where.file if where else None,
+        line=where.line if where else None,
+        notes=(
+            *_asked_in(finding.decision),
+            *_notes(finding, inputs, names, asked),
+            *data_notes(finding, trial, names, budget),
+        ),
+        witness=_in_user_terms(finding.witness, names),
+        help=(*help_, *advice(finding, trial, names, budget)),
+    )
+
+
+def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
+    """The diagnostic of a check that no data pass."""
+    check = trial.impossible
+    if check is None:
+        message = "there is no such check"
+        raise ValueError(message)
+    names = inputs.user_names | dict(check.place.names)
+    facts = trial.region.fork()
+    facts.learn(check.formula)
+    known = [format_formula(formula, rename=names) for formula in clash(facts) if formula is not check.formula]
+    required = format_formula(check.formula, rename=names)
+    where = check.place.user or check.place.framework
+    return Diagnostic(
+        id="contradiction",
+        message=f"no data pass this check: `{required}`",
+        severity="error",
+        file=where.file if where else None,
+        line=where.line if where else None,
+        notes=(Note("required", required), *(Note("known", text) for text in known)),
+    )
+
+
+def untraceable(error: Exception) -> str:
+    """What is the matter where torch stops at code that eager runs, and the user's line, as one sentence."""
+    said = with_kind(error).rstrip(". ")
+    where = led_to(error)
+    at = f", at {short(where.file)}:{where.line}: {where.text}" if where else ""
+    return f"torch cannot trace the model, which runs in eager: {said}{at}"
+
+
+def also(diagnostic: Diagnostic, cause: Cause, inputs: Inputs) -> Diagnostic:
+    """The diagnostic of a cause, with a word on the other findings that it speaks for."""
+    if not cause.others:
+        return diagnostic
+    text = f"{len(cause.others)} other question{'s' if len(cause.others) > 1 else ''}"
+    places = dict.fromkeys(_place(other.decision) for other in cause.others)
+    lines = ", ".join(f"{short(where.file)}:{where.line}" for where in places if where)
+    if cause.settled_by is not f.TRUE:
+        text += f", settled as this one is where {format_formula(cause.settled_by, rename=inputs.user_names)}: {lines}"
+    elif cause.finding.outcome is Outcome.UNDECIDED:
+        text += f" about these sizes, for the same reason: {lines}"
+    else:
+        text += " at this line"
+    return replace(diagnostic, notes=(*diagnostic.notes, Note("also", text)))
+
+
+def narrowing_note(narrowing: Narrowing, inputs: Inputs) -> str:
+    """What was inferred, and the line that asked for it."""
+    required = format_formula(narrowing.requirement, rename=inputs.user_names)
+    where = _place(narrowing.decision)
+    line = f", asked for at {short(where.file)}:{where.line}" if where else ""
+    return f"inferred and enforced at run time: {required}{line}"
+
+
+def _identify(finding: Finding) -> str:
+    """The id of a diagnostic: the page of the manual that explains it."""
+    if finding.outcome is Outcome.UNDECIDED:
+        return "undecided"
+    if finding.outcome is Outcome.DATA:
+        return "data-dependent"
+    if finding.outcome is Outcome.DIFFERS:
+        return "other-program"
+    if finding.outcome is Outcome.MANY:
+        return "many-programs"
+    return {"divides": "divides", "bound": "bound", "equal": "equal"}.get(_form(finding.requirement), "relation")
+
+
+def _form(formula: Formula) -> str:
+    """What sort of requirement a formula is."""
+    match formula:
+        case f.Compare("==", term) if _divisor(term) is not None:
+            return "divides"
+        case f.Compare("==", _):
+            return "equal"
+        case f.Compare("<=", term) if len(term.symbols) == 1:
+            return "bound"
+        case _:
+            return "relation"
+
+
+def _divisor(term: t.Term) -> tuple[t.Term, int] | None:
+    """(p, k) where the term is `p - k*(p//k)`, that is `p % k`, for a constant k; None for any other term."""
+    for factors, coefficient in term.monomials:
+        match factors:
+            case ((t.FloorDiv(numerator, divisor), 1),) if (
+                divisor.is_constant and abs(coefficient) == divisor.constant_value
+            ):
+                for value in (numerator, -numerator):
+                    if term is t.modulo(value, divisor) or term is -t.modulo(value, divisor):
+                        return value, divisor.constant_value
+            case _:
+                continue
+    return None
+
+
+def _title(finding: Finding, names: dict[str, str], required: str) -> str:
+    decision = finding.decision
+    if finding.outcome is Outcome.DATA:
+        return f"the program depends on data that is known only at run time: `{required}`"
+    if finding.outcome is Outcome.MANY:
+        if rounds(decision.where):
+            return "the model needs too many programs: another for each number of rounds of a loop over a size"
+        return f"the model needs too many programs: another wherever `{required}` is answered otherwise"
+    if finding.outcome is Outcome.UNDECIDED:
+        return f"could not be decided: is the program right where `{required}` does not hold?"
+    if finding.outcome is Outcome.RAISES and decision.kind is not Kind.ASSERTED:
+        return f"the model raises where `{format_formula(f.negate(finding.requirement), rename=names)}`"
+    if finding.outcome is Outcome.DIFFERS or decision.kind is not Kind.ASSERTED:
+        other = format_formula(f.negate(finding.requirement), rename=names)
+        return f"the model does something else where `{other}`"
+    match _form(finding.requirement), finding.requirement:
+        case "divides", f.Compare(_, term):
+            value, divisor = _divisor(term) or (term, 0)
+            shown = format_formula(f.eq(value, 0), rename=names).removesuffix(" == 0")
+            return f"`{shown}` must be a multiple of {divisor}"
+        case _:
+            return f"`{required}` must hold"
+
+
+def _notes(finding: Finding, inputs: Inputs, names: dict[str, str], required: str) -> list[Note]:
+    notes = [declared_at(origin) for origin in _origins(finding.requirement, inputs.domain)]
+    notes.append(Note("required", required))
+    if finding.outcome is Outcome.DATA:
+        notes.append(Note("because", finding.text))
+    elif finding.witness is not None:
+        sizes = ", ".join(f"{name} = {value}" for name, value in (_in_user_terms(finding.witness, names) or {}).items())
+        label = "fails at" if finding.outcome in {Outcome.RAISES, Outcome.DIFFERS} else "where"
+        notes.append(Note(label, f"{sizes}   {_happened(finding)}"))
+    elif finding.text:
+        notes.append(Note("because", finding.text))
+    repeating = rounds(finding.decision.where) if finding.outcome in _OF_ROUNDS else None
+    if repeating:
+        notes.append(Note("loop", f"{repeating} is written into the program as often as it runs"))
+    return notes
+
+
+_OF_ROUNDS = {Outcome.DIFFERS, Outcome.DATA, Outcome.UNDECIDED, Outcome.MANY}
+"""What a loop over a size leads to: another number of rounds is another program."""
+
+
+def _happened(finding: Finding) -> str:
+    if finding.outcome is Outcome.RAISES:
+        return f"replayed; eager raises {finding.text.removeprefix(Outcome.RAISES.value + ', the program does not: ')}"
+    return f"replayed; {finding.text}" if finding.outcome is Outcome.DIFFERS else finding.text
+
+
+def _origins(requirement: Formula, domain: Domain) -> list[Origin]:
+    """Where the user declared something about the symbols of the requirement."""
+    asked = requirement.symbols
+    return list(dict.fromkeys(d.origin for d in domain.declarations if d.formula.symbols & asked))
+
+
+def declared_at(origin: Origin, claim: str = "") -> Note:
+    """What was declared, as it is written, and where; with the claim that it makes, if that is to be said, too."""
+    where = origin.where
+    parts = (claim, origin.text, f"at {short(where.file)}:{where.line}" if where else "")
+    return Note("declared", "   ".join(filter(None, parts)), where)
+
+
+def _asked_in(decision: Decision) -> list[Note]:
+    """The line of the library that the user's line calls, if it is not torch's own."""
+    where = decision.framework
+    if decision.where is None or where is None or of_torch(where):
+        return []
+    return [Note("asked in", f"{short(where.file)}:{where.line}   {where.text}", where)]
+
+
+def _following(finding: Finding, inputs: Inputs, trial: Trial) -> str:
+    """How many of the program's other questions about the same sizes need not be asked where this one holds."""
+    if finding.joint is not None:
+        return ""
+    facts = Facts(inputs.domain.formulas)
+    facts.learn(finding.requirement)
+    others = {each.taken for each in trial.decisions if each.taken.symbols <= finding.requirement.symbols}
+    count = sum(decide(other, facts).status == "proved" for other in others - {finding.requirement})
+    return (
+        f", and {count} check{'s' if count > 1 else ''} that follow{'' if count > 1 else 's'} from it" if count else ""
+    )
+
+
+def _asked_by(decision: Decision) -> str:
+    if decision.operator is not None:
+        return f"   by {decision.operator}"
+    return "   assumed by torch" if decision.kind is Kind.ASSUMED else ""
+
+
+def _place(decision: Decision) -> SourceLocation | None:
+    return decision.where or decision.framework
+
+
+def _in_user_terms(witness: dict[str, int] | None, names: dict[str, str]) -> dict[str, int] | None:
+    return None if witness is None else {names.get(name, name): value for name, value in sorted(witness.items())}
+
+
+def domain_texts(formulas: Sequence[Formula], inputs: Inputs) -> tuple[str, ...]:
+    """The formulas of a domain in the user's names."""
+    return tuple(format_formula(formula, rename=inputs.user_names) for formula in formulas)

@@ -1,0 +1,122 @@
+"""What to declare instead: from what was found to declarations that are proved, and the help of each diagnostic.
+
+A remedy covers all that was found at once, so that what it says can be applied as it stands. Where no such declaration
+is proved there is none, and no diagnostic offers help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.diagnostics import Help
+from shapeproof.constraints.formulas import Formula
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.declare.redeclare import Declarations, redeclared
+from shapeproof.export.explore.findings import Exploration, Finding, Outcome
+from shapeproof.export.explore.narrowing import anchor_of, sayable
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+from shapeproof.solver.repair import Repair, repaired
+
+
+def remedies(found: Exploration, inputs: Inputs, budget: Budget) -> list[Repair] | None:
+    """The weakest that has to be declared in addition; None where nothing is proved to suffice."""
+    if any(finding.outcome is Outcome.DATA or finding.unbounded for finding in found.findings):
+        return None
+    required = [
+        *(narrowing.requirement for narrowing in found.narrowings),
+        *(finding.served for finding in found.findings),
+    ]
+    domain = Facts(inputs.domain.formulas, budget)
+    return repaired(required, domain, anchor_of(found, inputs), budget, sayable=sayable)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A finding that speaks for itself and for others, all settled by one declaration."""
+
+    finding: Finding
+    others: tuple[Finding, ...] = ()
+    settled_by: Formula = f.TRUE
+
+
+def causes(findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Inputs, budget: Budget) -> list[Cause]:
+    """The findings, together those that one declaration is proved to settle, and those that have one reason.
+
+    An error of eager's speaks first, then the smallest sizes that fail; what is undecided speaks for no failure.
+    """
+    free, found = list(findings), []
+    for repair in repairs:
+        facts = Facts([*inputs.domain.formulas, repair.formula], budget)
+        group = [each for each in free if decide(each.requirement, facts, budget).status == "proved"]
+        if len(group) > 1:
+            found.append(_cause(group, repair.formula))
+            free = [each for each in free if each not in group]
+    found += map(_cause, _by_reason(free))
+    return sorted(found, key=lambda cause: findings.index(cause.finding))
+
+
+def _cause(group: Sequence[Finding], settled_by: Formula = f.TRUE) -> Cause:
+    last = {Outcome.RAISES: 0, Outcome.UNDECIDED: 2}
+    first = min(group, key=lambda each: (last.get(each.outcome, 1), sum((each.witness or {}).values())))
+    return Cause(first, tuple(each for each in group if each is not first), settled_by)
+
+
+def _by_reason(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """The findings, together those that one line of the model's own asks for, and those left open for one reason."""
+    groups: dict[object, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(_reason(finding), []).append(finding)
+    return list(groups.values())
+
+
+def _reason(finding: Finding) -> object:
+    if finding.outcome is Outcome.DIFFERS and finding.decision.of_the_model:
+        return finding.decision.where
+    if finding.outcome is Outcome.UNDECIDED:
+        return finding.text, finding.requirement.symbols
+    return id(finding)
+
+
+def declarations(repairs: Sequence[Repair], inputs: Inputs) -> Declarations:
+    """What to export with."""
+    return redeclared(inputs, [repair.formula for repair in repairs])
+
+
+def helps(findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Inputs) -> list[tuple[Help, ...]]:
+    """The help of each finding. What concerns several is said at the first of them."""
+    found: list[tuple[Help, ...]] = [()] * len(findings)
+    groups = _together(_independent(repairs), inputs)
+    for group in groups:
+        symbols = frozenset[str]().union(*(repair.formula.symbols for repair in group))
+        about = [i for i, finding in enumerate(findings) if symbols & finding.requirement.symbols]
+        if about:
+            code = "\n".join(declarations(group, inputs).code)
+            found[about[0]] += (Help(code, _proof(len(about) - 1, inputs, together=len(groups) > 1)),)
+    return found
+
+
+def _proof(others: int, inputs: Inputs, *, together: bool) -> str:
+    """What is proved of a help."""
+    settled = f"this and {others} more" if others else "this"
+    fits = "; the example fits" if inputs.example is not None else ""
+    return f"proved{', with the other help' if together else ''}: settles {settled}{fits}"
+
+
+def _together(groups: list[list[Repair]], inputs: Inputs) -> list[list[Repair]]:
+    """Groups that are said as constraints become one: a call has one list of them."""
+    said = [group for group in groups if declarations(group, inputs).constraints != inputs.constraints]
+    others = [group for group in groups if group not in said]
+    return [*others, *([[repair for group in said for repair in group]] if said else [])]
+
+
+def _independent(repairs: Sequence[Repair]) -> list[list[Repair]]:
+    """The repairs, those that share a symbol together."""
+    groups: list[list[Repair]] = []
+    for repair in repairs:
+        touching = [g for g in groups if any(each.formula.symbols & repair.formula.symbols for each in g)]
+        groups = [g for g in groups if g not in touching] + [[*(each for g in touching for each in g), repair]]
+    return groups

@@ -1,0 +1,93 @@
+"""Renders a report as text: the one place that lays diagnostics out.
+
+Plain text of a bounded width; colour is the business of whoever prints it.
+"""
+
+from __future__ import annotations
+
+import linecache
+import textwrap
+from typing import TYPE_CHECKING
+
+from shapeproof.export.source.wording import first_line, short
+
+if TYPE_CHECKING:
+    from shapeproof.constraints.diagnostics import Diagnostic, Help
+    from shapeproof.export.report.report import Report
+
+WIDTH = 100
+BOUNDS = 8
+"""How many tensors are shown whose sizes come out of data."""
+
+
+def render(report: Report, width: int = WIDTH) -> str:
+    """The whole report."""
+    parts = [diagnostic_text(diagnostic, width) for diagnostic in report.diagnostics]
+    parts += [_wrap(f"note: {note}", width, "      ") for note in report.notes]
+    parts.append(summary(report, width))
+    return "\n".join(parts)
+
+
+def summary(report: Report, width: int = WIDTH) -> str:
+    """The last line: the verdict, and what stands behind it."""
+    counts = ", ".join(_counted(count, name) for name, count in report.statistics.items() if count)
+    lines = [_wrap(f"{report.status}: {counts}" if counts else report.status, width, "  ")]
+    if report.domain and report.status in {"proved", "undecided"}:
+        lines += [_wrap(f"  for every input with {', '.join(report.domain)}", width, "    ")]
+        erased = "asserted in the graph; torch.onnx and ExecuTorch erase assertions: ship report.save() with them"
+        lines += [_wrap(f"  {erased}", width, "    ")]
+        lines += [_wrap(f"  region {number}   {text}", width, "    ") for number, text in enumerate(report.regions, 1)]
+    return "\n".join([*lines, *_bounds_text(report, width)])
+
+
+def _bounds_text(report: Report, width: int) -> list[str]:
+    """The tensors with a size from data, one for each form."""
+    forms = {(bound.dtype, bound.sizes, bound.missing): bound for bound in reversed(report.bounds)}
+    shown = list(reversed(forms.values()))
+    lines = [
+        _fitting(f"  {'from data' if not index else '':<11}{bound}", width)
+        for index, bound in enumerate(shown[:BOUNDS])
+    ]
+    if len(shown) > BOUNDS:
+        lines.append(f"  {'':<11}and {len(shown) - BOUNDS} more forms in report.bounds")
+    return lines
+
+
+def _counted(count: int, name: str) -> str:
+    """`1 question about sizes`, `2 traces`, `3 settled in place`."""
+    first, space, rest = name.partition(" ")
+    return f"{count} {first.removesuffix('s') if count == 1 else first}{space}{rest}"
+
+
+def diagnostic_text(diagnostic: Diagnostic, width: int = WIDTH) -> str:
+    """One diagnostic: title, place, what is declared, required and seen, and help where there is some."""
+    lines = [_wrap(f"{diagnostic.severity}[{diagnostic.id}]: {diagnostic.message}", width, "  ")]
+    if diagnostic.file:
+        source = linecache.getline(diagnostic.file, diagnostic.line or 0).strip()
+        lines.append(_fitting(f"  --> {short(diagnostic.file)}:{diagnostic.line}   {source}".rstrip(), width))
+    lines += [_wrap(f"   = {note.label:<9} {note.text}", width, " " * 16) for note in diagnostic.notes]
+    lines += [line for help_ in diagnostic.help for line in _help_lines(help_, width)]
+    return "\n".join(lines)
+
+
+def _help_lines(help_: Help, width: int) -> list[str]:
+    """Code to paste keeps its lines, whatever the width; what is proved of it follows where there is room."""
+    first, *rest = help_.text.splitlines()
+    code = [f"help: {first}", *(f"      {line}" for line in rest)]
+    proof = f"({help_.proof})"
+    if len(code[-1]) + 3 + len(proof) <= width:
+        return [*code[:-1], f"{code[-1]}   {proof}"]
+    return [*code, _wrap(f"      {proof}", width, "       ")]
+
+
+def _fitting(line: str, width: int) -> str:
+    return line if len(line) <= width else line[: width - 4] + " ..."
+
+
+def _wrap(text: str, width: int, indent: str) -> str:
+    return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def said_by(error: BaseException) -> str:
+    """What an error says first, or of what kind it is where it says nothing."""
+    return first_line(error) or type(error).__name__

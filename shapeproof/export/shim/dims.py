@@ -1,0 +1,83 @@
+"""How one entry of dynamic_shapes is written, and made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch.export import Dim
+from torch.export.dynamic_shapes import _DerivedDim, _Dim, _DimHint, _DimHintType
+from torch.utils._sympy.numbers import int_oo
+
+
+def declaration_text(entry: Any) -> str:
+    """A dim, a hint or an int as it is written; torch's own repr of a Dim leaves out `min=2`.
+
+    >>> declaration_text(Dim("n", min=2, max=8)), declaration_text(Dim.AUTO(min=1)), declaration_text(2 * Dim("n") + 1)
+    ('Dim("n", min=2, max=8)', 'Dim.AUTO(min=1)', '2*n + 1')
+    """
+    if is_hint(entry):
+        ends = _ends(*hint_bounds(entry))
+        return f"Dim.{entry.type.name}({', '.join(ends)})" if ends else f"Dim.{entry.type.name}"
+    if not is_dim(entry):
+        return repr(entry)
+    if dim_root(entry)[0] is not entry:
+        return str(entry.__name__)
+    lower, upper = dim_bounds(entry)
+    ends = _ends(None if lower == 0 and upper is None else lower, upper)
+    named = [f'"{entry.__name__}"', *ends]
+    return f"Dim({', '.join(named)})"
+
+
+def _ends(lower: int | None, upper: int | None) -> list[str]:
+    return [f"{name}={value}" for name, value in (("min", lower), ("max", upper)) if value is not None]
+
+
+def hint_within(hint: Any, lower: int | None, upper: int | None) -> Any:
+    """The same hint with these bounds."""
+    kind: Any = Dim.DYNAMIC if must_stay_dynamic(hint) else Dim.AUTO
+    return kind(min=lower, max=upper)
+
+
+def is_dim(entry: Any) -> bool:
+    """Whether the entry is a named or derived Dim."""
+    return isinstance(entry, _Dim)
+
+
+def is_hint(entry: Any) -> bool:
+    """Whether the entry is Dim.AUTO, Dim.DYNAMIC or Dim.STATIC."""
+    return isinstance(entry, _DimHint)
+
+
+def is_static_hint(entry: Any) -> bool:
+    """Whether the entry is Dim.STATIC."""
+    return isinstance(entry, _DimHint) and entry.type == _DimHintType.STATIC
+
+
+def must_stay_dynamic(hint: Any) -> bool:
+    """Whether the hint forbids that the size becomes a constant (Dim.DYNAMIC)."""
+    return bool(hint.type == _DimHintType.DYNAMIC)
+
+
+def dim_root(dim: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """The named Dim that a Dim derives from, and how."""
+    if isinstance(dim, _DerivedDim):
+        return dim.root, dim.fn
+    return dim, lambda x: x
+
+
+def dim_bounds(dim: Any) -> tuple[int, int | None]:
+    """The bounds of a named Dim; None for no upper bound."""
+    return int(dim.min), None if dim.max == int_oo else int(dim.max)
+
+
+def hint_bounds(hint: Any) -> tuple[int | None, int | None]:
+    """The written bounds of a Dim hint."""
+    return hint.min, hint.max
+
+
+def unbacked_bounds(tensor: Any, index: int) -> tuple[int | None, int | None] | None:
+    """The bounds of a dimension marked with torch._dynamo.decorators.mark_unbacked; None if it is not marked."""
+    if index not in getattr(tensor, "_dynamo_unbacked_indices", ()):
+        return None
+    return getattr(tensor, "_dynamo_unbacked_bounds", {}).get(index, (None, None))  # type: ignore[no-any-return]

@@ -1,0 +1,51 @@
+"""Reads symbolic sizes, and the notes of a traced program, without asking anything about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import sympy
+import torch
+import torch._dynamo.exc
+import torch._functorch.config
+import torch.utils._pytree as pytree
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+ASSERTION = torch.ops.aten._assert_scalar.default
+"""The operator that an assertion is in a graph."""
+
+TorchConstraintError = torch._dynamo.exc.UserError
+
+CONSTRAINT_VIOLATION = torch._dynamo.exc.UserErrorType.CONSTRAINT_VIOLATION
+
+
+def expression(value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
+    """The sympy expression of a symbolic number."""
+    return value.node.expr
+
+
+def size_expression(size: int | torch.SymInt) -> Any:
+    """The sympy expression of a size."""
+    return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
+
+
+def about_data(size: int | torch.SymInt) -> bool:
+    """Whether a size is taken from data."""
+    return isinstance(size, torch.SymInt) and bool(free_unbacked_symbols(size))
+
+
+def values(program: torch.export.ExportedProgram) -> Iterator[Any]:
+    """What was noted of the nodes of a program, and then of those of its bodies."""
+    modules = (module for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule))
+    return (
+        leaf for module in modules for node in module.graph.nodes for leaf in pytree.tree_leaves(node.meta.get("val"))
+    )
+
+
+def sizes(value: Any) -> list[Any]:
+    """Every size of a fake value's tensors, and every number in it, in order."""
+    found: list[Any] = []
+    for leaf in pytree.tree_leaves(value):
+        found += list(leaf.shape) if isinstance(leaf, torch.Tensor) else [leaf]
+    return found

@@ -1,0 +1,31 @@
+"""Nested structures of tensors, as torch flattens them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
+
+PAD_SEQUENCE = torch._C._nn.pad_sequence
+"""What torch.nn.utils.rnn.pad_sequence calls."""
+
+
+def leaves(tree: Any) -> list[Any]:
+    """The leaves of a nested structure, in order."""
+    return pytree.tree_leaves(tree)
+
+
+def is_bare(value: Any) -> bool:
+    """Whether a value is a fake strided tensor of which nothing is known but what it shows: no element, no tangent."""
+    if type(value) is not FakeTensor or value.constant is not None or forward_ad._current_level >= 0:
+        return False
+    return value.layout == torch.strided and not (value.is_conj() or value.is_neg())
+
+
+def map_tensors(tree: Any, change: Callable[[torch.Tensor], Any]) -> Any:
+    """The nested structure with every tensor changed."""
+    return pytree.tree_map_only(torch.Tensor, change, tree)

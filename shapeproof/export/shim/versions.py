@@ -1,0 +1,28 @@
+"""Which releases of torch are known here. Asked before anything of torch is imported, since private names move."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+from shapeproof.constraints.errors import UsageError
+
+SUPPORTED_TORCH = ("2.13",)
+"""The minor series whose internals tracer.py and shape_env.py rely on."""
+
+
+def check_version(version: str | None = None) -> None:
+    """Refuse a torch whose internals are not known.
+
+    Raises:
+        UsageError: naming the supported releases.
+
+    >>> check_version("2.13.1+cpu")
+    >>> check_version("2.12.0")
+    Traceback (most recent call last):
+    shapeproof.constraints.errors.UsageError: torch 2.12.0 is not supported; supported: 2.13.x
+    """
+    version = version or importlib.metadata.version("torch")
+    if not version.startswith(tuple(f"{series}." for series in SUPPORTED_TORCH)):
+        supported = ", ".join(f"{series}.x" for series in SUPPORTED_TORCH)
+        message = f"torch {version} is not supported; supported: {supported}"
+        raise UsageError(message)

@@ -1,0 +1,8 @@
+"""Reads the user's source: which line asks, what it calls a size, where a Dim is written.
+
+frames.py        the user's frame and torch's own, for a question
+names.py         what the code at a line calls its sizes
+declared_at.py   where in the call a declaration is written
+loops.py         which line repeats a question
+wording.py       short forms of errors, files and lines
+"""

@@ -1,0 +1,189 @@
+"""Who asks? The user's line and torch's own, read off the call stack.
+
+Nothing is traced or decided here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import sysconfig
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.decisions import SourceLocation
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term
+from shapeproof.export.source.names import names_in, number_in
+from shapeproof.export.trace.trial import Place
+
+OURS = str(Path(__file__).parent.parent.parent)
+"""Where this package is installed."""
+_TORCH = str(Path(torch.__file__).parent)
+_BODIES = str(Path(_TORCH) / "_higher_order_ops")
+_INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
+_TRACER = tuple(
+    str(Path(_TORCH) / name) for name in ("export", "_export", "fx", "_subclasses", "_functorch", "_dynamo")
+)
+"""Where torch's tracer lives. What it reads of a tensor it notes, and does not act on."""
+_HELPERS = str(Path(_TORCH) / "_prims_common")
+_ENTRIES = {"trace", "run_again"}
+"""Our functions that run a model or a program: what lies further out is not the user's model."""
+_FAKE_INPUTS = str(Path(_TORCH) / "_subclasses" / "meta_utils.py")
+_DEPTH_OF_A_NOTE = 16
+_ASKING = ("symbolic_shapes.py", "sym_node.py", "proxy_tensor.py", "torch/__init__.py")
+"""Files that carry a question and never raise it themselves."""
+
+
+def place(operator: str | None, read: Callable[[Any], Term] | None = None) -> Place:
+    """Where a question is asked that reaches the caller now, while an operator is being run.
+
+    With a way to read sizes it says what the user's code calls them there.
+    """
+    user, framework = _frames(inspect.currentframe())
+    names = names_in(user, read) if user is not None and read is not None else {}
+    return Place(_location(user) if user else None, operator, framework, names)
+
+
+def run_again() -> str | None:
+    """The operator of a graph that is run again, as torch notes it, where the caller is reached from one."""
+    noted = torch.fx.traceback.get_current_meta().get("torch_fn")
+    return str(noted[1]).rpartition(".")[2] if noted else None
+
+
+def origin(operator: str | None) -> Place:
+    """Where a number is taken from data, and as what the line has it."""
+    user, framework = _frames(inspect.currentframe())
+    return Place(_location(user) if user else None, operator, framework, number=number_in(user) if user else None)
+
+
+def sentence() -> str | None:
+    """The user's sentence in the torch._check that reaches the caller now."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_name == "_check_with" and frame.f_code.co_filename.startswith(_TORCH):
+            message = frame.f_locals.get("message")
+            return str(message()) if callable(message) else None
+        frame = frame.f_back
+    return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """A run of a body of a higher-order operator (a branch of torch.cond): who runs it, and at which call."""
+
+    frame: FrameType
+    call: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Body) and self.frame is other.frame and self.call == other.call
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def body() -> Body | None:
+    """The body of a higher-order operator that the caller is reached from; it may be run, or may not."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_BODIES):
+            return Body(frame, frame.f_lasti)
+        frame = frame.f_back
+    return None
+
+
+def merged(size: Term, read: Callable[[Any], Term]) -> list[Formula]:
+    """Where torch makes a symbol for a size on which the branches of torch.cond differ: it is that of one of them."""
+    frame = inspect.currentframe()
+    for _ in range(_DEPTH_OF_A_NOTE):
+        if frame is None or frame.f_code.co_name == "_merge_output":
+            break
+        frame = frame.f_back
+    if frame is None or frame.f_code.co_name != "_merge_output" or "s0" not in frame.f_locals:
+        return []
+    return [f.disjunction(*(f.eq(size, read(frame.f_locals[name])) for name in ("s0", "s1")))]
+
+
+def raised_by_user(error: BaseException | None) -> bool:
+    """Whether an error comes from a `raise` or an `assert` of the user's own code."""
+    frame = error.__traceback__ if error is not None else None
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    file = frame.tb_frame.f_code.co_filename if frame is not None else OURS
+    return not file.startswith((OURS, _TORCH, "<"))
+
+
+def led_to(error: BaseException) -> SourceLocation | None:
+    """The user's innermost line on the way to an error."""
+    steps = traceback.walk_tb(error.__traceback__)
+    mine = [step for step in steps if not step[0].f_code.co_filename.startswith((OURS, *_INSTALLED, "<"))]
+    return _location(*mine[-1]) if mine else None
+
+
+def of_torch(where: SourceLocation) -> bool:
+    """Whether a line is one of torch's own."""
+    return in_torch(where.file)
+
+
+def in_torch(file: str) -> bool:
+    """Whether a file is one of torch's own."""
+    return file.startswith(_TORCH)
+
+
+def _frames(frame: FrameType | None) -> tuple[FrameType | None, SourceLocation | None]:
+    """The user's innermost frame below the call into this project, and the innermost line of the library it calls.
+
+    That is torch, or a library of models between the two; where all of the model is installed, it is the user's.
+    """
+    framework, library = None, None
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(OURS):
+            if frame.f_code.co_name in _ENTRIES:
+                break
+        elif file.startswith(_TORCH):
+            if framework is None and not file.endswith(_ASKING):
+                framework = _location(frame)
+        elif file.startswith(_INSTALLED):
+            library = library or frame
+        elif not file.startswith("<"):
+            return frame, _location(library) if library else framework
+        frame = frame.f_back
+    return library, framework
+
+
+def noting() -> bool:
+    """Whether torch asks for its own notes: a memory format on a node, or how many bytes an input's storage has.
+
+    Nothing that is traced rests on these, and the answer changes no size, stride or operator.
+    """
+    frame = inspect.currentframe()
+    for _ in range(_DEPTH_OF_A_NOTE):
+        if frame is None:
+            break
+        if frame.f_code.co_name == "_extract_tensor_metadata" or frame.f_code.co_filename == _FAKE_INPUTS:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _location(frame: FrameType, line: int | None = None) -> SourceLocation:
+    number = line or frame.f_lineno
+    return SourceLocation(frame.f_code.co_filename, number, linecache.getline(frame.f_code.co_filename, number).strip())
+
+
+def read_by_the_model() -> bool:
+    """Whether the call that reaches us through the hooks of torch's tracer is the model's, and not the tracer's own."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not (file.startswith((OURS, _HELPERS)) or frame.f_code.co_name == "__torch_function__"):
+            return not file.startswith(_TRACER)
+        frame = frame.f_back
+    return False

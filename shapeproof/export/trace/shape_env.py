@@ -1,0 +1,472 @@
+"""The ShapeEnv that asks the solver and records decisions.
+
+torch asks its ShapeEnv about sizes in four ways: what is statically known, which side of a branch to take, whether a
+check may be assumed, and what a fresh symbol may be. Each is translated into a formula and put to the trial; nothing
+is answered from torch's own sympy rules, no guard is produced, and no symbol is replaced by its example value.
+
+`tests/export/test_canaries.py` holds the facts of torch that are relied on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import operator
+import sys
+from collections.abc import Iterator, Mapping
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import sympy
+import torch
+from torch._guards import Source
+from torch.fx.experimental.symbolic_shapes import RuntimeAssert, ShapeEnv, uninteresting_files
+from torch.utils._sympy.functions import CeilToInt, FloorDiv, FloorToInt, Max, Min, RoundToInt, TruncToInt
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.symbol import SymT, make_symbol, symbol_is_type
+from torch.utils._sympy.value_ranges import ValueRanges
+from torch.utils._traceback import CapturedTraceback
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints import intervals
+from shapeproof.constraints.decisions import Kind
+from shapeproof.constraints.evaluate import evaluate
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.terms import Term, constant, symbol, unknown
+from shapeproof.export.graph import nodes
+from shapeproof.export.ops.call import Running
+from shapeproof.export.ops.output_sizes import PROMISING, VIEWING, counted, meanings, promises, ranged
+from shapeproof.export.ops.reading import Operands
+from shapeproof.export.ops.value_ranges import INTEGRAL, SPEAKING, contents
+from shapeproof.export.shim.storages import storages
+from shapeproof.export.source.frames import OURS, Body, body, merged, noting, origin, place, run_again, sentence
+from shapeproof.export.source.names import message_of
+from shapeproof.export.source.wording import short
+from shapeproof.export.trace.no_constraints import NoConstraints
+from shapeproof.export.trace.translate import Translator, Untranslatable, Writer, simpler
+from shapeproof.export.trace.trial import Place, Trial
+from shapeproof.export.trace.value_numbering import Numbering
+from shapeproof.export.trace.values import Contents
+from shapeproof.solver.facts import Facts
+
+if TYPE_CHECKING:
+    from shapeproof.export.trace.operators import Operators
+
+_DIVISIONS = {operator.floordiv, operator.mod, operator.truediv}
+_OPAQUE = (Max, TruncToInt, FloorToInt, CeilToInt, RoundToInt)
+"""Functions that sympy seldom sees through, though the domain tells what they are."""
+_INT64 = Interval(-(2**63), 2**63 - 1)
+
+
+class ProofShapeEnv(ShapeEnv):
+    """A ShapeEnv whose questions go to a trial.
+
+    Args:
+        trial: what is known, and where decisions are recorded.
+        sizes: for each input of the program, by torch's source name, the term of each of its sizes (a tensor) or
+        of itself (an int).
+    """
+
+    operators: Operators
+    """Set by whoever makes the mode that runs them."""
+
+    def __init__(self, trial: Trial, sizes: Mapping[str, tuple[Term, ...]]) -> None:
+        super().__init__(
+            tracked_fakes=[],
+            specialize_zero_one=False,
+            duck_shape=False,
+            prefer_deferred_runtime_asserts_over_guards=True,
+            trace_asserts=True,
+        )
+        self.trial = trial
+        self._sizes = sizes
+        self._running: list[Running] = []
+        self._terms: dict[sympy.Symbol, Term] = {}
+        self._expected: list[sympy.Expr] = []
+        self._roots: dict[str, sympy.Expr] = {}
+        self._contents = Contents()
+        self.span = self._contents.of
+        self._operands = Operands(self.read, self.span)
+        self.numbering = Numbering(self.read)
+        self._open: set[Formula] = set()
+        self._body: Body | None = None
+        self._deferred: dict[Any, list[RuntimeAssert]] = {}
+        declared = {name for terms in sizes.values() for term in terms for name in term.symbols}
+        self._names = (name for name in map("u{}".format, itertools.count()) if name not in declared)
+        self.translator = Translator(self._term)
+        self.writer = Writer(self._roots, FloorDiv, Min, Max)
+        lower = [f.ge(symbol(name), b.lower) for name, b in trial.known.ranges.items() if b.lower is not None]
+        self._form = functools.cache(functools.partial(simpler, self.translator, self.writer, Facts(lower), _OPAQUE))
+        self._replacements_version_counter = 1  # makes SymNode.expr go through `replace`
+
+    # ------------------------------------------------------------------ symbols
+
+    def _term(self, sympy_symbol: sympy.Symbol) -> Term:
+        """The term that a symbol of torch stands for: a declared one for an input's size, or what a view's size means.
+
+        Data has symbols of its own, numbered apart from torch's: what is known of one of them must mean the same number
+        in the next trace, where torch may need fewer symbols for the views in between.
+        """
+        if sympy_symbol not in self._terms:
+            self._terms[sympy_symbol] = symbol(next(self._names) if self._is_data(sympy_symbol) else sympy_symbol.name)
+        return self._terms[sympy_symbol]
+
+    def create_symbol(self, val: Any, source: Source, *_: object, **__: object) -> sympy.Expr:
+        """A symbol of its own for each declared size of an input. Other strides and offsets are the example's.
+
+        Sizes that are declared equal stay two symbols for torch, with one term for us: an assertion that they are equal
+        would otherwise fold away in the next pass over the graph.
+        """
+        term = self._declared(source)
+        if term is None or term.is_constant:
+            return sympy.Integer(val)
+        created = self._create(term, source)
+        self.source_to_var[source.name] = created
+        self.var_to_sources[created] = [source]
+        return created
+
+    def _declared(self, source: Source) -> Term | None:
+        """The term of an input's size, or of an int input; None for any other property."""
+        base = getattr(source, "base", None)
+        if base is None or source.name in self._sizes:
+            return self._sizes[source.name][0] if source.name in self._sizes else None
+        if getattr(getattr(source, "prop", None), "name", "") != "SIZE" or base.name not in self._sizes:
+            return None
+        return self._sizes[base.name][source.idx]  # type: ignore[attr-defined]
+
+    def _create(self, term: Term, source: Source) -> sympy.Symbol:
+        """Sympy is told at most that the size is not negative: `1 <= s0` would fold away if it were told more."""
+        bounds = intervals.bounds(term, self.trial.facts.ranges)
+        sign = {"nonnegative": True} if bounds.lower is not None and bounds.lower >= 0 else {}
+        created = make_symbol(SymT.SIZE, self._generate_unique_id(source.name), integer=True, **sign)
+        self._terms[created] = term
+        if term in map(symbol, term.symbols):
+            self._roots.setdefault(next(iter(term.symbols)), created)
+        self.backed_var_to_val[created] = sympy.Integer(evaluate(term, self.trial.point))
+        self.var_to_range[created] = _value_range(bounds)
+        self.symbol_guard_counter[created] = 0
+        return created
+
+    def _is_data(self, sympy_symbol: sympy.Symbol) -> bool:
+        return symbol_is_type(sympy_symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT))
+
+    def constrain_symbol_range(self, s: sympy.Symbol, compiler_min: int, compiler_max: int) -> None:  # type: ignore[override]
+        """Bounds that an operator promises for a fresh symbol."""
+        super().constrain_symbol_range(s, compiler_min, compiler_max)
+        for promise in (*ranged(self._term(s), compiler_min, compiler_max), *merged(self._term(s), self.read)):
+            self.trial.learn(promise)
+
+    def read(self, size: int | torch.SymInt) -> Term:
+        """The term of a size, a stride or an offset."""
+        try:
+            return self.translator.term(size.node.expr) if isinstance(size, torch.SymInt) else constant(size)
+        except Untranslatable:
+            return unknown(str(size))
+
+    @property
+    def innermost(self) -> str | None:
+        """The name of the operator that is being run, if any."""
+        return self._running[-1].name if self._running else None
+
+    @property
+    def brought(self) -> tuple[int, int]:
+        """How many symbols were made for data, and how many checks on data the trial has met."""
+        return self.unbacked_symint_counter + self.unbacked_symfloat_counter, len(self.trial.checks)
+
+    @contextlib.contextmanager
+    def running(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[None]:
+        """While an operator is run: questions are asked on its behalf, and symbols are made for its results."""
+        self._keep_apart()
+        self._running.append(Running(func, args, kwargs))
+        try:
+            yield
+        finally:
+            self._running.pop()
+
+    def called(self, func: Any, args: Any, kwargs: Mapping[str, Any], results: Any) -> None:
+        """Take what an operator promises as facts, and note where the integers lie that it gives."""
+        if not isinstance(func, torch._ops.OpOverload):
+            return
+        name, listed = str(func), results if isinstance(results, tuple | list) else (results,)
+        self._contents.forget(nodes.written(func, args, kwargs))
+        self.numbering.note(func, args, kwargs, listed)
+        speaks = name in SPEAKING and any(isinstance(r, torch.Tensor) and str(r.dtype) in INTEGRAL for r in listed)
+        if not speaks and name not in PROMISING:
+            return
+        call = self._operands.call(func, args, kwargs, listed)
+        for promise in promises(call):
+            self.trial.learn(promise)
+        aliased = set(storages([*args, *kwargs.values()]))
+        for result, found in zip(listed, contents(call, self._bounds), strict=False):
+            if isinstance(result, torch.Tensor) and aliased.isdisjoint(storages(result)):
+                self._contents.note(result, found)
+
+    def _bounds(self, term: Term) -> Interval:
+        """Bounds of a term; every size and every number taken from data is an int64."""
+        known = self.trial.facts.ranges
+        return intervals.bounds(term, {name: _INT64 & known.get(name, _INT64) for name in term.symbols})
+
+    @contextlib.contextmanager
+    def asking(self, trial: Trial) -> Iterator[None]:
+        """Put all questions to another trial for a while. Nothing of it stays."""
+        mine, values, ranges = self.trial, dict(self.backed_var_to_val), dict(self.var_to_range)
+        deferred = {name: list(checks) for name, checks in self.deferred_runtime_asserts.items()}
+        self.trial = trial
+        self.move(trial.point)
+        try:
+            with self.ignore_fresh_unbacked_symbols():
+                yield
+        finally:
+            self.trial = mine
+            self.backed_var_to_val.update(values)
+            self.var_to_range = ranges
+            self.deferred_runtime_asserts = deferred
+            self.num_deferred_runtime_asserts = sum(map(len, deferred.values()))
+
+    def move(self, point: Mapping[str, int]) -> None:
+        """Have the symbols of sizes stand for those of a point, where an example of them is asked for."""
+        for backed in self.backed_var_to_val:
+            self.backed_var_to_val[backed] = sympy.Integer(evaluate(self._terms[backed], point))
+
+    def note_example(self, number: object) -> None:
+        """Have a symbolic number carry its value at the point that its symbols stand for."""
+        if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
+            value = number.node.expr.xreplace(self.backed_var_to_val)
+            number.node._hint = None if value.free_symbols else number.node.pytype(value)
+
+    @contextlib.contextmanager
+    def expecting(self, known: list[sympy.Expr]) -> Iterator[None]:
+        """While an operator is run again: the symbols that it makes anew are names for what is known, in order."""
+        self._expected = list(known)
+        try:
+            yield
+        finally:
+            self._expected = []
+
+    def create_unbacked_symint(self, source: Source | None = None) -> torch.SymInt:
+        """A symbol for a size that is taken from data, or for one of a view whose bounds are."""
+        fresh = super().create_unbacked_symint(source)
+        running = self._running[-1] if self._running else None
+        if running is not None and running.name in VIEWING:
+            if running.meanings is None:
+                running.meanings = meanings(self._operands.call(running.func, running.args, running.kwargs, ()))
+            if running.meanings:
+                self._terms[fresh.node.expr] = running.meanings.pop(0)
+                return fresh
+        self._take_from_data(fresh.node.expr, running)
+        return fresh
+
+    def _take_from_data(self, fresh: sympy.Symbol, running: Running | None) -> None:
+        promising = running if running is not None and running.name in PROMISING else None
+        if promising:
+            self._terms[fresh] = self.numbering.taken(promising, lambda: self._term(fresh))
+        value = self._term(fresh)
+        for name in value.symbols:
+            if name not in self.trial.origins:
+                self.trial.origins[name] = origin(self.innermost)
+        if self._expected:
+            self.trial.learn(f.eq(value, self.translator.term(self._expected.pop(0))))
+        if promising:
+            call = self._operands.call(promising.func, promising.args, promising.kwargs, ())
+            for promise in promises(counted(call, value)):
+                self.trial.learn(promise)
+
+    def create_unbacked_symbool(self) -> torch.SymBool:
+        """A symbol for a bool that is taken from data: 0 or 1."""
+        fresh = super().create_unbacked_symbool()
+        for drawn in fresh.node.expr.free_symbols:
+            self._take_from_data(drawn, self._running[-1] if self._running else None)
+            self.trial.flags |= self._term(drawn).symbols
+            for bound in ranged(self._term(drawn), 0, 1):
+                self.trial.learn(bound)
+        return fresh
+
+    def set_real_tensor_prop_unbacked_vals(self, k: sympy.Symbol, v: Any) -> None:
+        """What the example's data give for a symbol; told only where the operators run on data, too."""
+        super().set_real_tensor_prop_unbacked_vals(k, v)
+        term = self._term(k.lhs if isinstance(k, sympy.Eq) else k)  # a bool is the question whether its symbol is 1
+        for name in term.symbols:
+            if term is symbol(name):
+                self.trial.observe(name, int(v))
+
+    # ------------------------------------------------------------------ questions
+
+    def evaluate_expr(  # noqa: PLR0913 - torch's signature
+        self,
+        orig_expr: sympy.Basic,
+        hint: float | None = None,  # noqa: ARG002 - the trial's point is the hint
+        fx_node: object = None,  # noqa: ARG002
+        size_oblivious: bool = False,  # noqa: FBT001, FBT002
+        fallback_value: bool | None = None,  # noqa: FBT001
+        *,
+        forcing_spec: bool = False,  # noqa: ARG002
+    ) -> sympy.Basic:
+        """Answer a question that decides which program is traced."""
+        if orig_expr.is_number or orig_expr in (sympy.true, sympy.false):
+            return orig_expr
+        self._keep_apart()
+        try:
+            return self._evaluate(orig_expr, fallback=fallback_value, size_oblivious=size_oblivious)
+        except Untranslatable:
+            raise self._make_data_dependent_error(orig_expr, orig_expr) from None
+
+    def _evaluate(self, expr: sympy.Basic, *, fallback: bool | None, size_oblivious: bool) -> sympy.Basic:
+        if not _is_condition(expr):
+            return sympy.Integer(self.trial.value(self.translator.term(expr), self._place))
+        formula = self.translator.formula(expr)
+        if fallback is not None and self.innermost is None and noting():
+            return sympy.true if fallback else sympy.false
+        if fallback is None and self._about_data(expr) and (self._is_assert() or formula in self.trial.raising):
+            return sympy.true if self._check(formula, expr) else sympy.false
+        if fallback is None and f.negate(formula) in self.trial.raising and self._about_data(expr):
+            return sympy.false if self._check(f.negate(formula), sympy.Not(expr)) else sympy.true
+        if fallback is not None and self.innermost in VIEWING:
+            # Whatever the answer, such an operator gives what its symbols mean: nothing is assumed. What was open once
+            # stays open, though more is known by now: torch runs a graph again, and must meet the same symbols.
+            known = None if formula in self._open else self.trial.settled(formula)
+            if known is None:
+                self._open.add(formula)
+            return sympy.true if (fallback if known is None else known) else sympy.false
+        kind = Kind.BRANCH if fallback is None and not size_oblivious else Kind.ASSUMED
+        return sympy.true if self.trial.choose(formula, kind, self._place, fallback=fallback) else sympy.false
+
+    def _get_user_frame(self) -> FrameType | None:
+        """The frame that torch inspects to recognise an assert statement: torch knows its own files, and not ours."""
+        frame = super()._get_user_frame()
+        while frame is not None and (
+            frame.f_code.co_filename.startswith(OURS) or frame.f_code.co_filename in uninteresting_files()
+        ):
+            frame = frame.f_back
+        return frame
+
+    def _about_data(self, expr: sympy.Basic) -> bool:
+        return any(map(self._is_data, expr.free_symbols))
+
+    def _is_assert(self) -> bool:
+        return bool(self._is_python_assert())
+
+    def guard_or_defer_runtime_assert(  # type: ignore[override]
+        self,
+        orig_expr: sympy.Basic,
+        msg: str,  # noqa: ARG002 - a file and a line
+        fx_node: object = None,  # noqa: ARG002
+    ) -> bool:
+        """Answer a check that eager makes too; a check on data becomes an assertion of the program."""
+        if orig_expr in (sympy.true, sympy.false):
+            return bool(orig_expr)
+        return self._check(self.translator.formula(orig_expr), orig_expr)
+
+    def _check(self, formula: Formula, expr: sympy.Basic, message: str | None = None) -> bool:
+        before = len(self.trial.checks)
+        self._keep_apart(entering=self._about_data(expr))
+        passed = self.trial.check(formula, self._place, lambda: message or self._sentence(formula))
+        if len(self.trial.checks) > before:
+            self._defer(expr, self.trial.checks[-1].message)
+        return passed
+
+    def _keep_apart(self, *, entering: bool = False) -> None:
+        """What is checked in a body that may not be run (a branch of torch.cond) is known in that body alone."""
+        if self._body is None and not entering:
+            return
+        here = body()
+        if self._body is not None and here != self._body:
+            self.trial.leave()
+            self._body, self.deferred_runtime_asserts = None, self._deferred
+        if self._body is None and here is not None and entering:
+            self.trial.enter()
+            self._body, self._deferred = (
+                here,
+                {name: list(each) for name, each in self.deferred_runtime_asserts.items()},
+            )
+
+    def _sentence(self, formula: Formula) -> str:
+        """What a check says where it fails: the user's own sentence, or else the line."""
+        if formula in self.trial.raising:
+            return self.trial.raising[formula]
+        user = self._place().user
+        written = sentence() or (user and message_of(user.text))
+        return written or (f"does not hold at {short(user.file)}:{user.line}: {user.text}" if user else str(formula))
+
+    def _defer(self, expr: sympy.Basic, message: str) -> None:
+        """Have torch's own pass put the check into the graph, after the last symbol it needs."""
+        data = sorted((s for s in expr.free_symbols if self._is_data(s)), key=lambda s: int(s.name.lstrip("zuf")))
+        check = RuntimeAssert(expr, message, CapturedTraceback.extract(skip=1))
+        self.deferred_runtime_asserts.setdefault(data[-1] if data else None, []).append(check)
+        self.num_deferred_runtime_asserts += 1
+        for name in data if self._body is None else ():
+            bounds = intervals.bounds(self._term(name), self.trial.facts.ranges)
+            if symbol_is_type(name, SymT.UNBACKED_INT):
+                self.var_to_range[name] &= _value_range(bounds)
+
+    def _maybe_evaluate_static(  # type: ignore[override]
+        self, expr: sympy.Basic, *, unbacked_only: bool = False, compute_hint: bool = False, **_: object
+    ) -> sympy.Basic | None:
+        """What is known without taking a decision."""
+        if expr.is_number or expr in (sympy.true, sympy.false):
+            return expr
+        if compute_hint:
+            value = expr.xreplace(self.backed_var_to_val)
+            return value if value.is_number or value in (sympy.true, sympy.false) else None
+        if unbacked_only:
+            return expr
+        self._keep_apart()
+        try:
+            if not _is_condition(expr):
+                term = self.translator.term(expr)
+                return sympy.Integer(term.constant_value) if term.is_constant else None
+            known = self.trial.settled(self.translator.formula(expr))
+        except Untranslatable:
+            return None
+        return None if known is None else (sympy.true if known else sympy.false)
+
+    def replace(self, expr: Any) -> Any:  # type: ignore[override]
+        """What torch computes with: an expression that sympy need not simplify, nor could.
+
+        torch.cond wants strides to be products of sizes, and the `Max(1, s)` that torch notes for a fresh tensor is `s`
+        where no size is 0. The answer is remembered, here and by torch: it depends on the expression alone.
+        """
+        expr = super().replace(expr) if self.replacements else expr
+        return self._form(expr) if isinstance(expr, sympy.Expr) else expr
+
+    def simplify(self, expr: Any, size_oblivious: bool = False) -> Any:  # type: ignore[override]  # noqa: ARG002, FBT001, FBT002
+        """Expressions are simplified as terms, where it matters; torch keeps what it has."""
+        return self.replace(expr)
+
+    def produce_guards(self, *_: object, **__: object) -> list[str]:
+        """No guards: the declared domain is asserted inside the graph."""
+        self.dim_constraints = NoConstraints()  # type: ignore[assignment]
+        return []
+
+    def _create_fx_call_function(self, op: Any, *_: object) -> tuple[None, bool]:
+        """Called for every operation on symbolic numbers. Eager raises where a divisor is zero, used or not."""
+        if op in _DIVISIONS:
+            divisor = sys._getframe(1).f_locals.get("other")
+            expr = getattr(divisor, "expr", None)
+            if isinstance(expr, sympy.Basic) and not expr.is_number:
+                self._check_divisor(expr)
+        return None, False
+
+    def _check_divisor(self, expr: sympy.Basic) -> None:
+        try:
+            value = self.translator.term(expr)
+        except Untranslatable:
+            return
+        self._check(f.ne(value, 0), sympy.Ne(expr, 0), "division by zero")
+
+    # ------------------------------------------------------------------ places
+
+    def _place(self) -> Place:
+        operator = self.innermost or (run_again() if self.trial.is_taken_apart else None)
+        return place(operator, self.read if self.trial.origins else None)
+
+
+def _is_condition(expr: sympy.Basic) -> bool:
+    return isinstance(expr, sympy.logic.boolalg.Boolean) and not isinstance(expr, sympy.Symbol)
+
+
+def _value_range(bounds: Interval) -> ValueRanges[Any]:
+    return ValueRanges(
+        -int_oo if bounds.lower is None else bounds.lower, int_oo if bounds.upper is None else bounds.upper
+    )

@@ -1,0 +1,211 @@
+"""Every touch of torch's exporter: how a model is traced, how its inputs are named, how declarations are read.
+
+Supported: the torch 2.13 series. What is relied on is written down in `tests/export/test_canaries.py`, so that a new
+torch release is this file's and shape_env.py's work. The way in is public: inside `torch._guards.tracing(context)`,
+torch.export takes the context's FakeTensorMode, whose ShapeEnv is ours; no global is patched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch._dynamo.exc
+import torch._functorch.config
+import torch.utils._pytree as pytree
+from torch._guards import TracingContext
+from torch._guards import tracing as torch_tracing
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental import proxy_tensor
+from torch.overrides import TorchFunctionMode
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.terms import symbol
+from shapeproof.export.ops.decompositions import REWRITTEN, reference
+from shapeproof.export.ops.layouts import acts_on_layout
+from shapeproof.export.shim.binding import bind, map_leaves
+from shapeproof.export.shim.quiet import quiet
+from shapeproof.export.shim.storages import is_wrapped
+from shapeproof.export.shim.symbols import values
+from shapeproof.export.source.frames import read_by_the_model
+from shapeproof.export.trace.builtins import bounded_by_numbers, fresh_copy, kept_symbolic
+from shapeproof.export.trace.operators import Operators
+from shapeproof.export.trace.shape_env import ProofShapeEnv
+from shapeproof.export.trace.translate import Translator
+
+if TYPE_CHECKING:
+    from shapeproof.constraints.formulas import Formula
+    from shapeproof.export.declare.inputs import Inputs
+    from shapeproof.export.trace.trial import Trial
+    from shapeproof.solver.facts import Facts
+
+
+# ---------------------------------------------------------------------- inputs by name
+
+
+# ---------------------------------------------------------------------- declarations
+
+
+# ---------------------------------------------------------------------- tracing
+
+
+def recording_mode(
+    trial: Trial, sizes: Mapping[str, tuple[Any, ...]], *, on_data: bool = False
+) -> tuple[FakeTensorMode, ProofShapeEnv]:
+    """A FakeTensorMode whose ShapeEnv asks the trial, and knows which operator is being run.
+
+    The mode is torch's own class: higher-order operators look their rules up by it. `on_data`: it runs each operator on
+    the data of its inputs, too, and tells the ShapeEnv what they give.
+    """
+    env = ProofShapeEnv(trial, sizes)
+    with torch._functorch.config.patch(fake_tensor_propagate_real_tensors=on_data):
+        mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True, export=True)
+    operators = env.operators = Operators(env, apart=proxy_tensor.disable_proxy_modes_tracing, by_rule=not on_data)
+
+    def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def run(func: Any, args: Any, kwargs: Any) -> Any:
+            return FakeTensorMode.dispatch(mode, func, types, args, kwargs)
+
+        result = operators.run(func, args, kwargs or {}, run)
+        env.called(func, args, kwargs or {}, result)
+        return result
+
+    mode.dispatch = dispatch  # type: ignore[method-assign]
+    mode.cache_enabled = False  # a run is to ask again; and an entry with symbols in it costs more than it saves
+    return mode, env
+
+
+def trace(
+    mod: torch.nn.Module,
+    inputs: Inputs,
+    trial: Trial,
+    *,
+    preserve_module_call_signature: tuple[str, ...] = (),
+    on_data: bool = False,
+) -> torch.export.ExportedProgram:
+    """Trace the model at the trial's point, on a fresh copy; what torch asks about sizes goes to the trial.
+
+    `on_data`: with the example's own inputs, whose data the trial is told of as far as torch can follow them.
+    Whatever the model or torch raises is let through.
+    """
+    args, kwargs = (inputs.args, inputs.kwargs) if on_data else inputs.at(trial.point, filled=False)
+    (mode, env), model = recording_mode(trial, inputs.sizes, on_data=on_data), fresh_copy(mod)
+    with quiet(), kept_symbolic(model), torch_tracing(TracingContext(mode)), _Watch(env):
+        program = torch.export.export(
+            model,
+            args,
+            kwargs,
+            dynamic_shapes=_hints(mod, inputs),
+            preserve_module_call_signature=preserve_module_call_signature,
+        )
+    for name, value in program.constants.items():
+        if isinstance(value, FakeTensor) or is_wrapped(value):
+            message = f"torch.export cannot follow the model: `{name}`, which it computes, is taken for a constant"
+            raise UsageError(message)
+    return program
+
+
+class _Watch(TorchFunctionMode):
+    """Sees every call into torch: operators that the graph records, questions about layouts, and symbolic sizes.
+
+    Functions whose operator takes a plain int are written in others where a size is symbolic (decompositions.py). The
+    method `contiguous` looks at the layout before it calls its operator; the operator itself is called, so that it is
+    recorded whatever the layout is.
+    """
+
+    _subscripts = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__})
+
+    def __init__(self, env: ProofShapeEnv) -> None:
+        super().__init__()
+        self._env = env
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if torch.compiler.is_dynamo_compiling():  # torch.cond has its branches read by dynamo, this mode included
+            return func(*args, **kwargs)
+        self._watch_recording(proxy_tensor.get_proxy_mode())
+        if acts_on_layout(func, args, kwargs) and self._env.innermost is None and read_by_the_model():
+            self._env.trial.layout_read()
+        if func in self._subscripts:
+            args = (args[0], bounded_by_numbers(args[1]), *args[2:])
+        contiguous = func is torch.Tensor.contiguous
+        if (contiguous or func in REWRITTEN) and any(map(_is_symbolic, pytree.tree_leaves((args, kwargs)))):
+            func = torch.ops.aten.contiguous.default if contiguous else reference(func, args, kwargs)
+        return func(*args, **kwargs)
+
+    def _watch_recording(self, recorder: Any) -> None:
+        """Have the operators that torch records run under our eyes."""
+        if recorder is None or "__torch_dispatch__" in vars(recorder):
+            return
+        record = recorder.__torch_dispatch__
+
+        def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            def run(func: Any, args: Any, kwargs: Any) -> Any:
+                return record(func, types, args, kwargs)
+
+            def note(result: Any) -> Any:
+                tracer, (flat, spec) = recorder.tracer, pytree.tree_flatten((args, kwargs or {}))
+                _, proxies, _ = proxy_tensor._fetch_proxies_and_all_constant_flag(flat, tracer)
+                operands = pytree.tree_unflatten(proxies, spec)
+                name = tracer.graph._target_to_str(func.overloadpacket.__name__)
+                made = tracer.create_proxy("call_function", func, *operands, name=name)
+                return proxy_tensor.track_tensor_tree(result, made, constant=None, tracer=tracer)
+
+            return self._env.operators.record(func, args, kwargs or {}, run, note)
+
+        recorder.__torch_dispatch__ = dispatch
+
+
+def _is_symbolic(value: Any) -> bool:
+    return any(isinstance(size, torch.SymInt) for size in getattr(value, "shape", (value,)))
+
+
+def _hints(mod: torch.nn.Module, inputs: Inputs) -> Any:
+    """dynamic_shapes that only says which sizes are symbols; what they are, the ShapeEnv knows."""
+    auto = torch.export.Dim.AUTO
+    entries: dict[str, Any] = {}
+    for leaf in inputs.leaves:
+        hints = [None if term.is_constant else auto for term in leaf.terms]
+        if leaf.is_tensor:
+            entries[leaf.source] = dict(enumerate(hints))
+        else:
+            entries[leaf.source] = hints[0] if hints else None
+    if not inputs.sizes:
+        return None
+    return map_leaves(entries.__getitem__, bind(mod, inputs.args, inputs.kwargs))
+
+
+# ---------------------------------------------------------------------- reading a traced program
+
+
+def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
+    """The ShapeEnv that a program was traced with."""
+    for value in values(program):
+        if isinstance(value, FakeTensor) and isinstance(value.fake_mode.shape_env, ProofShapeEnv):
+            return value.fake_mode.shape_env
+        if isinstance(value, torch.SymInt) and isinstance(value.node.shape_env, ProofShapeEnv):
+            return value.node.shape_env
+    message = "the program was not traced here"
+    raise LookupError(message)
+
+
+def close(
+    program: torch.export.ExportedProgram,
+    enforced: Iterable[Formula],
+    names: Mapping[str, str],
+    taken_apart: Callable[[], Facts],
+) -> None:
+    """The trace is over. Compilers ask on: they serve every input that the program takes, not the trace's region."""
+    with contextlib.suppress(LookupError):  # there is nothing to ask
+        env = shape_env_of(program)
+        env.trial = env.trial.over(enforced, names, taken_apart)
+
+
+def translator_of(program: torch.export.ExportedProgram) -> Translator:
+    """How to read the sizes in a program; any reader will do for one that has none."""
+    try:
+        return shape_env_of(program).translator
+    except LookupError:
+        return Translator(lambda free: symbol(free.name))

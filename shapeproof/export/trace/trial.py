@@ -1,0 +1,469 @@
+"""One trace of the model: what it may rely on, what it is asked, and what it answers.
+
+A trial walks the model once at a *point* (one value per symbol). Whatever torch asks about sizes comes here as a
+formula. What follows from the facts is answered and forgotten; everything else is a *decision*: it is answered as
+the point says and recorded, together with what was known just before it.
+
+Laws:
+- `facts` hold wherever the trial's program is entered: the domain, what operators promise, checks that eager executes.
+- `region` is `facts` and every decision as taken. An answer drawn from `region` is a consequence of decisions that are
+  recorded, so it is valid for exactly the inputs that take them, and is claimed for no others.
+- `asked` holds every question that the facts alone do not answer, also those that earlier decisions answer: the
+  reason for a difference is sought among them, since the user's `if b == 1` often comes after torch has assumed
+  `b != 1`.
+- the point satisfies `region` at all times, for every symbol that has a value in it.
+
+This module knows nothing of torch or sympy, and never decides what a decision means for the user.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
+from shapeproof.constraints.errors import Unevaluable, UsageError
+from shapeproof.constraints.evaluate import evaluate, holds
+from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, negate
+from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.text import format_term
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import truth
+from shapeproof.solver.witness import find
+from shapeproof.solver.wording import has_value
+
+if TYPE_CHECKING:
+    from shapeproof.export.source.names import Number
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a question was asked: the user's line, the operator being run, torch's own line.
+
+    `names` says what the user's code calls the symbols at that line, where that was looked for. `number` is
+    what is being computed there, if it is a number.
+    """
+
+    user: SourceLocation | None = None
+    operator: str | None = None
+    framework: SourceLocation | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    number: Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A decision and the region just before it: where `given` and not `decision.taken` hold, another trace begins."""
+
+    decision: Decision
+    given: Facts
+    fallback: bool | None = None
+    teaches: bool = True
+    """Whether the region knows the answer; not so where the answer is torch's, whatever the point says."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataCheck:
+    """A check on data that the program itself makes at run time, as eager does, and what it says where it fails."""
+
+    formula: Formula
+    place: Place
+    message: str = ""
+
+
+_ANY = 7
+"""The value of a number from data that no fact speaks of: any would do, and this one is not special."""
+
+
+class Where(Container[Formula]):
+    """The formulas of which something is true."""
+
+    def __init__(self, holds: Callable[[Formula], bool]) -> None:
+        self._holds = holds
+
+    def __contains__(self, formula: object) -> bool:
+        return isinstance(formula, Formula) and self._holds(formula)
+
+
+_EVERYTHING = Where(lambda _: True)
+
+
+MOST_ROUNDS = 256
+"""How often a model may branch on one question about data: where the answer stays what it is, a loop has no end."""
+
+_FREEZING = (
+    "the program serves more than one `{}`, and {} asks for one number: "
+    "keep the operator that asks whole (`run_decompositions` with a table without it)"
+)
+
+
+class Trial:
+    """What one trace knew, was asked and answered.
+
+    Args:
+        known: the declared domain (or a region of it) as facts.
+        point: a value for every symbol of the inputs; values of data-dependent symbols may be missing.
+        data: says of a symbol whether it stands for data (an unbacked symbol) and not for an input's size.
+        budget: what one question may cost.
+        oblivious: questions to which torch's fallback is the answer, whatever the point says; they teach the
+        region nothing.
+        observed: numbers that the example's data give, taken where they are possible.
+        raising: what the model raises where a branch on data goes the other way; such a branch is a check.
+    """
+
+    def __init__(  # noqa: PLR0913 - what may be taught beforehand is given by name
+        self,
+        known: Facts,
+        point: Mapping[str, int],
+        *,
+        data: Callable[[str], bool],
+        budget: Budget,
+        oblivious: Container[Formula] = frozenset(),
+        observed: Mapping[str, int] | None = None,
+        raising: Mapping[Formula, str] | None = None,
+    ) -> None:
+        self.known = known
+        self.facts = known.fork()
+        self.region = known.fork()
+        self.point = dict(point)
+        self.steps: list[Step] = []
+        self.asked: dict[Formula, Decision] = {}
+        self.checks: list[DataCheck] = []
+        self.impossible: DataCheck | None = None
+        """A check that no data pass, for all that is known."""
+        self.learned: list[Formula] = []
+        """What operators have promised and checks on data have brought, in order."""
+        self._learned_before: dict[Formula, int] = {}
+        """How much of that was learned when a question was asked."""
+        self.answered: set[Formula] = set()
+        """Questions that what is known answers."""
+        self.harmless: list[Step] = []
+        """Decisions that were seen to make no difference where they were made, and forgotten."""
+        self.doubtful = False
+        """Whether decisions that were forgotten may make a difference after all."""
+        self.observed = dict(observed or {})
+        self.raising = raising or {}
+        self.names: dict[Formula, Mapping[str, str]] = {}
+        """What the user's code calls the symbols of a question, where it was asked."""
+        self.origins: dict[str, Place] = {}
+        """Where a number was taken from data."""
+        self.flags: set[str] = set()
+        """Those numbers that are bools."""
+        self._outside: tuple[Facts, Facts, int, int, list[Formula]] | None = None
+        self.judged: dict[Hashable, frozenset[int]] = {}
+        """Which of the decisions that an operator makes were harmless, by how it was called and what it asked."""
+        self.widened = 0
+        """How often the region has become wider: what held in it may not hold since."""
+        self._varying: dict[Formula, bool] = {}
+        self._rounds: Counter[Formula] = Counter()
+        self._data = data
+        self._budget = budget
+        self._oblivious = oblivious
+        self._over: Mapping[str, str] | None = None
+        """The user's names, once the trace is over."""
+        self._taken_apart: Callable[[], Facts] | None = None
+        """Once it is over: where the program is known to do what it does when it is taken apart."""
+
+    @property
+    def is_taken_apart(self) -> bool:
+        """Whether a program is taken apart, its trace over."""
+        return self._over is not None and self._taken_apart is None
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """The recorded decisions, in program order."""
+        return tuple(step.decision for step in self.steps)
+
+    @property
+    def guessed(self) -> bool:
+        """Whether torch's fallback was believed about data, for want of any number."""
+        guesses = (step.decision for step in self.steps if step.teaches and step.fallback == step.decision.outcome)
+        return any(self.about_data(decision.formula) for decision in guesses)
+
+    def about_data(self, formula: Formula) -> bool:
+        """Whether the formula is about data, and not about the inputs' sizes alone."""
+        return any(map(self._data, formula.symbols))
+
+    def settled(self, formula: Formula) -> bool | None:
+        """True or False if the formula is so for every input of the region; None if it is not, or cannot be, proved."""
+        return truth(formula, self.region, self._budget).always
+
+    def choose(self, formula: Formula, kind: Kind, place: Callable[[], Place], *, fallback: bool | None = None) -> bool:
+        """Answer a question that decides which program is traced.
+
+        Raises:
+            RecursionError: a loop asks it over and over.
+            UsageError: the trace is over, and the program is taken apart wrongly.
+        """
+        if kind is Kind.BRANCH and self.about_data(formula):
+            self._rounds[formula] += 1
+            if self._rounds[formula] > MOST_ROUNDS:
+                message = f"a loop has no end: it has asked one question about data {MOST_ROUNDS} times"
+                raise RecursionError(message)
+        answer = self.settled(formula)
+        if answer is None and fallback is None and self._taken_apart is not None and place().operator is None:
+            answer = truth(formula, self._taken_apart(), self._budget).always
+            return self._side(formula, fallback=None) if answer is None else answer
+        if answer is None and fallback is not None and formula in self._oblivious:
+            decision = _decision(formula, kind, place(), outcome=fallback)
+            if all(step.teaches or step.decision.formula is not formula for step in self.steps):
+                self.steps.append(Step(decision, self.region.fork(), fallback, teaches=False))
+            return fallback
+        if answer is None:
+            answer = self._side(formula, fallback=fallback)
+            self._record(formula, kind, place, outcome=answer, fallback=fallback)
+        else:
+            self.answered.add(formula)
+            self._note(formula, kind, place, outcome=answer)
+        return answer
+
+    def value(self, term: Term, place: Callable[[], Place]) -> int:
+        """The value of the term on the region; where it has several, a specialization to the point's is recorded.
+
+        Raises:
+            UsageError: the trace is over, and nobody is left who would record it.
+        """
+        self._complete(term.symbols)
+        value = evaluate(term, self.point)
+        if self._over is not None and self.settled(eq(term, value)) is not True:
+            raise UsageError(_FREEZING.format(format_term(term, rename=self._over), place().operator or "a compiler"))
+        self.choose(has_value(term, value), Kind.BRANCH, place)
+        return value
+
+    def observe(self, name: str, value: int) -> None:
+        """A number that the example's data give."""
+        self.observed[name] = value
+        self._move_data(self.region.fork(), frozenset({name}))
+
+    def check(self, formula: Formula, place: Callable[[], Place], message: Callable[[], str] = str) -> bool:
+        """Answer a check that eager makes too. False means that eager raises here.
+
+        A check on data stays in the program, so from here on it is a fact. A check on the sizes of inputs is a
+        decision.
+        """
+        answer = self.settled(formula)
+        if answer is not False and self.about_data(formula):
+            follows = truth(formula, self.facts, self._budget).always is True
+            if answer is True and not follows:
+                # An operator's check that follows from what it has assumed: where that fails is looked at on its own.
+                follows = place().operator is not None
+            return follows or self._check_data(formula, place, message)
+        if answer is False and self._outside is not None and self.about_data(formula):
+            self.checks.append(DataCheck(formula, place(), message()))  # it fails for those alone that come this way
+            return True
+        if answer is False and self.about_data(formula) and truth(formula, self.facts, self._budget).always is False:
+            self.impossible = self.impossible or DataCheck(formula, place(), message())
+        if answer is not None:
+            self.answered.add(formula)
+            self._note(formula, Kind.ASSERTED, place, outcome=answer)
+            return answer
+        outcome = holds(formula, self.point)
+        self._record(formula, Kind.ASSERTED, place, outcome=outcome)
+        return outcome
+
+    def enter(self) -> None:
+        """From here on, until `leave`, checks are made only by those inputs that come this way."""
+        self._outside = (self.facts.fork(), self.region.fork(), len(self.steps), len(self.learned), [])
+
+    def leave(self) -> None:
+        """The way ends where it began: its checks are no facts any more; what operators promised still is."""
+        if self._outside is None:
+            return
+        self.facts, self.region, first, known, promised = self._outside
+        self._outside = None
+        self.widened += 1
+        self.judged.clear()
+        self.learned[known:] = promised
+        for formula in promised:
+            self.facts.learn(formula)
+            self.region.learn(formula)
+        for step in self.steps[first:]:
+            if step.teaches:
+                self.region.learn(step.decision.taken)
+
+    def learn(self, formula: Formula) -> None:
+        """Take what an operator promises (`0 <= nonzero(x).shape[0] <= x.numel()`) as a fact."""
+        self.learned.append(formula)
+        if self._outside is not None:
+            self._outside[-1].append(formula)
+        self.facts.learn(formula)
+        self.region.learn(formula)
+        self._repair_point(formula)
+
+    def layout_read(self) -> None:
+        """The model acts on how a tensor lies in its storage, which what was forgotten may have decided."""
+        self.doubtful |= bool(self.harmless)
+
+    def facts_before(self, question: Formula) -> Facts:
+        """What held wherever the question was asked: no check that is made later, or on one side only."""
+        facts = self.known.fork()
+        for fact in self.learned[: self._learned_before.get(question, 0)]:
+            facts.learn(fact)
+        return facts
+
+    def elsewhere(self, cell: Facts, point: Mapping[str, int]) -> Trial:
+        """A trial of its own in a part of the domain."""
+        apart = Trial(cell, {**self.point, **point}, data=self._data, budget=self._budget)
+        apart._varying = self._varying
+        return apart
+
+    def over(
+        self, enforced: Iterable[Formula], names: Mapping[str, str], taken_apart: Callable[[], Facts] | None = None
+    ) -> Trial:
+        """What is asked when the trace is over: nothing is assumed of the inputs that the program does not refuse.
+
+        As `refusing`, no size that they leave open is taken for a number, and no side for granted.
+        """
+        known = self.facts.fork()
+        for formula in enforced:
+            known.learn(formula)
+        after = Trial(known, self.point, data=self._data, budget=self._budget, oblivious=_EVERYTHING)
+        return after.refusing(names, taken_apart)
+
+    def refusing(self, names: Mapping[str, str], taken_apart: Callable[[], Facts] | None = None) -> Trial:
+        """The trial, which from now on takes no open size for a number; `names` are the user's for them.
+
+        Where it is asked for a side, outside an operator, it takes that of the facts that `taken_apart` gives.
+        """
+        self._over, self._taken_apart = names, taken_apart
+        return self
+
+    def once_more(self) -> Trial:
+        """Another trial of the same program that is over, which takes a side where it is asked for one."""
+        return self.over((), self._over or {})
+
+    def forget(self, first: int, harmless: Collection[int], known: int) -> None:
+        """Take back those steps, counted from `first` on, that make no difference, and what was concluded from them.
+
+        Only the first `known` facts had been learned before `first`; what operators promised since stays. No check on
+        data may have been learned since.
+        """
+        steps, self.steps = self.steps[first:], self.steps[:first]
+        self.region = steps[0].given.fork()
+        for promise in self.learned[known:]:
+            self.region.learn(promise)
+        for index, step in enumerate(steps):
+            if index in harmless:
+                self.harmless.append(step)
+                continue
+            self.steps.append(replace(step, given=self.region.fork()))
+            if step.teaches:
+                self.region.learn(step.decision.taken)
+
+    def _record(
+        self,
+        formula: Formula,
+        kind: Kind,
+        place: Callable[[], Place],
+        *,
+        outcome: bool,
+        fallback: bool | None = None,
+    ) -> None:
+        here = place()
+        decision = _decision(formula, kind, here, outcome=outcome)
+        if not self._is_noted(formula, kind):
+            self._remember(decision, here)
+        self.steps.append(Step(decision, self.region.fork(), fallback))
+        self.region.learn(decision.taken)
+        if formula.symbols <= self.point.keys():
+            self.region.add_sample(self.point)
+
+    def _note(self, formula: Formula, kind: Kind, place: Callable[[], Place], *, outcome: bool) -> None:
+        """Remember a question that earlier decisions answered; the user's own line is preferred to torch's."""
+        if self._is_noted(formula, kind):
+            return
+        if formula not in self._varying:
+            self._varying[formula] = self._varies(formula)
+        if self._varying[formula]:
+            here = place()
+            self._remember(_decision(formula, kind, here, outcome=outcome), here)
+
+    def _is_noted(self, formula: Formula, kind: Kind) -> bool:
+        known = self.asked.get(formula)
+        return known is not None and (known.kind is not Kind.ASSUMED or kind is Kind.ASSUMED)
+
+    def _remember(self, decision: Decision, here: Place) -> None:
+        self.asked[decision.formula] = decision
+        self.names[decision.formula] = here.names
+        self._learned_before[decision.formula] = len(self.learned)
+
+    def _varies(self, formula: Formula) -> bool:
+        """Whether the formula is seen to hold at some points of the domain and not at others.
+
+        Missing one only costs a reason. Of data no points are kept: the facts are asked.
+        """
+        if self.about_data(formula):
+            return truth(formula, self.facts, self._budget).always is None
+        seen = {
+            holds(formula, point)
+            for point in self.known.samples()
+            if formula.symbols <= point.keys() and _defined(formula, point)
+        }
+        return len(seen) > 1
+
+    def _check_data(self, formula: Formula, place: Callable[[], Place], message: Callable[[], str]) -> bool:
+        if not self._repair_point(formula):
+            return False
+        self.checks.append(DataCheck(formula, place(), message()))
+        self.learned.append(formula)
+        self.facts.learn(formula)
+        self.region.learn(formula)
+        return True
+
+    def _side(self, formula: Formula, *, fallback: bool | None) -> bool:
+        if fallback is not None and not formula.symbols <= self.point.keys():
+            return fallback
+        return self._complete(formula.symbols) and holds(formula, self.point)
+
+    def _complete(self, symbols: frozenset[str]) -> bool:
+        """Give the data symbols values that the region allows; False if there are none at the point's sizes."""
+        return symbols <= self.point.keys() or self._move_data(self.region.fork(), symbols)
+
+    def _repair_point(self, formula: Formula) -> bool:
+        """Keep the point inside a fact that was just learned; False if no data at the point's sizes satisfies it."""
+        valued = {name for name in formula.symbols & self.point.keys() if self._data(name)}
+        if not valued or (formula.symbols <= self.point.keys() and holds(formula, self.point)):
+            return True
+        wanted = self.region.fork()
+        wanted.learn(formula)
+        return self._move_data(wanted, formula.symbols)
+
+    def _move_data(self, wanted: Facts, symbols: frozenset[str]) -> bool:
+        for name, value in self.point.items():
+            if not self._data(name):
+                wanted.learn(eq(symbol(name), value))
+        found = find(self._as_observed(symbols), wanted, self._budget)
+        if not isinstance(found, dict):
+            found = find(TRUE, wanted, self._budget)
+        if not isinstance(found, dict):
+            return False
+        moved = {name for name in found if self._data(name) and (name in symbols or name in self.point)}
+        self.point.update({name: found[name] for name in moved})
+        unspoken_of = {name for name in symbols - self.point.keys() if self._data(name)}
+        self.point.update(dict.fromkeys(unspoken_of, _ANY))
+        return True
+
+    def _as_observed(self, symbols: frozenset[str]) -> Formula:
+        """The numbers of the example, as far as the symbols or the point are about them."""
+        names = sorted(self.observed.keys() & (symbols | self.point.keys()))
+        return conjunction(*(eq(symbol(name), self.observed[name]) for name in names))
+
+
+def _defined(formula: Formula, point: Mapping[str, int]) -> bool:
+    try:
+        holds(formula, point)
+    except (ArithmeticError, Unevaluable):
+        return False
+    return True
+
+
+def _decision(formula: Formula, kind: Kind, place: Place, *, outcome: bool) -> Decision:
+    return Decision(formula, kind, outcome, place.user, place.operator, place.framework)
+
+
+def flipped(step: Step) -> Formula:
+    """What holds of the inputs that leave this trial at this step."""
+    return negate(step.decision.taken)
