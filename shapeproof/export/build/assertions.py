@@ -2,12 +2,12 @@
 
 Guards outside the graph are dropped by `unflatten` and by AOTInductor; an `_assert_scalar` inside it is run by both,
 and by the module, after save and load and after `run_decompositions()`. Each assertion carries a sentence in the
-user's names. Nothing is decided here: what to assert is handed over, and a formula that has no form in a graph is
-given back.
+user's names. Whoever calls decides what to assert; closing_audit.py sees whether it is there.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -29,21 +29,16 @@ from shapeproof.solver.prove import decide
 SENTENCE = "input outside the declared domain: {}"
 
 
-def assert_domain(program: torch.export.ExportedProgram, inputs: Inputs, formulas: Iterable[Formula]) -> list[Formula]:
+def assert_domain(program: torch.export.ExportedProgram, inputs: Inputs, formulas: Iterable[Formula]) -> None:
     """Add an assertion for each formula, and for each input size that is a function of others.
 
-    Returns:
-        The formulas that have no form in a graph, and are therefore not checked at run time.
+    A formula that has no form in a graph is left out: the closing audit finds it.
     """
     writer = _Writer(program, inputs)
-    left = []
     for formula, text in [*writer.relations(), *((formula, "") for formula in formulas)]:
-        try:
+        with contextlib.suppress(NoGraphForm):
             writer.check(formula, text or format_formula(formula, rename=inputs.user_names))
-        except NoGraphForm:
-            left.append(formula)
     writer.finish()
-    return left
 
 
 def word_checks(program: torch.export.ExportedProgram, trial: Trial, budget: Budget) -> None:

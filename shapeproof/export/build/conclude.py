@@ -15,6 +15,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.export.build.assertions import assert_domain, word_checks
 from shapeproof.export.build.bounds import Bounding
 from shapeproof.export.build.clamps import write_clamps
+from shapeproof.export.build.closing_audit import Claims, unmatched
 from shapeproof.export.build.decompose import TakenApart
 from shapeproof.export.build.dispatch import Regions
 from shapeproof.export.build.hints import exemplify
@@ -22,7 +23,7 @@ from shapeproof.export.build.program import VerifiedProgram
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration, Outcome, statistics
 from shapeproof.export.explore.regions import Split, proved
-from shapeproof.export.report.explain import declared_at, domain_texts, narrowing_note
+from shapeproof.export.report.explain import declared_at, domain_texts, narrowing_note, unenforced
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.remedies import declarations
 from shapeproof.export.report.report import Report
@@ -55,9 +56,9 @@ def conclude(  # noqa: PLR0913 - all that was found
     program = None
     if not refuted and found.main.program is not None:
         word_checks(found.main.program, found.main.trial, budget)
-        unchecked = assert_domain(found.main.program, inputs, enforced)
-        notes += [f"not checked at run time: {text}" for text in domain_texts(unchecked, inputs)]
+        assert_domain(found.main.program, inputs, enforced)
         write_clamps(found.main.program, Facts(enforced, budget))
+        diagnostics = [*diagnostics, *_unenforced(found, inputs, enforced, budget)]
         taken_apart = TakenApart(found.main.program, inputs)
         tracer.close(found.main.program, enforced, inputs.user_names, taken_apart.where)
         exemplify(found.main.program)
@@ -66,7 +67,7 @@ def conclude(  # noqa: PLR0913 - all that was found
             inputs.verify(program)
     bounding = Bounding(program, found, inputs, budget) if program is not None else None
     return Report(
-        status="refuted" if refuted else "undecided" if undecided else "proved",
+        status="refuted" if refuted else "undecided" if undecided or diagnostics else "proved",
         diagnostics=tuple(diagnostics),
         decisions=found.main.trial.decisions,
         domain=domain_texts(enforced, inputs),
@@ -78,6 +79,18 @@ def conclude(  # noqa: PLR0913 - all that was found
         program=program,
         remedy=None if repairs is None else declarations(repairs, inputs),
     )
+
+
+def _unenforced(found: Exploration, inputs: Inputs, enforced: Sequence[Formula], budget: Budget) -> list[Diagnostic]:
+    """A warning for each formula that the proof relies on and the finished program does not check."""
+    trial, program = found.main.trial, found.main.program
+    if program is None:
+        return []
+    claims = Claims(enforced, trial.checks, trial.promised)
+    return [
+        unenforced(formula, trial, inputs)
+        for formula in unmatched(program, inputs, claims, tracer.translator_of(program), budget)
+    ]
 
 
 def together(
@@ -105,6 +118,7 @@ def together(
     )
     if diagnostics:
         return refuted
+    open_ = tuple(dict.fromkeys(diagnostic for report in reports for diagnostic in report.diagnostics))
     regions = Regions(
         programs=tuple(report.program for report in reports),
         holds=tuple(region.holds for region in done.regions),
@@ -114,8 +128,8 @@ def together(
     )
     for report in reports:
         report.program.report = report
-    status = "proved" if proved(done, budget) else "undecided"
-    return replace(refuted, status=status, program=regions)
+    status = "undecided" if open_ or not proved(done, budget) else "proved"
+    return replace(refuted, status=status, diagnostics=open_, program=regions)
 
 
 def vacuous(inputs: Inputs, core: Sequence[Formula]) -> Report:

@@ -1,6 +1,7 @@
 """Computes the sizes of a domain, and conditions on them, by operators that a graph may hold: on nodes, or on sizes.
 
-Nothing is decided here. A formula without such a form (an opaque function, a real number) is refused.
+Only operators that `torch.export.save` can write are used. A formula that needs another (an opaque function, `round` of
+a float) is refused.
 """
 
 from __future__ import annotations
@@ -17,10 +18,33 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import Term
 
-_COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {"<=": operator.le, "==": operator.eq, "!=": operator.ne}
+_COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_INTEGER: Mapping[str, Callable[..., Any]] = {
+    "pow": operator.pow,
+    "lshift": operator.lshift,
+    "rshift": operator.rshift,
+    "and": operator.and_,
+    "or": operator.or_,
+}
+_REAL: Mapping[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "neg": operator.neg,
+    "truediv": operator.truediv,
+    "inttruediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "pow": operator.pow,
+    "sqrt": torch.sym_sqrt,
+}
 
 
 class NoGraphForm(ValueError):  # noqa: N818 - says what the formula has, and is always caught
@@ -29,8 +53,11 @@ class NoGraphForm(ValueError):  # noqa: N818 - says what the formula has, and is
 
 def has_graph_form(formula: Formula) -> bool:
     """Whether a formula can be computed by operators of a graph."""
-    computable = f.BooleanConstant | f.Compare | f.And | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
-    return all(isinstance(node, computable) for node in postorder(formula))
+    try:
+        Computation(dict.fromkeys(formula.symbols), lambda *_: None).formula(formula)
+    except NoGraphForm:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +124,9 @@ class Computation:
                 plus = [(factors, value) for factors, value in term.monomials if value > 0]
                 minus = [(factors, -value) for factors, value in term.monomials if value < 0]
                 return self._call(_COMPARE[op], self._sum(plus), self._sum(minus))
+            case f.RealCompare(op, left, right, negated):
+                condition = self._call(_COMPARE[op], self._number(left), self._number(right))
+                return self._call(torch.sym_not, condition) if negated else condition
             case f.And(parts):
                 return functools.reduce(self._joined(operator.and_), map(self.formula, parts))
             case f.Or(parts):
@@ -132,8 +162,42 @@ class Computation:
                 return functools.reduce(self._joined(torch.sym_min), map(self.term, args))
             case t.Max(args):
                 return functools.reduce(self._joined(torch.sym_max), map(self.term, args))
+            case t.Where(condition, then, otherwise):
+                return self._call(torch.sym_ite, self.formula(condition), self.term(then), self.term(otherwise))
+            case t.Apply(op, args):
+                return self._applied(op, [self._number(arg) for arg in args])
             case _:
                 raise NoGraphForm(str(atom))
+
+    def _applied(self, op: str, args: Sequence[Any]) -> Any:
+        """An integer function; of a double `x`, `floor(x)` is `int(x // 1.0)`, and `ceil(x)` is `-floor(-x)`."""
+        match op:
+            case "trunc":
+                return self._call(torch.sym_int, *args)
+            case "floor":
+                return self._call(torch.sym_int, self._call(operator.floordiv, *args, 1.0))
+            case "ceil":
+                return self._call(operator.neg, self._applied("floor", [self._call(operator.neg, *args)]))
+            case _ if op in _INTEGER:
+                return self._call(_INTEGER[op], *args)
+            case _:
+                raise NoGraphForm(op)
+
+    def _number(self, number: t.Term | t.Real) -> Any:
+        """The value of a term or of a float expression."""
+        match number:
+            case t.Term():
+                return self.term(number)
+            case t.FromInt(term):
+                return self._call(torch.sym_float, self.term(term))
+            case t.RealConstant():
+                return number.value
+            case t.RealSymbol(name) if name in self._symbols:
+                return self._symbols[name]
+            case t.RealCall(op, args) if op in _REAL:
+                return self._call(_REAL[op], *map(self._number, args))
+            case _:
+                raise NoGraphForm(str(number))
 
     def _joined(self, target: Callable[..., Any]) -> Callable[[Any, Any], Any]:
         return functools.partial(self._call, target)

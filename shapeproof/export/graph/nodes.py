@@ -60,6 +60,16 @@ def schema_of(target: Any) -> Any:
     return getattr(target, "_schema", None)
 
 
+_OWN = {"aten", "prims", "prim"}
+_STATING = {"aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default"}
+"""Operators by which a user states the range of a number."""
+
+
+def is_trusted(target: Any) -> bool:
+    """Whether what an operator says of its results is torch's own word, and not the user's."""
+    return getattr(target, "namespace", None) in _OWN and str(target) not in _STATING
+
+
 def mutates(graph: torch.fx.Graph) -> bool:
     """Whether a graph changes any tensor in place."""
     return any(changed_operands(node) for node in graph.nodes)

@@ -54,6 +54,25 @@ def diagnose(
     )
 
 
+def unenforced(formula: Formula, trial: Trial, inputs: Inputs) -> Diagnostic:
+    """The diagnostic of a formula that the proof relies on and the program does not check."""
+    check = next((check for check in trial.checks if check.formula is formula), None)
+    where = check.place.user if check else None
+    names = inputs.user_names | dict(check.place.names if check else {})
+    shown = format_formula(formula, rename=names)
+    return Diagnostic(
+        id="undecided",
+        message=f"the program cannot check `{shown}` at run time",
+        severity="warning",
+        file=where.file if where else None,
+        line=where.line if where else None,
+        notes=(
+            *(declared_at(origin) for origin in _origins(formula, inputs.domain)),
+            Note("because", "the proof relies on it, and no operator that a graph may hold computes it"),
+        ),
+    )
+
+
 def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
     """The diagnostic of a check that no data pass."""
     check = trial.impossible

@@ -14,19 +14,20 @@ import functools
 import itertools
 import operator
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import sympy
 import torch
 from torch._guards import Source
-from torch.fx.experimental.symbolic_shapes import RuntimeAssert, ShapeEnv, uninteresting_files
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.fx.experimental.sym_node import SymNode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv, uninteresting_files
 from torch.utils._sympy.functions import CeilToInt, FloorDiv, FloorToInt, Max, Min, RoundToInt, TruncToInt
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, make_symbol, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges
-from torch.utils._traceback import CapturedTraceback
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import intervals
@@ -41,9 +42,8 @@ from shapeproof.export.ops.output_sizes import PROMISING, VIEWING, counted, mean
 from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.value_ranges import INTEGRAL, SPEAKING, contents
 from shapeproof.export.shim.storages import storages
-from shapeproof.export.source.frames import OURS, Body, body, merged, noting, origin, place, run_again, sentence
-from shapeproof.export.source.names import message_of
-from shapeproof.export.source.wording import short
+from shapeproof.export.source.frames import OURS, Body, body, merged, noting, origin, place, run_again
+from shapeproof.export.trace.check_writer import CheckWriter, message_at
 from shapeproof.export.trace.no_constraints import NoConstraints
 from shapeproof.export.trace.translate import Translator, Untranslatable, Writer, simpler
 from shapeproof.export.trace.trial import Place, Trial
@@ -92,7 +92,9 @@ class ProofShapeEnv(ShapeEnv):
         self.numbering = Numbering(self.read)
         self._open: set[Formula] = set()
         self._body: Body | None = None
-        self._deferred: dict[Any, list[RuntimeAssert]] = {}
+        self._asked: object = None
+        """Torch's node for the number that is asked about."""
+        self.checks = CheckWriter(lambda: get_proxy_mode() is not None)
         declared = {name for terms in sizes.values() for term in terms for name in term.symbols}
         self._names = (name for name in map("u{}".format, itertools.count()) if name not in declared)
         self.translator = Translator(self._term)
@@ -153,10 +155,21 @@ class ProofShapeEnv(ShapeEnv):
         return symbol_is_type(sympy_symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT))
 
     def constrain_symbol_range(self, s: sympy.Symbol, compiler_min: int, compiler_max: int) -> None:  # type: ignore[override]
-        """Bounds that an operator promises for a fresh symbol."""
+        """Bounds that an operator promises for a fresh symbol; those that torch's own operators keep are facts."""
         super().constrain_symbol_range(s, compiler_min, compiler_max)
+        if self._running and not nodes.is_trusted(self._running[-1].func):
+            self._check_range(s, compiler_min, compiler_max)
+            return
         for promise in (*ranged(self._term(s), compiler_min, compiler_max), *merged(self._term(s), self.read)):
             self.trial.learn(promise)
+
+    def _check_range(self, s: sympy.Symbol, low: int, high: int) -> None:
+        """Bounds that a user's operator states of its result, or the user of a number: the program checks them."""
+        value = torch.SymInt(SymNode(s, self, int, None))
+        for bound in ranged(self._term(s), low, int_oo):
+            self._check(bound, lambda: value >= int(low))
+        for bound in ranged(self._term(s), -int_oo, high):
+            self._check(bound, lambda: value <= int(high))
 
     def read(self, size: int | torch.SymInt) -> Term:
         """The term of a size, a stride or an offset."""
@@ -212,18 +225,15 @@ class ProofShapeEnv(ShapeEnv):
     def asking(self, trial: Trial) -> Iterator[None]:
         """Put all questions to another trial for a while. Nothing of it stays."""
         mine, values, ranges = self.trial, dict(self.backed_var_to_val), dict(self.var_to_range)
-        deferred = {name: list(checks) for name, checks in self.deferred_runtime_asserts.items()}
         self.trial = trial
         self.move(trial.point)
         try:
-            with self.ignore_fresh_unbacked_symbols():
+            with self.ignore_fresh_unbacked_symbols(), self.checks.apart():
                 yield
         finally:
             self.trial = mine
             self.backed_var_to_val.update(values)
             self.var_to_range = ranges
-            self.deferred_runtime_asserts = deferred
-            self.num_deferred_runtime_asserts = sum(map(len, deferred.values()))
 
     def move(self, point: Mapping[str, int]) -> None:
         """Have the symbols of sizes stand for those of a point, where an example of them is asked for."""
@@ -312,6 +322,16 @@ class ProofShapeEnv(ShapeEnv):
         except Untranslatable:
             raise self._make_data_dependent_error(orig_expr, orig_expr) from None
 
+    def evaluate_sym_node(
+        self,
+        sym_node: SymNode,
+        size_oblivious: bool = False,  # noqa: FBT001, FBT002 - torch's signature
+        fallback_value: bool | None = None,  # noqa: FBT001
+    ) -> sympy.Basic:
+        """Answer a question about a symbolic number, and remember which."""
+        self._asked = sym_node
+        return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
+
     def _evaluate(self, expr: sympy.Basic, *, fallback: bool | None, size_oblivious: bool) -> sympy.Basic:
         if not _is_condition(expr):
             return sympy.Integer(self.trial.value(self.translator.term(expr), self._place))
@@ -319,9 +339,10 @@ class ProofShapeEnv(ShapeEnv):
         if fallback is not None and self.innermost is None and noting():
             return sympy.true if fallback else sympy.false
         if fallback is None and self._about_data(expr) and (self._is_assert() or formula in self.trial.raising):
-            return sympy.true if self._check(formula, expr) else sympy.false
+            return sympy.true if self._check(formula, self._condition(expr)) else sympy.false
         if fallback is None and f.negate(formula) in self.trial.raising and self._about_data(expr):
-            return sympy.false if self._check(f.negate(formula), sympy.Not(expr)) else sympy.true
+            passed = self._check(f.negate(formula), lambda: torch.sym_not(self._condition(expr)()))
+            return sympy.false if passed else sympy.true
         if fallback is not None and self.innermost in VIEWING:
             # Whatever the answer, such an operator gives what its symbols mean: nothing is assumed. What was open once
             # stays open, though more is known by now: torch runs a graph again, and must meet the same symbols.
@@ -356,15 +377,38 @@ class ProofShapeEnv(ShapeEnv):
         """Answer a check that eager makes too; a check on data becomes an assertion of the program."""
         if orig_expr in (sympy.true, sympy.false):
             return bool(orig_expr)
-        return self._check(self.translator.formula(orig_expr), orig_expr)
+        if self.checks.writing:
+            return True
+        self._asked = sys._getframe(1).f_locals.get("self")
+        return self._check(self.translator.formula(orig_expr), self._condition(orig_expr))
 
-    def _check(self, formula: Formula, expr: sympy.Basic, message: str | None = None) -> bool:
+    def _condition(self, expr: sympy.Basic) -> Callable[[], torch.SymBool]:
+        """The symbolic bool that is asked about: the caller's, which the graph computes as Python wrote it."""
+        asked = self._asked
+        if not isinstance(asked, SymNode) or asked.expr is not expr:
+            asked = SymNode(expr, self, bool, None)
+        return lambda: torch.SymBool(asked)
+
+    def _check(self, formula: Formula, condition: Callable[[], Any], message: str | None = None) -> bool:
+        """Answer a check. One on data that is not known to hold becomes an assertion of the program."""
         before = len(self.trial.checks)
-        self._keep_apart(entering=self._about_data(expr))
-        passed = self.trial.check(formula, self._place, lambda: message or self._sentence(formula))
-        if len(self.trial.checks) > before:
-            self._defer(expr, self.trial.checks[-1].message)
+        on_data = self.trial.about_data(formula)
+        made = condition() if on_data else None  # before it is known to hold: then it is True
+        self._keep_apart(entering=on_data)
+        passed = self.trial.check(formula, self._place, lambda: message or self._message(formula))
+        if len(self.trial.checks) > before and made is not None:
+            self.checks.add(made, self.trial.checks[-1].message)
+            self._refine(made.node.expr)
+            self.write_checks()
         return passed
+
+    def _message(self, formula: Formula) -> str:
+        return self.trial.raising.get(formula) or message_at(self._place().user, formula)
+
+    def write_checks(self) -> None:
+        """Record the checks on data that are not in the graph yet, unless an operator is being run."""
+        if not self._running:
+            self.checks.write()
 
     def _keep_apart(self, *, entering: bool = False) -> None:
         """What is checked in a body that may not be run (a branch of torch.cond) is known in that body alone."""
@@ -373,32 +417,17 @@ class ProofShapeEnv(ShapeEnv):
         here = body()
         if self._body is not None and here != self._body:
             self.trial.leave()
-            self._body, self.deferred_runtime_asserts = None, self._deferred
+            self.checks.drop()
+            self._body = None
         if self._body is None and here is not None and entering:
             self.trial.enter()
-            self._body, self._deferred = (
-                here,
-                {name: list(each) for name, each in self.deferred_runtime_asserts.items()},
-            )
+            self._body = here
 
-    def _sentence(self, formula: Formula) -> str:
-        """What a check says where it fails: the user's own sentence, or else the line."""
-        if formula in self.trial.raising:
-            return self.trial.raising[formula]
-        user = self._place().user
-        written = sentence() or (user and message_of(user.text))
-        return written or (f"does not hold at {short(user.file)}:{user.line}: {user.text}" if user else str(formula))
-
-    def _defer(self, expr: sympy.Basic, message: str) -> None:
-        """Have torch's own pass put the check into the graph, after the last symbol it needs."""
-        data = sorted((s for s in expr.free_symbols if self._is_data(s)), key=lambda s: int(s.name.lstrip("zuf")))
-        check = RuntimeAssert(expr, message, CapturedTraceback.extract(skip=1))
-        self.deferred_runtime_asserts.setdefault(data[-1] if data else None, []).append(check)
-        self.num_deferred_runtime_asserts += 1
-        for name in data if self._body is None else ():
-            bounds = intervals.bounds(self._term(name), self.trial.facts.ranges)
+    def _refine(self, expr: sympy.Basic) -> None:
+        """Tell torch the bounds of the data that a check is about: consumers plan memory by them."""
+        for name in expr.free_symbols if self._body is None else ():
             if symbol_is_type(name, SymT.UNBACKED_INT):
-                self.var_to_range[name] &= _value_range(bounds)
+                self.var_to_range[name] &= _value_range(intervals.bounds(self._term(name), self.trial.facts.ranges))
 
     def _maybe_evaluate_static(  # type: ignore[override]
         self, expr: sympy.Basic, *, unbacked_only: bool = False, compute_hint: bool = False, **_: object
@@ -443,17 +472,16 @@ class ProofShapeEnv(ShapeEnv):
         """Called for every operation on symbolic numbers. Eager raises where a divisor is zero, used or not."""
         if op in _DIVISIONS:
             divisor = sys._getframe(1).f_locals.get("other")
-            expr = getattr(divisor, "expr", None)
-            if isinstance(expr, sympy.Basic) and not expr.is_number:
-                self._check_divisor(expr)
+            if isinstance(divisor, SymNode) and not divisor.expr.is_number:
+                self._check_divisor(divisor)
         return None, False
 
-    def _check_divisor(self, expr: sympy.Basic) -> None:
+    def _check_divisor(self, divisor: SymNode) -> None:
         try:
-            value = self.translator.term(expr)
+            value = self.translator.term(divisor.expr)
         except Untranslatable:
             return
-        self._check(f.ne(value, 0), sympy.Ne(expr, 0), "division by zero")
+        self._check(f.ne(value, 0), lambda: torch.SymInt(divisor) != 0, "division by zero")
 
     # ------------------------------------------------------------------ places
 

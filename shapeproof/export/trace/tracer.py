@@ -92,6 +92,7 @@ def trace(
     """
     args, kwargs = (inputs.args, inputs.kwargs) if on_data else inputs.at(trial.point, filled=False)
     (mode, env), model = recording_mode(trial, inputs.sizes, on_data=on_data), fresh_copy(mod)
+    model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
     with quiet(), kept_symbolic(model), torch_tracing(TracingContext(mode)), _Watch(env):
         program = torch.export.export(
             model,
@@ -153,7 +154,10 @@ class _Watch(TorchFunctionMode):
                 made = tracer.create_proxy("call_function", func, *operands, name=name)
                 return proxy_tensor.track_tensor_tree(result, made, constant=None, tracer=tracer)
 
-            return self._env.operators.record(func, args, kwargs or {}, run, note)
+            result = self._env.operators.record(func, args, kwargs or {}, run, note)
+            with recorder:  # torch has it aside while it dispatches
+                self._env.write_checks()
+            return result
 
         recorder.__torch_dispatch__ = dispatch
 

@@ -72,6 +72,8 @@ class DataCheck:
     formula: Formula
     place: Place
     message: str = ""
+    inside: bool = False
+    """Whether only inputs that enter a body (a branch of torch.cond) make it."""
 
 
 _ANY = 7
@@ -178,6 +180,12 @@ class Trial:
         return tuple(step.decision for step in self.steps)
 
     @property
+    def promised(self) -> tuple[Formula, ...]:
+        """What operators have promised: what was learned and is no check."""
+        checked = {check.formula for check in self.checks}
+        return tuple(formula for formula in self.learned if formula not in checked)
+
+    @property
     def guessed(self) -> bool:
         """Whether torch's fallback was believed about data, for want of any number."""
         guesses = (step.decision for step in self.steps if step.teaches and step.fallback == step.decision.outcome)
@@ -251,8 +259,8 @@ class Trial:
                 # An operator's check that follows from what it has assumed: where that fails is looked at on its own.
                 follows = place().operator is not None
             return follows or self._check_data(formula, place, message)
-        if answer is False and self._outside is not None and self.about_data(formula):
-            self.checks.append(DataCheck(formula, place(), message()))  # it fails for those alone that come this way
+        if answer is False and self._outside is not None and self.about_data(formula):  # it fails for all who enter
+            self.checks.append(DataCheck(formula, place(), message(), inside=True))
             return True
         if answer is False and self.about_data(formula) and truth(formula, self.facts, self._budget).always is False:
             self.impossible = self.impossible or DataCheck(formula, place(), message())
@@ -407,7 +415,7 @@ class Trial:
     def _check_data(self, formula: Formula, place: Callable[[], Place], message: Callable[[], str]) -> bool:
         if not self._repair_point(formula):
             return False
-        self.checks.append(DataCheck(formula, place(), message()))
+        self.checks.append(DataCheck(formula, place(), message(), inside=self._outside is not None))
         self.learned.append(formula)
         self.facts.learn(formula)
         self.region.learn(formula)
