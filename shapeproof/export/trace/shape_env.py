@@ -42,9 +42,12 @@ from shapeproof.export.ops.output_sizes import PROMISING, VIEWING, counted, mean
 from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.value_ranges import INTEGRAL, SPEAKING, contents
 from shapeproof.export.shim.storages import storages
-from shapeproof.export.source.frames import OURS, Body, body, merged, noting, origin, place, run_again
+from shapeproof.export.source.frames import Body, body, merged, noting, origin, place, run_again, user_frame
+from shapeproof.export.source.handlers import Caught, Kinds, catching
+from shapeproof.export.trace import failures
 from shapeproof.export.trace.check_writer import CheckWriter, message_at
 from shapeproof.export.trace.no_constraints import NoConstraints
+from shapeproof.export.trace.raising import raised
 from shapeproof.export.trace.translate import Translator, Untranslatable, Writer, simpler
 from shapeproof.export.trace.trial import Place, Trial
 from shapeproof.export.trace.value_numbering import Numbering
@@ -82,6 +85,8 @@ class ProofShapeEnv(ShapeEnv):
         )
         self.trial = trial
         self._sizes = sizes
+        self.caught: Caught | None = None
+        """What may fail on data under a handler of the model's that goes on from it."""
         self._running: list[Running] = []
         self._terms: dict[sympy.Symbol, Term] = {}
         self._expected: list[sympy.Expr] = []
@@ -320,6 +325,7 @@ class ProofShapeEnv(ShapeEnv):
         try:
             return self._evaluate(orig_expr, fallback=fallback_value, size_oblivious=size_oblivious)
         except Untranslatable:
+            self.must_not_be_caught(None, "torch's question")
             raise self._make_data_dependent_error(orig_expr, orig_expr) from None
 
     def evaluate_sym_node(
@@ -338,11 +344,10 @@ class ProofShapeEnv(ShapeEnv):
         formula = self.translator.formula(expr)
         if fallback is not None and self.innermost is None and noting():
             return sympy.true if fallback else sympy.false
-        if fallback is None and self._about_data(expr) and (self._is_assert() or formula in self.trial.raising):
-            return sympy.true if self._check(formula, self._condition(expr)) else sympy.false
-        if fallback is None and f.negate(formula) in self.trial.raising and self._about_data(expr):
-            passed = self._check(f.negate(formula), lambda: torch.sym_not(self._condition(expr)()))
-            return sympy.false if passed else sympy.true
+        if fallback is None and self._about_data(expr):
+            checked = self._checked(formula, expr)
+            if checked is not None:
+                return sympy.true if checked else sympy.false
         if fallback is not None and self.innermost in VIEWING:
             # Whatever the answer, such an operator gives what its symbols mean: nothing is assumed. What was open once
             # stays open, though more is known by now: torch runs a graph again, and must meet the same symbols.
@@ -353,14 +358,23 @@ class ProofShapeEnv(ShapeEnv):
         kind = Kind.BRANCH if fallback is None and not size_oblivious else Kind.ASSUMED
         return sympy.true if self.trial.choose(formula, kind, self._place, fallback=fallback) else sympy.false
 
+    def _checked(self, formula: Formula, expr: sympy.Basic) -> bool | None:
+        """The answer to a question about data if one of its sides raises, so that it is a check; else None."""
+        condition = self._condition(expr)
+        if self._is_assert():
+            return self._check(formula, condition)
+        if self.trial.raising.keys().isdisjoint((formula, f.negate(formula))):
+            return None
+        other = f.negate(formula), lambda: torch.sym_not(condition()), False
+        for side, written, passing in ((formula, condition, True), other):
+            found = raised(self.trial.raising, self.trial, side, self._place().user)
+            if found is not None:
+                return self._check(side, written, found.text) == passing
+        return None
+
     def _get_user_frame(self) -> FrameType | None:
         """The frame that torch inspects to recognise an assert statement: torch knows its own files, and not ours."""
-        frame = super()._get_user_frame()
-        while frame is not None and (
-            frame.f_code.co_filename.startswith(OURS) or frame.f_code.co_filename in uninteresting_files()
-        ):
-            frame = frame.f_back
-        return frame
+        return user_frame(uninteresting_files())
 
     def _about_data(self, expr: sympy.Basic) -> bool:
         return any(map(self._is_data, expr.free_symbols))
@@ -395,15 +409,24 @@ class ProofShapeEnv(ShapeEnv):
         on_data = self.trial.about_data(formula)
         made = condition() if on_data else None  # before it is known to hold: then it is True
         self._keep_apart(entering=on_data)
-        passed = self.trial.check(formula, self._place, lambda: message or self._message(formula))
+        passed = self.trial.check(formula, self._place, lambda: message or message_at(self._place().user, formula))
         if len(self.trial.checks) > before and made is not None:
+            kinds = failures.of_check(message, self.innermost, is_assert=self._is_assert)
+            self.must_not_be_caught(kinds, "the check")
             self.checks.add(made, self.trial.checks[-1].message)
             self._refine(made.node.expr)
             self.write_checks()
         return passed
 
-    def _message(self, formula: Formula) -> str:
-        return self.trial.raising.get(formula) or message_at(self._place().user, formula)
+    def must_not_be_caught(self, kinds: Kinds, what: str) -> None:
+        """Something may fail on data, with an exception of these kinds: no handler of the model's may go on from it."""
+        handler = None if self.caught else catching(kinds)
+        if handler is not None:
+            self.caught = Caught(what, self._place().user, handler)
+
+    def is_from_data(self, number: Any) -> bool:
+        """Whether a symbolic number is taken from data."""
+        return self._about_data(number.node.expr)
 
     def write_checks(self) -> None:
         """Record the checks on data that are not in the graph yet, unless an operator is being run."""
@@ -470,8 +493,11 @@ class ProofShapeEnv(ShapeEnv):
 
     def _create_fx_call_function(self, op: Any, *_: object) -> tuple[None, bool]:
         """Called for every operation on symbolic numbers. Eager raises where a divisor is zero, used or not."""
+        operands = sys._getframe(1).f_locals
+        if op in failures.OF_NUMBERS and self._about_data(operands["self"].expr):
+            self.must_not_be_caught(failures.OF_NUMBERS[op], "this")
         if op in _DIVISIONS:
-            divisor = sys._getframe(1).f_locals.get("other")
+            divisor = operands.get("other")
             if isinstance(divisor, SymNode) and not divisor.expr.is_number:
                 self._check_divisor(divisor)
         return None, False
@@ -481,7 +507,7 @@ class ProofShapeEnv(ShapeEnv):
             value = self.translator.term(divisor.expr)
         except Untranslatable:
             return
-        self._check(f.ne(value, 0), lambda: torch.SymInt(divisor) != 0, "division by zero")
+        self._check(f.ne(value, 0), lambda: torch.SymInt(divisor) != 0, failures.BY_ZERO)
 
     # ------------------------------------------------------------------ places
 
