@@ -31,6 +31,7 @@ from shapeproof.export.shim.binding import bind, map_leaves
 from shapeproof.export.shim.quiet import quiet
 from shapeproof.export.shim.storages import is_wrapped
 from shapeproof.export.shim.symbols import values
+from shapeproof.export.shim.transforms import transforms_ended
 from shapeproof.export.source.frames import read_by_the_model
 from shapeproof.export.trace.builtins import bounded_by_numbers, fresh_copy, kept_symbolic
 from shapeproof.export.trace.failures import is_of_tracing
@@ -96,7 +97,10 @@ def trace(
     args, kwargs = (inputs.args, inputs.kwargs) if on_data else inputs.at(trial.point, filled=False)
     (mode, env), model = recording_mode(trial, inputs.sizes, on_data=on_data), fresh_copy(mod)
     model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
-    with _nothing_caught(env), quiet(), kept_symbolic(model), torch_tracing(TracingContext(mode)), _Watch(env):
+    ambient = contextlib.ExitStack()
+    for each in (_nothing_caught(env), quiet(), transforms_ended(), kept_symbolic(model)):
+        ambient.enter_context(each)
+    with ambient, torch_tracing(TracingContext(mode)), _Watch(env):
         program = torch.export.export(
             model,
             args,
