@@ -25,6 +25,7 @@ from torch.overrides import TorchFunctionMode
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import symbol
+from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import REWRITTEN, reference
 from shapeproof.export.ops.layouts import acts_on_layout
 from shapeproof.export.shim.binding import bind, map_leaves
@@ -112,6 +113,7 @@ def trace(
         if isinstance(value, FakeTensor) or is_wrapped(value):
             message = f"torch.export cannot follow the model: `{name}`, which it computes, is taken for a constant"
             raise UsageError(message)
+    make_serializable(program)
     return program
 
 
