@@ -16,8 +16,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops.output_sizes import VIEWING
 from shapeproof.export.shim.quiet import quiet
-from shapeproof.export.shim.transforms import transforms_ended
 from shapeproof.export.shim.symbols import ASSERTION, sizes, values
+from shapeproof.export.shim.transforms import transforms_ended
 from shapeproof.export.trace.operators import call
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 

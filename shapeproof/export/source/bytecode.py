@@ -51,11 +51,9 @@ _TAKEN: Mapping[str, Callable[[int], int]] = {
     "UNARY_NEGATIVE": lambda _: 1,
     "UNARY_NOT": lambda _: 1,
     "UNARY_INVERT": lambda _: 1,
-    "BUILD_LIST": lambda count: count,
     "BUILD_SET": lambda count: count,
     "BUILD_STRING": lambda count: count,
     "BUILD_SLICE": lambda count: count,
-    "BUILD_MAP": lambda count: 2 * count,
 }
 """How many values some instructions take, of those that give one of which nothing is known."""
 _NAMING = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"}
@@ -120,11 +118,24 @@ def _run(step: dis.Instruction, stack: list[Any], look: Look) -> None:
             stack.append(Called(next((slot for slot in slots if slot is not _NULL), UNKNOWN), tuple(args)))
         case "BUILD_TUPLE":
             stack.append(tuple(_pop(stack, arg)))
+        case "BUILD_LIST":
+            stack.append(_pop(stack, arg))
+        case "LIST_EXTEND" | "SET_UPDATE" if arg == 1:
+            more, found = _pop(stack, 1)[0], _pop(stack, 1)[0]
+            stack.append([*found, *more] if isinstance(found, list) and isinstance(more, tuple) else UNKNOWN)
+        case "BUILD_MAP" | "BUILD_CONST_KEY_MAP" as name:
+            stack.append(_mapping(name, _pop(stack, 2 * arg if name == "BUILD_MAP" else arg + 1)))
         case name if name in _TAKEN:
             _pop(stack, _TAKEN[name](arg))
             stack.append(UNKNOWN)
         case name if name not in _PASSED:
             _forget(stack, dis.stack_effect(step.opcode, step.arg, jump=False))
+
+
+def _mapping(name: str, parts: list[Any]) -> Any:
+    """A dict that is written down with its keys; what its values are is not looked at."""
+    keys = parts[::2] if name == "BUILD_MAP" else parts[-1]
+    return dict.fromkeys(keys) if all(isinstance(key, int | float | str | tuple) for key in keys) else UNKNOWN
 
 
 def _pop(stack: list[Any], count: int) -> list[Any]:

@@ -133,18 +133,19 @@ def raised_by_user(error: BaseException | None) -> bool:
         frame = frame.tb_next
     if frame is None:
         return False
-    return _is_users(frame.tb_frame) or not frame.tb_frame.f_code.co_filename.startswith((OURS, _TORCH, "<"))
+    return is_users(frame.tb_frame) or not frame.tb_frame.f_code.co_filename.startswith((OURS, _TORCH, "<"))
 
 
 def led_to(error: BaseException) -> SourceLocation | None:
     """The user's innermost line on the way to an error."""
-    mine = [step for step in traceback.walk_tb(error.__traceback__) if _is_users(step[0])]
+    mine = [step for step in traceback.walk_tb(error.__traceback__) if is_users(step[0])]
     return location(*mine[-1]) if mine else None
 
 
 def model_frames() -> list[FrameType]:
     """The frames of the model that is being traced, the innermost first; none where no model is."""
-    frame, found = inspect.currentframe(), []
+    frame = inspect.currentframe()
+    found: list[FrameType] = []
     while frame is not None:
         file = frame.f_code.co_filename
         if file.startswith(OURS) and frame.f_code.co_name in _ENTRIES:
@@ -160,13 +161,13 @@ def user_frame(passed: Collection[str]) -> FrameType | None:
     frame = inspect.currentframe()
     while frame is not None:
         file = frame.f_code.co_filename
-        if _is_users(frame) or not (file.startswith(OURS) or file in passed):
+        if is_users(frame) or not (file.startswith(OURS) or file in passed):
             break
         frame = frame.f_back
     return frame
 
 
-def _is_users(frame: FrameType) -> bool:
+def is_users(frame: FrameType) -> bool:
     """Whether a frame runs code of the user's, from a file, a notebook or `exec`."""
     file = frame.f_code.co_filename
     if not file.startswith("<"):
@@ -210,7 +211,7 @@ def _frames(frame: FrameType | None) -> tuple[FrameType | None, SourceLocation |
                 framework = location(frame)
         elif file.startswith(_INSTALLED):
             library = library or frame
-        elif _is_users(frame):
+        elif is_users(frame):
             return frame, location(library) if library else framework
         frame = frame.f_back
     return library, framework

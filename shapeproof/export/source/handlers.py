@@ -16,7 +16,7 @@ import contextlib
 import dis
 import functools
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
@@ -39,6 +39,7 @@ from shapeproof.export.source.wording import short
 Kinds = frozenset[type[BaseException]] | None
 """The classes of which an exception may be an instance, each itself and no subclass; None where it may be any."""
 
+
 @dataclass(frozen=True, slots=True)
 class Caught:
     """What may fail on data, the user's line that asks for it, and the line that would catch the failure."""
@@ -59,6 +60,21 @@ class Caught:
 
 def _line(where: SourceLocation) -> str:
     return f"{short(where.file)}:{where.line}"
+
+
+class Handlers:
+    """The handlers of a model that is being traced; `where` says which of its lines is being run."""
+
+    def __init__(self, where: Callable[[], SourceLocation | None]) -> None:
+        self._where = where
+        self.caught: Caught | None = None
+        """The first that may fail on data under one that goes on from it."""
+
+    def must_not_catch(self, kinds: Kinds, what: str) -> None:
+        """Something may fail on data, with an exception of these kinds."""
+        handler = None if self.caught else catching(kinds)
+        if handler is not None:
+            self.caught = Caught(what, self._where(), handler)
 
 
 _RETURNING = {"RETURN_VALUE", "RETURN_CONST", "RETURN_GENERATOR", "YIELD_VALUE"}
@@ -149,9 +165,7 @@ def _branches(code: CodeType, step: dis.Instruction, state: _State) -> list[_Sta
     taken, passed = state.told if step.opname.endswith("IF_TRUE") else reversed(state.told)
     kinds = (taken, passed) if there is not None else (passed,)
     return [
-        _State(side.index, kind, state.line)
-        for side, kind in zip(sides, kinds, strict=True)
-        if kind is None or kind
+        _State(side.index, kind, state.line) for side, kind in zip(sides, kinds, strict=True) if kind is None or kind
     ]
 
 
@@ -167,7 +181,7 @@ def _handled(code: CodeType, offset: int, kinds: Kinds, line: int | None, ways: 
 
 @functools.cache
 def _table(code: CodeType) -> list[Any]:
-    return list(dis._parse_exception_table(code))  # type: ignore[attr-defined]
+    return list(dis._parse_exception_table(code))  # type: ignore[attr-defined]  # noqa: SLF001 - there is no other
 
 
 def _first_line(code: CodeType, index: int) -> int | None:
@@ -217,8 +231,10 @@ def _manager(code: CodeType, state: _State, look: Look) -> Any:
 
 def _calls_the_exit(code: CodeType, target: int, index: int) -> bool:
     first = index_at(code, target)
-    return first is not None and first <= index and all(
-        step.opname == "PUSH_EXC_INFO" for step in instructions(code)[first:index]
+    return (
+        first is not None
+        and first <= index
+        and all(step.opname == "PUSH_EXC_INFO" for step in instructions(code)[first:index])
     )
 
 
@@ -231,14 +247,14 @@ def _swallowed(manager: Any, kinds: Kinds) -> tuple[Kinds, Kinds]:
             return _split(kinds, vars(manager)["_exceptions"])
         case Called(Member(contextlib.ContextDecorator() as decorating, FunctionType(__name__="_recreate_cm")), _):
             return _swallowed(decorating, kinds)
-        case contextlib._GeneratorContextManager():  # type: ignore[attr-defined]
+        case contextlib._GeneratorContextManager():  # noqa: SLF001 - a class without a public name
             return _by_generator(vars(manager)["func"], kinds)
         case Called(type() as cls, _):
             return _by_exit(cls, kinds)
         case Called(FunctionType() as function, _) | Called(Member(_, FunctionType() as function), _):
             return _by_function(function, kinds)
-    return (kinds, kinds) if manager is UNKNOWN or isinstance(manager, Called | Member) else _by_exit(
-        type(manager), kinds
+    return (
+        (kinds, kinds) if manager is UNKNOWN or isinstance(manager, Called | Member) else _by_exit(type(manager), kinds)
     )
 
 

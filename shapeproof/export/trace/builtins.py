@@ -25,7 +25,9 @@ from typing import Any
 
 import torch
 
+from shapeproof.export.trace.distinct import Distinct
 from shapeproof.export.trace.ranges import Range
+from shapeproof.export.trace.remembering import Remembered
 
 _FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
 _IN_A_BYTE = 256
@@ -90,6 +92,20 @@ def _range(*args: Any) -> Any:
     start, stop, step = {1: (0, *args, 1), 2: (*args, 1), 3: args}.get(len(args), (None, None, None))
     ends = {type(start), type(stop), type(step)}
     return Range(start, stop, step) if torch.SymInt in ends and ends <= {int, torch.SymInt} else range(*args)
+
+
+def _set_as(kind: type) -> Callable[..., Any]:
+    """A set, of sizes too."""
+
+    def made(*args: Any) -> Any:
+        values = list(args[0]) if len(args) == 1 else []
+        return (
+            Distinct(values)
+            if any(isinstance(value, torch.SymInt) for value in values)
+            else kind(*(args and (values,)))
+        )
+
+    return made
 
 
 def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -170,6 +186,8 @@ _CALLED: Mapping[str, Callable[..., Any]] = {
     "min": _least,
     "max": _largest,
     "range": _range,
+    "set": _set_as(set),
+    "frozenset": _set_as(frozenset),
 }
 _NAMES = {name: f"symbolic {name}" for name in _CALLED}
 """The global names they go by; none that a model can have."""
@@ -211,7 +229,9 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[None]:
             if made is not None:
                 vars(module)[name] = made
     with _ONE_TRACE, contextlib.ExitStack() as after:
-        for cls, name, made in list(rewriting.members()):
+        members = list(rewriting.members())
+        after.callback(rewriting.remembered.bring_back)
+        for cls, name, made in members:
             after.callback(setattr, cls, name, vars(cls)[name])
             setattr(cls, name, made)
         for scope, name, made in rewriting.globals():
@@ -252,6 +272,7 @@ class _Rewriting:
         self._globals: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}
         self._reached: set[tuple[int, frozenset[str]]] = set()
         self._copies: dict[str, ModuleType] = {}
+        self.remembered = Remembered()
 
     def meet(self, cls: type) -> None:
         """Functions of a class, and of its bases, may be called."""
@@ -263,6 +284,7 @@ class _Rewriting:
         while found := self._used() - seen:
             seen |= found
             for cls, name in found:
+                self.remembered.container(vars(cls)[name])
                 made = self.member(vars(cls)[name])
                 if made is not None:
                     yield cls, name, made
@@ -305,6 +327,8 @@ class _Rewriting:
         self._names |= names
         scope = function.__globals__
         self._reach(scope, names)
+        for name in _assigned(code):
+            self.remembered.global_name(scope, name)
         cells = tuple(self._cell(cell, names) for cell in function.__closure__ or ())
         if _CALLED.keys().isdisjoint(scope):
             code = _rewritten(code, code.co_filename)
@@ -325,6 +349,7 @@ class _Rewriting:
             return
         self._reached.add((id(scope), names))
         for name in names & scope.keys():
+            self.remembered.container(scope[name])
             found = self._value(scope[name], names)
             if found is not None:
                 self._exchange(scope, name, found)
@@ -364,9 +389,11 @@ class _Rewriting:
 
     def _cell(self, cell: CellType, names: frozenset[str]) -> CellType:
         try:
-            found = self._value(cell.cell_contents, names)
+            value = cell.cell_contents
         except ValueError:  # it is empty
             return cell
+        self.remembered.container(value)
+        found = self._value(value, names)
         return cell if found is None else CellType(found)
 
 
@@ -382,6 +409,13 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 def _globals(code: CodeType) -> frozenset[str]:
     """The names that may be global in a function, or in one defined in it."""
     return frozenset(name for each in _codes(code) for name in each.co_names)
+
+
+@functools.cache
+def _assigned(code: CodeType) -> frozenset[str]:
+    """The global names that a function assigns, or one defined in it."""
+    steps = (step for each in _codes(code) for step in dis.get_instructions(each))
+    return frozenset(step.argval for step in steps if step.opname in {"STORE_GLOBAL", "DELETE_GLOBAL"})
 
 
 @functools.cache

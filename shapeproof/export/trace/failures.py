@@ -16,12 +16,15 @@ import torch
 import torch.utils._pytree as pytree
 
 from shapeproof.export.graph import nodes
+from shapeproof.export.shim.symbols import ASSERTION
 from shapeproof.export.source.frames import raised_by_check
 from shapeproof.export.source.handlers import Kinds
 
-RAISED = frozenset({RuntimeError, IndexError, ValueError, torch.linalg.LinAlgError})
+RAISED = frozenset({RuntimeError, IndexError, ValueError, vars(torch.linalg)["LinAlgError"]})
 """What an operator of torch's raises on data."""
 
+DIVISIONS = {operator.floordiv, operator.mod, operator.truediv}
+"""What fails on numbers where the divisor is 0."""
 BY_ZERO = "division by zero"
 """The message of the check that a division makes."""
 
@@ -43,28 +46,28 @@ _OF_SOMETHING = {"max", "min", "amax", "amin", "aminmax", "argmax", "argmin"}
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
-_NEVER = frozenset(
-    """
-    _assert_tensor_metadata _local_scalar_dense _native_batch_norm_legit _native_batch_norm_legit_functional
-    _native_batch_norm_legit_no_training _scaled_dot_product_flash_attention_for_cpu _softmax _log_softmax _to_copy
-    _unsafe_view adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d addbmm addmm addmv addr alias arange
-    argsort avg_pool1d avg_pool2d avg_pool3d baddbmm batch_norm bilinear bmm broadcast_tensors bucketize cat celu
-    channel_shuffle chunk clone column_stack complex concat concatenate constant_pad_nd contiguous conv1d conv2d conv3d
-    conv_transpose1d conv_transpose2d conv_transpose3d convolution copy copy_ cosine_similarity cross cummax cummin
-    cumprod cumsum detach diag diag_embed dot dropout dstack einsum empty empty_like empty_permuted expand eye
-    feature_dropout fill fill_ flip full full_like gelu_ glu group_norm hardswish hardswish_ hstack huber_loss
-    instance_norm isin isclose item kron l1_loss layer_norm lift_fresh lift_fresh_copy linear linspace log_sigmoid
-    log_softmax logcumsumexp masked_fill masked_fill_ masked_select matmul max_pool1d
-    max_pool2d max_pool2d_with_indices max_pool3d meshgrid mm mse_loss msort mv native_batch_norm native_dropout
-    native_group_norm native_layer_norm new_empty new_empty_strided new_full new_ones new_zeros nonzero ones ones_like
-    outer pad pixel_shuffle pixel_unshuffle prelu rand rand_like randn randn_like repeat reshape rms_norm roll rot90
-    scalar_tensor scaled_dot_product_attention searchsorted smooth_l1_loss softmax softmin sort split
-    split_with_sizes stack tile to trace tril triu unbind unsafe_chunk unsafe_split
-    upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d
-    upsample_trilinear3d vdot vstack zero zero_ zeros zeros_like fix fix_ absolute absolute_ subtract subtract_
-    multiply multiply_ negative negative_ greater greater_equal less less_equal not_equal eq_ ne_ lt_ le_ gt_ ge_
-    """.split()
-)
+_NEVER_FAILING = """
+    _assert_tensor_metadata _local_scalar_dense _log_softmax _native_batch_norm_legit
+    _native_batch_norm_legit_functional _native_batch_norm_legit_no_training
+    _scaled_dot_product_flash_attention_for_cpu _softmax _to_copy _unsafe_view absolute absolute_ adaptive_avg_pool1d
+    adaptive_avg_pool2d adaptive_avg_pool3d addbmm addmm addmv addr alias arange argsort avg_pool1d avg_pool2d
+    avg_pool3d baddbmm batch_norm bilinear bmm broadcast_tensors bucketize cat celu channel_shuffle chunk clone
+    column_stack complex concat concatenate constant_pad_nd contiguous conv1d conv2d conv3d conv_transpose1d
+    conv_transpose2d conv_transpose3d convolution copy copy_ cosine_similarity cross cummax cummin cumprod cumsum
+    detach diag diag_embed dot dropout dstack einsum empty empty_like empty_permuted eq_ expand eye feature_dropout
+    fill fill_ fix fix_ flip full full_like ge_ gelu_ glu greater greater_equal group_norm gt_ hardswish hardswish_
+    hstack huber_loss instance_norm isclose isin item kron l1_loss layer_norm le_ less less_equal lift_fresh
+    lift_fresh_copy linear linspace log_sigmoid log_softmax logcumsumexp lt_ masked_fill masked_fill_ masked_select
+    matmul max_pool1d max_pool2d max_pool2d_with_indices max_pool3d meshgrid mm mse_loss msort multiply multiply_ mv
+    native_batch_norm native_dropout native_group_norm native_layer_norm ne_ negative negative_ new_empty
+    new_empty_strided new_full new_ones new_zeros nonzero not_equal ones ones_like outer pad pixel_shuffle
+    pixel_unshuffle prelu rand rand_like randn randn_like repeat reshape rms_norm roll rot90 scalar_tensor
+    scaled_dot_product_attention searchsorted smooth_l1_loss softmax softmin sort split split_with_sizes stack
+    subtract subtract_ tile to trace tril triu unbind unsafe_chunk unsafe_split upsample_bicubic2d upsample_bilinear2d
+    upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_trilinear3d vdot vstack zero
+    zero_ zeros zeros_like
+"""
+_NEVER = frozenset(_NEVER_FAILING.split())
 """Operators by name, besides those that torch tags as computing element by element, reductions and views."""
 
 
@@ -88,6 +91,8 @@ def may_fail(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], of_data:
     """Whether an operator may fail on data; `of_data` says of a symbolic number whether it is taken from data."""
     if not _is_torchs(func):
         return nodes.schema_of(func) is not None
+    if func is ASSERTION:  # what it asserts has been looked at where it was asked
+        return False
     if _name(func).removesuffix("_") in _DIVIDING:
         return _divides_whole_numbers(func, args, kwargs)
     if _is_elementwise(func):

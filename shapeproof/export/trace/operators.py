@@ -75,7 +75,7 @@ class Operators:
                 return result
             result = self._ruled(run, note)(func, args, kwargs)
             if may_fail(func, args, kwargs, self._env.is_from_data):
-                self._env.must_not_be_caught(raised_by(func), f"`{func}`")
+                self._env.handlers.must_not_catch(raised_by(func), f"`{func}`")
             if count == self._recorded and result is not NotImplemented:
                 operation.settle(result)
                 one = operation.left_nothing and isinstance(result, torch.Tensor)

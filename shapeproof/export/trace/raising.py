@@ -6,11 +6,12 @@ answered alike in all of it, must be answered so where the branch is to be a che
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.formulas import Formula, negate
-from shapeproof.export.trace.trial import Step, Trial, flipped
+from shapeproof.export.trace.trial import Place, Step, Trial, flipped
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import truth
 
@@ -36,11 +37,27 @@ def note(known: Raisings, step: Step, there: Trial, domain: Facts, text: str) ->
     known.setdefault(step.decision.taken, []).append(Raising(text, step.decision.where, given))
 
 
-def raised(known: Raisings, trial: Trial, holding: Formula, where: SourceLocation | None) -> Raising | None:
+def side_that_raises(trial: Trial, formula: Formula, place: Callable[[], Place]) -> tuple[bool | None, str]:
+    """Which answer to a question about data leads the model to raise, and what; None where neither is known to."""
+    for side in (False, True):
+        holding = negate(formula) if side else formula
+        found = _raised(trial, holding, place) if holding in trial.raising else None
+        if found is not None:
+            return side, found.text
+    return None, ""
+
+
+def _raised(trial: Trial, holding: Formula, place: Callable[[], Place]) -> Raising | None:
     """What the model raises where this does not hold, asked at that line of it; None where that is not known."""
-    found = [each for each in known.get(holding, ()) if each.where == where]
-    side = _on(negate(holding), trial.region) if found else trial.region
-    return next((each for each in found if all(truth(formula, side).always is True for formula in each.given)), None)
+    here, side = place().user, _on(negate(holding), trial.region)
+    return next(
+        (
+            each
+            for each in trial.raising[holding]
+            if each.where == here and all(truth(formula, side).always is True for formula in each.given)
+        ),
+        None,
+    )
 
 
 def _on(formula: Formula, known: Facts) -> Facts:

@@ -55,13 +55,14 @@ class Range(Sequence[Any]):
         if not isinstance(value, int | torch.SymInt):
             return any(value == each for each in self)
         if self.step > 0:
-            return bool(self.start <= value and value < self.stop and (value - self.start) % self.step == 0)
-        return bool(self.stop < value and value <= self.start and (self.start - value) % -self.step == 0)
+            return bool(self.start <= value < self.stop and (value - self.start) % self.step == 0)
+        return bool(self.stop < value <= self.start and (self.start - value) % -self.step == 0)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, range):
             return NotImplemented
-        count = other.length if type(other) is Range else len(other)
+        count = getattr(other, "length", None)
+        count = len(other) if count is None else count
         if self.length != count:
             return False
         return bool(self.length == 0 or (self.start == other.start and (self.length == 1 or self.step == other.step)))

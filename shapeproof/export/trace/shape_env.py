@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
@@ -24,10 +23,9 @@ from torch._guards import Source
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, uninteresting_files
-from torch.utils._sympy.functions import CeilToInt, FloorDiv, FloorToInt, Max, Min, RoundToInt, TruncToInt
+from torch.utils._sympy.functions import FloorDiv, Max, Min
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, make_symbol, symbol_is_type
-from torch.utils._sympy.value_ranges import ValueRanges
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import intervals
@@ -42,12 +40,13 @@ from shapeproof.export.ops.output_sizes import PROMISING, VIEWING, counted, mean
 from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.value_ranges import INTEGRAL, SPEAKING, contents
 from shapeproof.export.shim.storages import storages
+from shapeproof.export.shim.symbols import INT64, OPAQUE, is_condition, value_range
 from shapeproof.export.source.frames import Body, body, merged, noting, origin, place, run_again, user_frame
-from shapeproof.export.source.handlers import Caught, Kinds, catching
+from shapeproof.export.source.handlers import Handlers
 from shapeproof.export.trace import failures
 from shapeproof.export.trace.check_writer import CheckWriter, message_at
 from shapeproof.export.trace.no_constraints import NoConstraints
-from shapeproof.export.trace.raising import raised
+from shapeproof.export.trace.raising import side_that_raises
 from shapeproof.export.trace.translate import Translator, Untranslatable, Writer, simpler
 from shapeproof.export.trace.trial import Place, Trial
 from shapeproof.export.trace.value_numbering import Numbering
@@ -56,11 +55,6 @@ from shapeproof.solver.facts import Facts
 
 if TYPE_CHECKING:
     from shapeproof.export.trace.operators import Operators
-
-_DIVISIONS = {operator.floordiv, operator.mod, operator.truediv}
-_OPAQUE = (Max, TruncToInt, FloorToInt, CeilToInt, RoundToInt)
-"""Functions that sympy seldom sees through, though the domain tells what they are."""
-_INT64 = Interval(-(2**63), 2**63 - 1)
 
 
 class ProofShapeEnv(ShapeEnv):
@@ -85,8 +79,7 @@ class ProofShapeEnv(ShapeEnv):
         )
         self.trial = trial
         self._sizes = sizes
-        self.caught: Caught | None = None
-        """What may fail on data under a handler of the model's that goes on from it."""
+        self.handlers = Handlers(lambda: self._place().user)
         self._running: list[Running] = []
         self._terms: dict[sympy.Symbol, Term] = {}
         self._expected: list[sympy.Expr] = []
@@ -105,7 +98,7 @@ class ProofShapeEnv(ShapeEnv):
         self.translator = Translator(self._term)
         self.writer = Writer(self._roots, FloorDiv, Min, Max)
         lower = [f.ge(symbol(name), b.lower) for name, b in trial.known.ranges.items() if b.lower is not None]
-        self._form = functools.cache(functools.partial(simpler, self.translator, self.writer, Facts(lower), _OPAQUE))
+        self._form = functools.cache(functools.partial(simpler, self.translator, self.writer, Facts(lower), OPAQUE))
         self._replacements_version_counter = 1  # makes SymNode.expr go through `replace`
 
     # ------------------------------------------------------------------ symbols
@@ -152,7 +145,7 @@ class ProofShapeEnv(ShapeEnv):
         if term in map(symbol, term.symbols):
             self._roots.setdefault(next(iter(term.symbols)), created)
         self.backed_var_to_val[created] = sympy.Integer(evaluate(term, self.trial.point))
-        self.var_to_range[created] = _value_range(bounds)
+        self.var_to_range[created] = value_range(bounds)
         self.symbol_guard_counter[created] = 0
         return created
 
@@ -224,7 +217,7 @@ class ProofShapeEnv(ShapeEnv):
     def _bounds(self, term: Term) -> Interval:
         """Bounds of a term; every size and every number taken from data is an int64."""
         known = self.trial.facts.ranges
-        return intervals.bounds(term, {name: _INT64 & known.get(name, _INT64) for name in term.symbols})
+        return intervals.bounds(term, {name: INT64 & known.get(name, INT64) for name in term.symbols})
 
     @contextlib.contextmanager
     def asking(self, trial: Trial) -> Iterator[None]:
@@ -325,7 +318,7 @@ class ProofShapeEnv(ShapeEnv):
         try:
             return self._evaluate(orig_expr, fallback=fallback_value, size_oblivious=size_oblivious)
         except Untranslatable:
-            self.must_not_be_caught(None, "torch's question")
+            self.handlers.must_not_catch(None, "torch's question")
             raise self._make_data_dependent_error(orig_expr, orig_expr) from None
 
     def evaluate_sym_node(
@@ -339,7 +332,7 @@ class ProofShapeEnv(ShapeEnv):
         return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
 
     def _evaluate(self, expr: sympy.Basic, *, fallback: bool | None, size_oblivious: bool) -> sympy.Basic:
-        if not _is_condition(expr):
+        if not is_condition(expr):
             return sympy.Integer(self.trial.value(self.translator.term(expr), self._place))
         formula = self.translator.formula(expr)
         if fallback is not None and self.innermost is None and noting():
@@ -363,14 +356,10 @@ class ProofShapeEnv(ShapeEnv):
         condition = self._condition(expr)
         if self._is_assert():
             return self._check(formula, condition)
-        if self.trial.raising.keys().isdisjoint((formula, f.negate(formula))):
-            return None
-        other = f.negate(formula), lambda: torch.sym_not(condition()), False
-        for side, written, passing in ((formula, condition, True), other):
-            found = raised(self.trial.raising, self.trial, side, self._place().user)
-            if found is not None:
-                return self._check(side, written, found.text) == passing
-        return None
+        side, text = side_that_raises(self.trial, formula, self._place)
+        if side is False:
+            return self._check(formula, condition, text)
+        return not self._check(f.negate(formula), lambda: torch.sym_not(condition()), text) if side else None
 
     def _get_user_frame(self) -> FrameType | None:
         """The frame that torch inspects to recognise an assert statement: torch knows its own files, and not ours."""
@@ -412,17 +401,11 @@ class ProofShapeEnv(ShapeEnv):
         passed = self.trial.check(formula, self._place, lambda: message or message_at(self._place().user, formula))
         if len(self.trial.checks) > before and made is not None:
             kinds = failures.of_check(message, self.innermost, is_assert=self._is_assert)
-            self.must_not_be_caught(kinds, "the check")
+            self.handlers.must_not_catch(kinds, "the check")
             self.checks.add(made, self.trial.checks[-1].message)
             self._refine(made.node.expr)
             self.write_checks()
         return passed
-
-    def must_not_be_caught(self, kinds: Kinds, what: str) -> None:
-        """Something may fail on data, with an exception of these kinds: no handler of the model's may go on from it."""
-        handler = None if self.caught else catching(kinds)
-        if handler is not None:
-            self.caught = Caught(what, self._place().user, handler)
 
     def is_from_data(self, number: Any) -> bool:
         """Whether a symbolic number is taken from data."""
@@ -450,7 +433,7 @@ class ProofShapeEnv(ShapeEnv):
         """Tell torch the bounds of the data that a check is about: consumers plan memory by them."""
         for name in expr.free_symbols if self._body is None else ():
             if symbol_is_type(name, SymT.UNBACKED_INT):
-                self.var_to_range[name] &= _value_range(intervals.bounds(self._term(name), self.trial.facts.ranges))
+                self.var_to_range[name] &= value_range(intervals.bounds(self._term(name), self.trial.facts.ranges))
 
     def _maybe_evaluate_static(  # type: ignore[override]
         self, expr: sympy.Basic, *, unbacked_only: bool = False, compute_hint: bool = False, **_: object
@@ -465,7 +448,7 @@ class ProofShapeEnv(ShapeEnv):
             return expr
         self._keep_apart()
         try:
-            if not _is_condition(expr):
+            if not is_condition(expr):
                 term = self.translator.term(expr)
                 return sympy.Integer(term.constant_value) if term.is_constant else None
             known = self.trial.settled(self.translator.formula(expr))
@@ -495,8 +478,8 @@ class ProofShapeEnv(ShapeEnv):
         """Called for every operation on symbolic numbers. Eager raises where a divisor is zero, used or not."""
         operands = sys._getframe(1).f_locals
         if op in failures.OF_NUMBERS and self._about_data(operands["self"].expr):
-            self.must_not_be_caught(failures.OF_NUMBERS[op], "this")
-        if op in _DIVISIONS:
+            self.handlers.must_not_catch(failures.OF_NUMBERS[op], "this")
+        if op in failures.DIVISIONS:
             divisor = operands.get("other")
             if isinstance(divisor, SymNode) and not divisor.expr.is_number:
                 self._check_divisor(divisor)
@@ -514,13 +497,3 @@ class ProofShapeEnv(ShapeEnv):
     def _place(self) -> Place:
         operator = self.innermost or (run_again() if self.trial.is_taken_apart else None)
         return place(operator, self.read if self.trial.origins else None)
-
-
-def _is_condition(expr: sympy.Basic) -> bool:
-    return isinstance(expr, sympy.logic.boolalg.Boolean) and not isinstance(expr, sympy.Symbol)
-
-
-def _value_range(bounds: Interval) -> ValueRanges[Any]:
-    return ValueRanges(
-        -int_oo if bounds.lower is None else bounds.lower, int_oo if bounds.upper is None else bounds.upper
-    )

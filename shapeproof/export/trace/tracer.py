@@ -29,11 +29,13 @@ from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import REWRITTEN, reference
 from shapeproof.export.ops.layouts import acts_on_layout
 from shapeproof.export.shim.binding import bind, map_leaves
+from shapeproof.export.shim.hashing import hashed
 from shapeproof.export.shim.quiet import quiet
 from shapeproof.export.shim.storages import is_wrapped
 from shapeproof.export.shim.symbols import values
 from shapeproof.export.shim.transforms import transforms_ended
 from shapeproof.export.source.frames import read_by_the_model
+from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.trace.builtins import bounded_by_numbers, fresh_copy, kept_symbolic
 from shapeproof.export.trace.failures import is_of_tracing
 from shapeproof.export.trace.operators import Operators
@@ -98,10 +100,7 @@ def trace(
     args, kwargs = (inputs.args, inputs.kwargs) if on_data else inputs.at(trial.point, filled=False)
     (mode, env), model = recording_mode(trial, inputs.sizes, on_data=on_data), fresh_copy(mod)
     model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
-    ambient = contextlib.ExitStack()
-    for each in (_nothing_caught(env), quiet(), transforms_ended(), kept_symbolic(model)):
-        ambient.enter_context(each)
-    with ambient, torch_tracing(TracingContext(mode)), _Watch(env):
+    with _traced(env, model), torch_tracing(TracingContext(mode)), _Watch(env):
         program = torch.export.export(
             model,
             args,
@@ -118,13 +117,20 @@ def trace(
 
 
 @contextlib.contextmanager
+def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
+    """What is otherwise than usual in the process while a model is traced."""
+    with _nothing_caught(env), quiet(), transforms_ended(), kept_symbolic(model), hashed(env, hash_looked_up):
+        yield
+
+
+@contextlib.contextmanager
 def _nothing_caught(env: ProofShapeEnv) -> Iterator[None]:
     """Refuse a model that would catch what fails on data; not at once, since its handler might catch that, too."""
     try:
         yield
     finally:
-        if env.caught is not None:
-            raise UsageError(env.caught.sentence)
+        if env.handlers.caught is not None:
+            raise UsageError(env.handlers.caught.sentence)
 
 
 class _Watch(TorchFunctionMode):
@@ -157,7 +163,9 @@ class _Watch(TorchFunctionMode):
             return func(*args, **kwargs)
         except Exception as error:
             if is_of_tracing(error, func):
-                self._env.must_not_be_caught(frozenset({type(error)}), f"`{func.__name__}`, which torch cannot trace,")
+                self._env.handlers.must_not_catch(
+                    frozenset({type(error)}), f"`{func.__name__}`, which torch cannot trace,"
+                )
             raise
 
     def _watch_recording(self, recorder: Any) -> None:
@@ -189,7 +197,7 @@ class _Watch(TorchFunctionMode):
 
 @contextlib.contextmanager
 def _unrecorded_if_it_fails(graph: torch.fx.Graph, func: Any) -> Iterator[None]:
-    """Torch records an operator before it runs it. Where that fails, and the model goes on, it is no part of the program."""
+    """Torch records an operator before it runs it. Where that fails, and the model goes on, it is taken back."""
     last = next(iter(reversed(graph.nodes)), None)
     try:
         yield
