@@ -43,7 +43,7 @@ from shapeproof.export.graph import equivalence
 from shapeproof.export.graph.metadata import Difference
 from shapeproof.export.source.frames import raised_by_user
 from shapeproof.export.source.wording import with_kind
-from shapeproof.export.trace import settle, tracer
+from shapeproof.export.trace import raising, settle, tracer
 from shapeproof.export.trace.trial import Step, Trial, Where, flipped
 from shapeproof.solver.blame import needed, reasons
 from shapeproof.solver.budget import Budget
@@ -84,7 +84,7 @@ class Explorer:
         self._looks = 0
         self._oblivious: frozenset[Formula] = frozenset()
         self._observed: dict[str, int] = {}
-        self._raising: dict[Formula, str] = {}
+        self._raising: raising.Raisings = {}
         self._forms: list[replay.Form] = []
 
     def run(self, domain: Facts) -> Exploration:
@@ -407,9 +407,11 @@ class Explorer:
             try:
                 tracer.trace(replay.module_of(program), self._inputs, again)
             except Exception:  # noqa: BLE001 - the program raises there as the model does
-                return None
+                if not isinstance(there.error, UsageError):
+                    return None
             if not there.trial.steps and raised_by_user(there.error):
-                self._raising[step.decision.taken] = text
+                domain = Facts(self._inputs.domain.formulas, self._budget)
+                raising.note(self._raising, step, there.trial, domain, text)
             return Finding(Outcome.DATA, step.decision, dict(there.trial.point), text)
         for point in (self._smallest(cell), self._smallest(there.trial.region), self._sizes_of(there.trial.point)):
             failure = replay.eager_failure(self._mod, self._inputs, point) if point is not None else None

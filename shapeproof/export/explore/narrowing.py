@@ -98,7 +98,12 @@ def condensed(found: Exploration, inputs: Inputs, budget: Budget) -> list[Narrow
     whole = f.conjunction(*(repair.formula for repair in chosen or ()))
     if chosen is None or not _stays_dynamic(whole, domain, anchor, inputs, budget):
         return found.narrowings
-    return [Narrowing(repair.formula, _asked_by(repair.formula, found.narrowings)) for repair in chosen]
+    parts = [part for repair in chosen for part in _conjuncts(repair.formula)]
+    return [Narrowing(part, _asked_by(part, found.narrowings, domain)) for part in parts]
+
+
+def _conjuncts(formula: Formula) -> tuple[Formula, ...]:
+    return formula.args if isinstance(formula, f.And) else (formula,)
 
 
 def sayable(formula: Formula) -> bool:
@@ -107,7 +112,19 @@ def sayable(formula: Formula) -> bool:
     return comparisons <= MOST_COMPARISONS and has_graph_form(formula)
 
 
-def _asked_by(formula: Formula, narrowings: Sequence[Narrowing]) -> Decision:
-    """The decision behind a requirement: the user's own line before the framework's."""
-    about = [narrowing.decision for narrowing in narrowings if narrowing.requirement.symbols & formula.symbols]
-    return min(about, key=lambda decision: decision.where is None)
+def _asked_by(formula: Formula, narrowings: Sequence[Narrowing], domain: Facts) -> Decision:
+    """The decision behind a requirement: one that asks for as much, or else for more, and the user's own line first."""
+    about = [narrowing for narrowing in narrowings if narrowing.requirement.symbols & formula.symbols]
+
+    def distance(narrowing: Narrowing) -> tuple[bool, bool, bool]:
+        enough = _implies(narrowing.requirement, formula, domain)
+        needed = _implies(formula, narrowing.requirement, domain)
+        return not enough, not needed, narrowing.decision.where is None
+
+    return min(about, key=distance).decision
+
+
+def _implies(one: Formula, other: Formula, domain: Facts) -> bool:
+    facts = domain.fork()
+    facts.learn(one)
+    return decide(other, facts).status == "proved"

@@ -19,6 +19,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.shim.quiet import quiet
+from shapeproof.export.shim.transforms import transforms_ended
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.source.wording import with_kind
 from shapeproof.export.trace import tracer
@@ -186,7 +187,8 @@ def _failures(eager: str | None, program: str | None) -> Replay:
 
 def _run(run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, str | None]:
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # torch.fx prints the line of the graph that raised
+        # torch.fx prints the line of the graph that raised; a graph of torch.vmap that raises does not end it
+        with contextlib.redirect_stderr(io.StringIO()), transforms_ended():
             return run(*args, **kwargs), None
     except Exception as error:  # noqa: BLE001 - whatever the model raises is the answer
         return None, with_kind(error)
