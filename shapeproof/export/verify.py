@@ -101,7 +101,7 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
     domain = Facts(task.inputs.domain.formulas, task.budget)
     if domain.contradictory:
         return vacuous(task.inputs, clash(domain))
-    task.inputs.check_example()
+    task.inputs.check_anchors()
     try:
         if splitting:
             return _by_several(task, split(explorer, domain, task.budget, functools.partial(_refused, task)))

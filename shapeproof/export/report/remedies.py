@@ -15,7 +15,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.redeclare import Declarations, redeclared
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome
-from shapeproof.export.explore.narrowing import anchor_of, sayable
+from shapeproof.export.explore.narrowing import anchors_of, sayable
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
@@ -31,7 +31,8 @@ def remedies(found: Exploration, inputs: Inputs, budget: Budget) -> list[Repair]
         *(finding.served for finding in found.findings),
     ]
     domain = Facts(inputs.domain.formulas, budget)
-    return repaired(required, domain, anchor_of(found, inputs), budget, sayable=sayable)
+    anchor, *others = anchors_of(found, inputs)
+    return repaired(required, domain, anchor, budget, others=others, sayable=sayable)
 
 
 @dataclass(frozen=True, slots=True)
