@@ -52,7 +52,7 @@ class Repair:
     formula: Formula
 
 
-def repaired(
+def repaired(  # noqa: PLR0913 - what is required, of what is known, and what must be kept
     required: Sequence[Formula],
     facts: Facts,
     anchor: Mapping[str, int] | None = None,

@@ -131,7 +131,7 @@ class _Writer:
         if value is not None:
             self.relate([f.eq(symbol(name), value)]) if tied else self._set(name, _Form(None, 0, value))
             return
-        bounds, left = declared, []
+        bounds, left = declared, list[Formula]()
         for part in parts:
             interval = ranges([part]).get(name)
             said = interval is not None and (name in self._named or _is_natural(interval))

@@ -1,8 +1,8 @@
 """What may be inferred: which part of the domain may be given up, and what is then required of the inputs.
 
-A claim is never given up, nor is an input that was given, and a size that must stay dynamic keeps more than one value. What is
-required in the end is the weakest that can be said in a line and asserted in a graph. Nothing is traced here, and
-nothing is worded.
+A claim is never given up, nor is an input that was given, and a size that must stay dynamic keeps more than one value.
+What is required in the end is the weakest that can be said in a line and asserted in a graph. Nothing is traced here,
+and nothing is worded.
 """
 
 from __future__ import annotations

@@ -68,13 +68,14 @@ def mark_of(tensor: torch.Tensor, index: int) -> Mark | None:
         return Mark("mark_dynamic", lower, upper)
     if unbacked:
         bounds = getattr(tensor, "_dynamo_unbacked_bounds", {}).get(index, (None, None))
-        return Mark("mark_unbacked", *bounds, getattr(tensor, "_dynamo_shape_ids", {}).get(index))
+        shape_id = getattr(tensor, "_dynamo_shape_ids", {}).get(index)
+        return Mark("mark_unbacked", bounds[0], bounds[1], shape_id)
     return Mark("mark_unbacked") if index in getattr(tensor, _STRICT, ()) else None
 
 
 def hint_override(tensor: torch.Tensor, index: int) -> int | None:
     """The size for which compilers are to tune, where a mark says one; an entry of dynamic_shapes leaves it."""
-    return getattr(tensor, "_dynamo_hint_overrides", {}).get(index)  # type: ignore[no-any-return]
+    return getattr(tensor, "_dynamo_hint_overrides", {}).get(index)
 
 
 def is_marked(tensor: torch.Tensor) -> bool:
