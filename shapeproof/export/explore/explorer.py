@@ -281,8 +281,9 @@ class Explorer:
             return
         before = list(found.findings), list(found.narrowings)
         own = step.decision.of_the_model and not self._about_data(step.decision.formula)
+        given = any(lies_in(cell, anchor) for anchor in self._inputs.anchors)  # the program may serve that part
         closely = whole is not None or (own and self._traces < LOOK_TRACES)
-        self._look_into(step, cell, outside, found, closely=closely and not self._splitting)
+        self._look_into(step, cell, outside, found, closely=given or (closely and not self._splitting))
         whole = whole or lifted(step.decision, self._inputs, self._budget)
         news = [finding for finding in found.findings if finding not in before[0]]
         if whole is not None and news and not (self._splitting and all(each.may_be_another for each in news)):

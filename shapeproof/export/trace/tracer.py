@@ -97,7 +97,7 @@ def trace(
     `on_data`: with the example's own inputs, whose data the trial is told of as far as torch can follow them.
     Whatever the model or torch raises is let through.
     """
-    args, kwargs = (inputs.args, inputs.kwargs) if on_data else inputs.at(trial.point, filled=False)
+    args, kwargs = inputs.at(trial.point, filled=on_data)
     (mode, env), model = recording_mode(trial, inputs.sizes, on_data=on_data), fresh_copy(mod)
     model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
     with _traced(env, model), torch_tracing(TracingContext(mode)), _Watch(env):
