@@ -258,7 +258,7 @@ def _put_back(scope: dict[str, Any], name: str, made: Any, value: Any) -> None:
 def _is_foreign(value: Any) -> bool:
     home = value.__name__ if isinstance(value, ModuleType) else value.__module__
     if home == "builtins":  # so says what `exec` makes, too
-        return not (isinstance(value, FunctionType) or value.__flags__ & _HEAP)
+        return not (isinstance(value, FunctionType) or (isinstance(value, type) and value.__flags__ & _HEAP))
     return (home or "").partition(".")[0] in _FOREIGN
 
 
