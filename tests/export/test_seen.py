@@ -19,7 +19,9 @@ from tests.export.random_programs import built, programs
 
 
 def model(result, names="x"):
-    return built(f"class Model(torch.nn.Module):\n    def forward(self, {', '.join(names)}):\n        return {result}\n")
+    return built(
+        f"class Model(torch.nn.Module):\n    def forward(self, {', '.join(names)}):\n        return {result}\n"
+    )
 
 
 def vectors(*sizes):
@@ -98,7 +100,9 @@ def test_what_is_given_lies_in_the_declared_domain_and_is_like_the_example():
     mod = model("x * 2")
     with pytest.raises(UsageError, match=r"additional input 2 has x.shape\[0\] = 8, but x.shape\[0\] <= 7 is declared"):
         check(mod, vectors(3), dynamic_shapes=more(vectors(5), vectors(8)), constraints=("x.shape[0] <= 7",))
-    with pytest.raises(UsageError, match="additional input 1 has `x` of dtype torch.float64, the example torch.float32"):
+    with pytest.raises(
+        UsageError, match="additional input 1 has `x` of dtype torch.float64, the example torch.float32"
+    ):
         check(mod, vectors(3), dynamic_shapes=more((torch.ones(4, dtype=torch.float64),)))
     with pytest.raises(UsageError, match="too many positional arguments"):
         check(mod, vectors(3), dynamic_shapes=more(vectors(4, 4)))
