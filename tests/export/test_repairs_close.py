@@ -1,4 +1,4 @@
-"""A repair that is applied gives "proved", or a report whose own repair does, in at most three steps; never an error."""
+"""A repair that is applied gives "proved", or a report whose own repair does, in at most three steps."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ FORMS = {
         "x.shape[0]",
         "x.shape[1]",
     ),
-    "a dim and a hint": lambda a, b: ((Dim("a", min=a[0], max=a[-1]), Dim.AUTO), "a", "x.shape[1]"),
-    "a dim without bounds": lambda a, b: ({0: Dim("a"), 1: Dim("b", min=b[0], max=b[-1])}, "a", "b"),
-    "a derived dim": lambda a, b: ({0: Dim("a", min=a[0], max=a[-1]), 1: Dim("_a", max=9) + 1}, "a", "_a"),
+    "a dim and a hint": lambda a, _: ((Dim("a", min=a[0], max=a[-1]), Dim.AUTO), "a", "x.shape[1]"),
+    "a dim without bounds": lambda _, b: ({0: Dim("a"), 1: Dim("b", min=b[0], max=b[-1])}, "a", "b"),
+    "a derived dim": lambda a, _: ({0: Dim("a", min=a[0], max=a[-1]), 1: Dim("_a", max=9) + 1}, "a", "_a"),
 }
 """The entry of a matrix, and what its two sizes are called in a constraint."""
 RELATIONS = ("{a} <= 3", "{a} + {b} <= 6", "{a} != 2", "{b} % 2 == 0 or {a} >= 1", "{a} * {b} <= 12", "{b} <= 4")
