@@ -24,7 +24,9 @@ def marked(size, **bounds):
 
 
 def model(result, names="x"):
-    return built(f"class Model(torch.nn.Module):\n    def forward(self, {', '.join(names)}):\n        return {result}\n")
+    return built(
+        f"class Model(torch.nn.Module):\n    def forward(self, {', '.join(names)}):\n        return {result}\n"
+    )
 
 
 class Branching(torch.nn.Module):

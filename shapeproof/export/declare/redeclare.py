@@ -92,7 +92,8 @@ class _Writer:
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
         self._leaves = {leaf.source: leaf for leaf in inputs.leaves}
-        self._declared = inputs.domain.ranges()
+        entries = inputs.domain.formulas[: len(inputs.domain.formulas) - len(inputs.constraints)]
+        self._declared = ranges(entries)
         self._named = {name for name, variable in inputs.domain.symbols.items() if variable.kind == "dim"}
         self._tied = {name for text in inputs.constraints for name in parse_formula(text).symbols}
         self._taken = set(inputs.domain.symbols)

@@ -1,6 +1,6 @@
 """What knows torch's private names, dim classes, pytrees, storages and releases. It concludes nothing.
 
-inputs     example inputs and `dynamic_shapes`, by source names   binding.py, dims.py
+inputs     example inputs and `dynamic_shapes`, by source names   binding.py, dims.py, marks.py
 programs   symbolic sizes, structures, storages, archives        symbols.py, trees.py, storages.py, consumers.py
 process    noise, garbage collection, supported releases         quiet.py, collecting.py, versions.py
 """
