@@ -58,14 +58,20 @@ def verified(  # noqa: PLR0913 - what the user gave
     preserve_module_call_signature: tuple[str, ...] = (),
     narrow: bool = False,
     splitting: bool = False,
+    in_place: bool = True,
     budget: Budget | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Verify a model over the declared domain; `splitting`: by several programs where one does not serve it all."""
+    """Verify a model over the declared domain.
+
+    `splitting`: by several programs where one does not serve it all. Without `in_place` every open decision is given a
+    trace of its own, which is slower and gives the same verdict: for tests.
+    """
     budget = budget or Budget()
     if narrow:
         inputs = replace(inputs, inferred=frozenset(inputs.domain.symbols))
-    trace = functools.partial(tracer.trace, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
+    kept = preserve_module_call_signature
+    trace = functools.partial(tracer.trace, mod, inputs, preserve_module_call_signature=kept, in_place=in_place)
     with _in_a_sentence(mod, inputs):
         return _reported(_Task(mod, inputs, budget, progress), trace, splitting=splitting)
 

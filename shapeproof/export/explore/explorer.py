@@ -43,7 +43,7 @@ from shapeproof.export.graph import equivalence
 from shapeproof.export.graph.metadata import Difference
 from shapeproof.export.source.frames import raised_by_user
 from shapeproof.export.source.wording import with_kind
-from shapeproof.export.trace import settle, tracer
+from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Step, Trial, Where, flipped
 from shapeproof.solver.blame import needed, reasons
 from shapeproof.solver.budget import Budget
@@ -443,11 +443,12 @@ class Explorer:
             again = self._attempt(known, point, Where(self._about_data))
             traced = again if again.program is not None else traced
         if traced.doubtful:
-            with settle.retracing_everything():
-                traced = self._attempt(known, point, oblivious)
+            traced = self._attempt(known, point, oblivious, in_place=False)
         return traced
 
-    def _attempt(self, known: Facts, point: dict[str, int], oblivious: Container[Formula]) -> Traced:
+    def _attempt(
+        self, known: Facts, point: dict[str, int], oblivious: Container[Formula], *, in_place: bool = True
+    ) -> Traced:
         self._traces += 1
         self._progress(f"tracing at {self.describe(point)}")
         trial = Trial(
@@ -458,6 +459,7 @@ class Explorer:
             oblivious=oblivious,
             observed=self._observed,
             raising=self._raising,
+            in_place=in_place,
         )
         try:
             return Traced(trial, self._trace(trial))

@@ -27,6 +27,9 @@ from shapeproof.export.trace.trial import Trial
 ELEMENTS = 2**27
 """Inputs with more elements than this are not made, the example's aside: a process that runs out of memory is ended."""
 
+SEED = 20_011
+"""With which random numbers both are run. One that users set themselves might be that of the trace, too."""
+
 
 class Relation(Enum):
     """How a program relates to the eager model on one input."""
@@ -166,9 +169,7 @@ def _compare_call(
     eager: Callable[..., Any], exported: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Replay:
     mine, theirs = copy.deepcopy((args, kwargs)), copy.deepcopy((args, kwargs))
-    torch.manual_seed(0)
     want, eager_error = _run(eager, *mine)
-    torch.manual_seed(0)
     got, program_error = _run(exported, *theirs)
     if eager_error is not None or program_error is not None:
         return _failures(eager_error, program_error)
@@ -186,7 +187,9 @@ def _failures(eager: str | None, program: str | None) -> Replay:
 
 def _run(run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, str | None]:
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # torch.fx prints the line of the graph that raised
+        # torch.fx prints the line of the graph that raised
+        with contextlib.redirect_stderr(io.StringIO()), torch.random.fork_rng():
+            torch.manual_seed(SEED)
             return run(*args, **kwargs), None
     except Exception as error:  # noqa: BLE001 - whatever the model raises is the answer
         return None, with_kind(error)

@@ -84,12 +84,14 @@ def trace(
     *,
     preserve_module_call_signature: tuple[str, ...] = (),
     on_data: bool = False,
+    in_place: bool = True,
 ) -> torch.export.ExportedProgram:
     """Trace the model at the trial's point, on a fresh copy; what torch asks about sizes goes to the trial.
 
     `on_data`: with the example's own inputs, whose data the trial is told of as far as torch can follow them.
-    Whatever the model or torch raises is let through.
+    Whatever the model or torch raises is let through. Without `in_place` no operator settles its own decisions.
     """
+    trial.in_place = trial.in_place and in_place
     args, kwargs = (inputs.args, inputs.kwargs) if on_data else inputs.at(trial.point, filled=False)
     (mode, env), model = recording_mode(trial, inputs.sizes, on_data=on_data), fresh_copy(mod)
     model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
