@@ -75,6 +75,15 @@ def mutates(graph: torch.fx.Graph) -> bool:
     return any(changed_operands(node) for node in graph.nodes)
 
 
+def used(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    """The nodes that a consumer keeps: those that do more than give a result, and whatever these make use of."""
+    kept: dict[torch.fx.Node, None] = {}
+    for node in reversed(graph.nodes):
+        if node in kept or node.is_impure():
+            kept |= dict.fromkeys((node, *node.all_input_nodes))
+    return list(reversed(kept))
+
+
 def is_random(graph: torch.fx.Graph) -> bool:
     """Whether a graph draws random numbers."""
     return any(torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) for node in graph.nodes)

@@ -33,6 +33,7 @@ from shapeproof.export.source.frames import read_by_the_model
 from shapeproof.export.trace.builtins import bounded_by_numbers, fresh_copy, kept_symbolic
 from shapeproof.export.trace.operators import Operators
 from shapeproof.export.trace.shape_env import ProofShapeEnv
+from shapeproof.export.trace.views import as_asked
 from shapeproof.export.trace.translate import Translator
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def recording_mode(
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         def run(func: Any, args: Any, kwargs: Any) -> Any:
-            return FakeTensorMode.dispatch(mode, func, types, args, kwargs)
+            result = FakeTensorMode.dispatch(mode, func, types, args, kwargs)
+            return as_asked(env, func, args, kwargs or {}, result)
 
         result = operators.run(func, args, kwargs or {}, run)
         env.called(func, args, kwargs or {}, result)
