@@ -24,6 +24,7 @@ from shapeproof.export.explore.corners import disagreements
 from shapeproof.export.explore.emptied import refused_where_none
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.findings import Exploration, Impossible, narrowed
+from shapeproof.export.explore.kernels import operator_faults
 from shapeproof.export.explore.refusals import refusals
 from shapeproof.export.explore.regions import Split, split
 from shapeproof.export.explore.unmet import unmet
@@ -130,7 +131,9 @@ def _by_one(task: _Task, found: Exploration, domain: Facts) -> Report:
     inputs, budget, trial = task.inputs, task.budget, found.main.trial
     told = distinct(found.findings, trial, budget)
     task.progress("replaying at the corners")
-    wrong = disagreements(task.mod, inputs, found, narrowed(domain, found.narrowings)) if not told else []
+    served = narrowed(domain, found.narrowings)
+    wrong = operator_faults(inputs, found, served)
+    wrong += disagreements(task.mod, inputs, found, served) if not told and not wrong else []
     repairs = None if wrong else remedies(found, inputs, budget)
     settled = causes(told, repairs or (), inputs, budget)
     help_ = helps([cause.finding for cause in settled], repairs or (), inputs)
@@ -146,8 +149,10 @@ def _by_several(task: _Task, done: Split) -> Report:
     task.progress("replaying at the corners of each region")
     diagnostics = [diagnose(finding, task.inputs, done.trial, task.budget) for finding in done.findings]
     for region in done.regions:
-        if not diagnostics:
-            diagnostics += disagreements(task.mod, task.inputs, region.found, done.within(region))
+        diagnostics += operator_faults(task.inputs, region.found, done.within(region)) if not diagnostics else []
+        diagnostics += (
+            disagreements(task.mod, task.inputs, region.found, done.within(region)) if not diagnostics else []
+        )
     arguments = tuple(binding.bind(task.mod, task.inputs.args, task.inputs.kwargs))
     report = together(task.inputs, arguments, done, diagnostics, task.budget)
     if report.program is not None:

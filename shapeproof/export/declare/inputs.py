@@ -236,7 +236,7 @@ class _Reader:
                 raise UsageError(message)
             return constant(size)
         if isinstance(entry, int):
-            return _fixed_size(name, size, entry)
+            return _fixed_size(name, size, entry, least=0 if leaf.is_tensor else None)
         if dims.is_dim(entry):
             return self._named(name, size, entry)
         if dims.is_hint(entry):
@@ -367,8 +367,8 @@ def listed_dims(leaf: Leaf, entry: Any) -> list[DimEntry]:
     raise UsageError(message)
 
 
-def _fixed_size(name: str, size: int | None, declared: int) -> Term:
-    if declared < 0:
+def _fixed_size(name: str, size: int | None, declared: int, *, least: int | None) -> Term:
+    if least is not None and declared < least:
         message = f"`{name}` is declared to be {declared}, but a size is never negative"
         raise UsageError(message)
     if size is not None and size != declared:

@@ -132,6 +132,8 @@ class _Writer:
             self._set(name, _Form(None, 0, bounds.lower))
         elif residue is not None and name in self._named - self._tied and not tied:
             self._set(name, _within(f"_{name}", *residue, bounds))
+        elif min(bounds.lower or 0, bounds.upper or 0) < 0:  # of an int: torch's hints have no negative ends
+            self.relate(parts)
         else:
             self.relate(left)
             if bounds != declared:

@@ -2,6 +2,6 @@
 
 explore   main program, cells, findings          explorer.py, coincidences.py, findings.py, limits.py,
                                                  narrowing.py, regions.py
-run       beside eager, at chosen points         replay.py, corners.py
+run       beside eager, at chosen points         replay.py, corners.py, kernels.py
 refuse    what eager raises whatever the data    unmet.py, refusals.py, emptied.py, indices.py, reductions.py
 """

@@ -43,7 +43,7 @@ def disagreements(mod: torch.nn.Module, inputs: Inputs, found: Exploration, doma
     run = [found.begun]
     raising: list[dict[str, int]] = []
     served = False
-    for point in _points(inputs, found, domain, run):
+    for point in points(inputs, found, domain, run):
         if point in run:
             continue
         run.append(point)
@@ -101,7 +101,7 @@ def failing(
     return None if failure is None else (point, failure)
 
 
-def _points(
+def points(
     inputs: Inputs, found: Exploration, domain: Facts, run: Sequence[Mapping[str, int]]
 ) -> Iterator[dict[str, int]]:
     """The corners, and a point of each slice whose decision was found to make no difference, unless one was `run`."""

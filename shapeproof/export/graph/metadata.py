@@ -55,7 +55,7 @@ class There:
 
 
 def outdated(program: torch.export.ExportedProgram, there: There) -> Difference | None:
-    """A node whose noted rank or sizes are wrong on the region (`squeeze` at size 1). Consumers drop what is not used."""
+    """A node whose noted rank or sizes are wrong on the region (`squeeze` at size 1). Consumers drop unused ones."""
     noted_by = tracer.translator_of(program)
     for node in nodes.used(program.graph):
         noted, real = node.meta.get("val"), there.values.get(node)

@@ -33,8 +33,8 @@ from shapeproof.export.source.frames import read_by_the_model
 from shapeproof.export.trace.builtins import bounded_by_numbers, fresh_copy, kept_symbolic
 from shapeproof.export.trace.operators import Operators
 from shapeproof.export.trace.shape_env import ProofShapeEnv
-from shapeproof.export.trace.views import as_asked
 from shapeproof.export.trace.translate import Translator
+from shapeproof.export.trace.views import as_asked
 
 if TYPE_CHECKING:
     from shapeproof.constraints.formulas import Formula
@@ -79,7 +79,7 @@ def recording_mode(
     return mode, env
 
 
-def trace(
+def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     mod: torch.nn.Module,
     inputs: Inputs,
     trial: Trial,
