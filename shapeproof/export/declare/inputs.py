@@ -200,6 +200,7 @@ class _Reader:
 
     def leaf(self, leaf: Leaf, entry: Any) -> Leaf:
         """The leaf with the terms that its entry declares."""
+        _check_layout(leaf)
         if isinstance(leaf.example, TensorSpec):
             sizes: Sequence[int | None] = [None] * len(leaf.example.dims)
             listed = listed_dims(leaf, entry)
@@ -365,6 +366,21 @@ def listed_dims(leaf: Leaf, entry: Any) -> list[DimEntry]:
         return list(entry)
     message = f"dynamic_shapes gives {entry!r} for `{leaf.name}`: expected a dict, a tuple or a list of dims, or None"
     raise UsageError(message)
+
+
+def _check_layout(leaf: Leaf) -> None:
+    """Refuse examples that torch.export cannot follow, and which have no sizes or strides to be read."""
+    example = leaf.example
+    if not isinstance(example, torch.Tensor):
+        return
+    if example.is_nested:
+        raise UsageError(
+            f"`{leaf.name}` is a nested tensor, which cannot be exported: pass a padded tensor and lengths"
+        )
+    if example.layout not in {torch.strided, torch.sparse_coo}:
+        raise UsageError(
+            f"`{leaf.name}` is a tensor of layout {example.layout}, which cannot be exported: pass a COO one"
+        )
 
 
 def _fixed_size(name: str, size: int | None, declared: int, *, least: int | None) -> Term:

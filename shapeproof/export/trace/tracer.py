@@ -33,6 +33,7 @@ from shapeproof.export.source.frames import read_by_the_model
 from shapeproof.export.trace.builtins import bounded_by_numbers, fresh_copy, kept_symbolic
 from shapeproof.export.trace.operators import Operators
 from shapeproof.export.trace.shape_env import ProofShapeEnv
+from shapeproof.export.trace.sparse import refuse_hidden, with_rows
 from shapeproof.export.trace.translate import Translator
 from shapeproof.export.trace.views import as_asked
 
@@ -66,9 +67,12 @@ def recording_mode(
     operators = env.operators = Operators(env, apart=proxy_tensor.disable_proxy_modes_tracing, by_rule=not on_data)
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        outer = env.innermost  # none where torch makes the inputs, and nothing is recorded
+
         def run(func: Any, args: Any, kwargs: Any) -> Any:
             result = FakeTensorMode.dispatch(mode, func, types, args, kwargs)
-            return as_asked(env, func, args, kwargs or {}, result)
+            result = as_asked(env, func, args, kwargs or {}, result)
+            return result if outer is None else with_rows(env, func, args, result, nested=outer != str(func))
 
         result = operators.run(func, args, kwargs or {}, run)
         env.called(func, args, kwargs or {}, result)
@@ -131,6 +135,7 @@ class _Watch(TorchFunctionMode):
         if torch.compiler.is_dynamo_compiling():  # torch.cond has its branches read by dynamo, this mode included
             return func(*args, **kwargs)
         self._watch_recording(proxy_tensor.get_proxy_mode())
+        refuse_hidden(func, args)
         if acts_on_layout(func, args, kwargs) and self._env.innermost is None and read_by_the_model():
             self._env.trial.layout_read()
         if func in self._subscripts:
