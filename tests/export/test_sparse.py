@@ -64,7 +64,7 @@ def test_what_is_known_of_the_number_holds_of_every_tensor(places, read):
     tensor = torch.sparse_coo_tensor(indices, torch.ones(len(places)), (4, 3))
     tensor = tensor.coalesce() if read == "values" else tensor
     rows = getattr(tensor, read)().shape[0]
-    assert 0 <= rows
+    assert rows >= 0
     assert read != "values" or rows <= 12
 
 
@@ -88,10 +88,10 @@ HIDDEN = {
     "_nnz": lambda x, y: x + y._nnz(),
     "of a result": lambda x, y: x + (y * 2)._nnz(),
     "is_coalesced": lambda x, y: x + (1 if y.is_coalesced() else 2),
-    "_version": lambda x, y: x + x._version,
-    "data_ptr": lambda x, y: x + (x.data_ptr() % 2),
-    "a compressed tensor": lambda x, y: x + torch.sparse_csr_tensor([0, 1], [0], [1.0]).shape[1],
-    "a nested tensor": lambda x, y: torch.nested.nested_tensor([x, x]).to_padded_tensor(0.0),
+    "_version": lambda x, _: x + x._version,
+    "data_ptr": lambda x, _: x + (x.data_ptr() % 2),
+    "a compressed tensor": lambda x, _: x + torch.sparse_csr_tensor([0, 1], [0], [1.0]).shape[1],
+    "a nested tensor": lambda x, _: torch.nested.nested_tensor([x, x]).to_padded_tensor(0.0),
 }
 
 
@@ -113,7 +113,7 @@ def test_what_a_fake_makes_up_is_refused_with_the_line(name):
 )
 def test_an_example_that_cannot_be_followed_is_refused(example, kind):
     with pytest.raises(UsageError, match=f"`y` is a .*{kind}.*which cannot be exported"):
-        check(model(lambda x, y: x * 2), (torch.ones(3, 3), example), dynamic_shapes=SHAPES)
+        check(model(lambda x, _: x * 2), (torch.ones(3, 3), example), dynamic_shapes=SHAPES)
 
 
 def test_sparse_constants_are_compared_by_what_they_are_made_of():

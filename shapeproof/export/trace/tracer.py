@@ -21,6 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental import proxy_tensor
 from torch.overrides import TorchFunctionMode
 
+from shapeproof.constraints import intervals
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.ops.decompositions import REWRITTEN, reference
@@ -32,7 +33,7 @@ from shapeproof.export.shim.symbols import values
 from shapeproof.export.source.frames import read_by_the_model
 from shapeproof.export.trace.builtins import bounded_by_numbers, fresh_copy, kept_symbolic
 from shapeproof.export.trace.operators import Operators
-from shapeproof.export.trace.shape_env import ProofShapeEnv
+from shapeproof.export.trace.shape_env import ProofShapeEnv, value_range
 from shapeproof.export.trace.sparse import refuse_hidden, with_rows
 from shapeproof.export.trace.translate import Translator
 from shapeproof.export.trace.views import as_asked
@@ -109,11 +110,20 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
             dynamic_shapes=_hints(mod, inputs),
             preserve_module_call_signature=preserve_module_call_signature,
         )
+    _note_ranges(program, inputs, env)
     for name, value in program.constants.items():
         if isinstance(value, FakeTensor) or is_wrapped(value):
             message = f"torch.export cannot follow the model: `{name}`, which it computes, is taken for a constant"
             raise UsageError(message)
     return program
+
+
+def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: ProofShapeEnv) -> None:
+    """Have the program note where its int inputs lie: torch notes that each is at least 0, and refuses to load others."""
+    for leaf in inputs.leaves:
+        noted = env.source_to_var.get(leaf.source)
+        if noted is not None and not leaf.is_tensor:
+            program.range_constraints[noted] = value_range(intervals.bounds(leaf.terms[0], env.trial.known.ranges))
 
 
 class _Watch(TorchFunctionMode):
@@ -135,7 +145,7 @@ class _Watch(TorchFunctionMode):
         if torch.compiler.is_dynamo_compiling():  # torch.cond has its branches read by dynamo, this mode included
             return func(*args, **kwargs)
         self._watch_recording(proxy_tensor.get_proxy_mode())
-        refuse_hidden(func, args)
+        refuse_hidden(func)
         if acts_on_layout(func, args, kwargs) and self._env.innermost is None and read_by_the_model():
             self._env.trial.layout_read()
         if func in self._subscripts:
