@@ -119,7 +119,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
 
 
 def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: ProofShapeEnv) -> None:
-    """Have the program note where its int inputs lie: torch notes that each is at least 0, and refuses to load others."""
+    """Have the program note where its int inputs lie: torch notes that each is at least 0, and loads no other."""
     for leaf in inputs.leaves:
         noted = env.source_to_var.get(leaf.source)
         if noted is not None and not leaf.is_tensor:
