@@ -27,6 +27,11 @@ class Help:
     text: str
     proof: str
 
+    def __post_init__(self) -> None:
+        if not self.text.strip():
+            message = "a help says what to do, and this one is empty"
+            raise ValueError(message)
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from shapeproof.constraints.terms import Term
 
 
+_HIGHEST_SUBSTITUTED = 4
+
+
 class FloorDiv(Node):
     """`numerator // divisor`, in lowest terms; a divisor that is a constant is at least 2."""
 
@@ -113,6 +116,8 @@ def _unnest(numerator: Poly, divisor: Poly) -> _Step | None:
                     continue
                 if not below.is_constant and coefficient < 0:
                     return _turned(numerator, divisor)
+                if polynomials.is_long_product(rest, below.poly) or polynomials.is_long_product(below.poly, divisor):
+                    continue
                 joined = polynomials.add(polynomials.multiply(rest, below.poly), inner, coefficient)
                 if coefficient < 0:
                     joined = polynomials.add(joined, polynomials.constant(below.constant_value - 1))
@@ -154,6 +159,8 @@ def with_halves_rounded_up(poly: Poly) -> Poly:
             case FloorDiv(numerator, divisor) if divisor.is_constant and divisor.constant_value == 2:
                 monomial, coefficient = numerator.monomials[0]
                 if coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
+                    if polynomials.degree_in(poly, monomial[0][0]) > _HIGHEST_SUBSTITUTED:
+                        continue
                     # n == n//2 - (-n)//2, so the leading atom of n is that less the rest of n
                     rest = polynomials.add(numerator.poly, {monomial: -1})
                     halves: Poly = {((atom, 1),): 1, ((FloorDiv(-numerator, divisor), 1),): -1}

@@ -1,8 +1,9 @@
 """The definition of truth: the value of a term or formula at a point, as Python computes it. Nothing is approximated.
 
-Integers are exact, doubles are IEEE. What Python would raise is raised: ZeroDivisionError for a zero divisor even where
-the result is unused, but not on the side of a condition that is not taken. Every node is visited once, without
-recursion; an error is a value like another until something needs the node that raised it.
+Integers are exact; one of more than some ten thousand digits is not computed. Doubles are IEEE. What Python would raise
+is raised: ZeroDivisionError for a zero divisor even where the result is unused, but not on the side of a condition that
+is not taken. Every node is visited once, without recursion; an error is a value like another until something needs the
+node that raised it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formu
 from shapeproof.constraints.nodes import Named, Node, postorder
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol
 from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where
+from shapeproof.constraints.work import charge
 
 Environment = Mapping[str, int | float]
 
@@ -58,8 +60,9 @@ class _Values(dict[Node, Any]):
 
 
 def _value(root: Node, env: Environment) -> Any:
-    values = _Values()
-    for node in postorder(root):
+    values, nodes = _Values(), postorder(root)
+    charge(len(nodes))
+    for node in nodes:
         try:
             values[node] = _MEANINGS[type(node)](node, values, env)
         except (ArithmeticError, ValueError, Unevaluable) as error:
@@ -74,7 +77,10 @@ def _term(node: Term, values: _Values, _: Environment) -> int:
     for monomial, coefficient in node.monomials:
         product = coefficient
         for atom, exponent in monomial:
-            product *= values.of(atom) ** exponent
+            value = values.of(atom)
+            product *= value if exponent == 1 else operators.integer_power(value, exponent)
+            if len(monomial) > 1:
+                operators.sized(product)
         total += product
     return total
 

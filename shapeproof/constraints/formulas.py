@@ -24,6 +24,7 @@ from shapeproof.constraints.nodes import Named, Node
 from shapeproof.constraints.polynomials import UNIT
 from shapeproof.constraints.reals import Real, RealConstant
 from shapeproof.constraints.terms import ONE, ZERO, IntLike, Term, as_term, from_poly, modulo
+from shapeproof.constraints.work import charge
 
 __all__ = [
     "FALSE", "TRUE", "And", "BooleanConstant", "Compare", "Formula", "Or", "RealCompare", "Truth", "compare",
@@ -279,6 +280,7 @@ def _joined(formulas: Iterable[Formula], kind: type[And | Or], neutral: Formula,
                 break
         if absorbing in operands:
             break
+    charge(len(operands))
     kept = list(operands)
     if all(operand.total for operand in kept):
         kept = [absorbing] if absorbing in operands else sorted(kept, key=lambda operand: operand.key)

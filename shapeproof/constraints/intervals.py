@@ -1,6 +1,6 @@
 """Sound integer bounds of terms over boxes. It may say "unbounded" or "don't know", and is never wrong.
 
-Integers throughout, never floats: None stands for no bound. What is said is about the points of the box where the term
+Integers throughout, never floats: None stands for no bound, and for one of thousands of digits. What is said is about the points of the box where the term
 or formula is defined; that it is defined everywhere is for others to prove.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TypeAlias
 
-from shapeproof.constraints import operators, polynomials
+from shapeproof.constraints import polynomials
 from shapeproof.constraints.division import with_halves_rounded_up
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.evaluate import evaluate, holds
@@ -19,9 +19,12 @@ from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formu
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.polynomials import UNIT, Poly
 from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Where, of_atom
+from shapeproof.constraints.work import charge
 
 _DEEPEST_FACTORING = 6
 _MOST_RELAXATIONS = 6
+_FARTHEST = 1 << 2**14
+"""No end is farther out than this."""
 
 End: TypeAlias = tuple[int, int]  # (-1, 0) is minus infinity, (0, n) is n, (1, 0) is infinity: in the right order
 
@@ -71,13 +74,12 @@ class Interval:
         return hull(parts) if parts else Interval()
 
     def __pow__(self, exponent: int) -> Interval:
-        powers = [None if end is None else end**exponent for end in (self.lower, self.upper)]
+        powers = [None if end is None else _raised(end, exponent) for end in (self.lower, self.upper)]
         if exponent % 2:
-            return Interval(*powers)
+            return Interval(*_within_reach(*powers))
         greatest = None if None in powers else max(power for power in powers if power is not None)
-        if 0 in self:
-            return Interval(0, greatest)
-        return Interval(powers[0] if self.lower is not None and self.lower > 0 else powers[1], greatest)
+        least = 0 if 0 in self else powers[0] if self.lower is not None and self.lower > 0 else powers[1]
+        return Interval(*_within_reach(least, greatest))
 
     def __and__(self, other: Interval) -> Interval:
         """The integers in both."""
@@ -107,11 +109,27 @@ def _multiplied(
     if low is None or high is None or least is None or most is None:
         ends = [_product(left, right) for left in Interval(low, high).ends() for right in Interval(least, most).ends()]
         product = _between(min(ends), max(ends))
-        return product.lower, product.upper
+        return _within_reach(product.lower, product.upper)
     if low >= 0 and least >= 0:
-        return low * least, high * most
+        return _within_reach(low * least, high * most)
     products = (low * least, low * most, high * least, high * most)
-    return min(products), max(products)
+    return _within_reach(min(products), max(products))
+
+
+def _within_reach(low: int | None, high: int | None) -> tuple[int | None, int | None]:
+    """The ends, none farther out than the farthest."""
+    if low is not None and not -_FARTHEST <= low <= _FARTHEST:
+        low = _FARTHEST if low > 0 else None
+    if high is not None and not -_FARTHEST <= high <= _FARTHEST:
+        high = -_FARTHEST if high < 0 else None
+    return low, high
+
+
+def _raised(base: int, exponent: int) -> int:
+    """`base**exponent`, or what has its sign and is beyond reach as well."""
+    if (abs(base).bit_length() - 1) * exponent <= _FARTHEST.bit_length():
+        return int(base**exponent)
+    return -2 * _FARTHEST if base < 0 and exponent % 2 else 2 * _FARTHEST
 
 
 def _product(left: End, right: End) -> End:
@@ -217,6 +235,10 @@ class Bounds:
             case "or" | "xor" if min(left.ends()[0], right.ends()[0]) >= (0, 0):
                 greatest = max(left.ends()[1], right.ends()[1])
                 return Interval(0, None if greatest[0] else 2 ** greatest[1].bit_length() - 1)
+            case "mul":
+                return left * right
+            case "pow" if right.single is not None and right.single >= 0:
+                return left**right.single
             case "pow" if left.ends()[0] >= (0, 1):
                 return self._power(left, right & Interval(0, None))
             case "lshift":
@@ -228,11 +250,9 @@ class Bounds:
     @staticmethod
     def _power(base: Interval, exponent: Interval) -> Interval:
         """`base**exponent` for a base of at least 1 and an exponent of at least 0: monotone in both."""
-        low, high = exponent.lower or 0, exponent.upper
-        lower = (base.lower or 1) ** min(low, operators.LARGEST_COUNT)
-        if base.upper is None or high is None or high > operators.LARGEST_COUNT:
-            return Interval(lower, None)
-        return Interval(lower, base.upper**high)
+        lower = _raised(base.lower or 1, exponent.lower or 0)
+        upper = None if base.upper is None or exponent.upper is None else _raised(base.upper, exponent.upper)
+        return Interval(*_within_reach(lower, upper))
 
     def _formula(self, node: Formula) -> bool | None:
         match node:
@@ -298,6 +318,7 @@ class Bounds:
 
     def _summed(self, poly: Poly) -> Interval:
         """Monomial by monomial."""
+        charge(1 + len(poly))
         low: int | None = 0
         high: int | None = 0
         for monomial, coefficient in poly.items():

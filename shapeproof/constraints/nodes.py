@@ -53,12 +53,11 @@ class Node:
 
     def _finish(self) -> None:
         """Derive what every node has from its own fields."""
-        children = self._parts()
+        set_once = object.__setattr__
+        set_once(self, "children", self._parts())
         label = self._label()
         if len(label) > _LONGEST_LABEL:
             label = "~" + blake2b(label.encode(), digest_size=16).hexdigest()
-        set_once = object.__setattr__
-        set_once(self, "children", children)
         set_once(self, "key", (self._depth(), self.rank, label))
         set_once(self, "total", self._is_total())
         set_once(self, "obliged", frozenset() if self.total else None)
@@ -75,13 +74,13 @@ class Node:
         return tuple(parts)
 
     def _depth(self) -> int:
-        return 1 + max((child.key[0] for child in self._parts()), default=0)
+        return 1 + max((child.key[0] for child in self.children), default=0)
 
     def _label(self) -> str:
         return f"{type(self).__name__}({','.join(map(_field_label, map(self.__getattribute__, self.__match_args__)))})"
 
     def _is_total(self) -> bool:
-        return all(child.total for child in self._parts())
+        return all(child.total for child in self.children)
 
     def own_obligations(self) -> frozenset[Node]:
         """The atoms that must be defined for this node to be, from those of its children."""

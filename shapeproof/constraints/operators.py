@@ -11,26 +11,51 @@ from collections.abc import Callable
 from typing import Any
 
 from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.work import charge
 
 LARGEST_COUNT = 4096
-"""The largest exponent or shift count that terms multiply out."""
-_MOST_BITS = 2**18
+"""The largest exponent or shift count that terms multiply out, and the largest degree of a monomial."""
+MOST_BITS = 2**16
 """Python computes larger integers too, as long as there is memory for them; no size is one."""
+FEW_BITS = 2**11
+"""What is computed with integers of no more bits costs as much as with small ones."""
 
 
-def _integer_power(base: int, exponent: int) -> int:
-    if base.bit_length() * exponent > _MOST_BITS and abs(base) > 1:
+def sized(value: int) -> int:
+    """The integer, charged for by its length.
+
+    Raises:
+        Unevaluable: it is longer than any that is computed with.
+    """
+    bits = value.bit_length()
+    if bits > FEW_BITS:
+        if bits > MOST_BITS:
+            raise Unevaluable("an integer of so many digits is not computed")
+        charge(bits * bits >> 16)
+    return value
+
+
+def integer_power(base: int, exponent: int) -> int:
+    """`base**exponent`, where that is an integer and not too long."""
+    if base.bit_length() * exponent > MOST_BITS and abs(base) > 1:
         raise Unevaluable("a power of so many digits is not computed")
     power = base**exponent
     if not isinstance(power, int):
-        raise Unevaluable(f"{base}**{exponent} is not an integer")
-    return power
+        raise Unevaluable("a power with a negative exponent is not an integer")
+    return sized(power)
+
+
+def integer_product(left: int, right: int) -> int:
+    """`left * right`, where that is not too long."""
+    if left.bit_length() + right.bit_length() > MOST_BITS:
+        raise Unevaluable("a product of so many digits is not computed")
+    return sized(left * right)
 
 
 def _left_shift(value: int, count: int) -> int:
-    if value and count > _MOST_BITS:
+    if value and count > MOST_BITS:
         raise Unevaluable("an integer of so many digits is not computed")
-    return value << count
+    return sized(value << count)
 
 
 def _real_power(base: float, exponent: float) -> float:
@@ -41,7 +66,8 @@ def _real_power(base: float, exponent: float) -> float:
 
 
 INTEGER: dict[str, Callable[..., int]] = {
-    "pow": _integer_power,
+    "mul": integer_product,
+    "pow": integer_power,
     "lshift": _left_shift,
     "rshift": operator.rshift,
     "and": operator.and_,
@@ -77,7 +103,7 @@ REAL: dict[str, Callable[..., float]] = {
 }
 
 NEVER_RAISE = frozenset({"and", "or", "xor", "add", "sub", "mul", "neg", "abs", "min", "max"})
-COMMUTATIVE = frozenset({"and", "or", "xor"})
+COMMUTATIVE = frozenset({"mul", "and", "or", "xor"})
 
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,

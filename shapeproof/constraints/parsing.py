@@ -21,6 +21,7 @@ from shapeproof.constraints.errors import FormulaSyntaxError, UsageError
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.reals import FromInt, Real, RealConstant, RealSymbol, real_call
 from shapeproof.constraints.terms import Symbol, Term
+from shapeproof.constraints.work import OutOfWork, at_most
 
 P = ParamSpec("P")
 
@@ -104,7 +105,7 @@ _BINDING = (
     | dict.fromkeys(_COMPARISONS, printing.COMPARISON)
     | {"and": printing.AND, "or": printing.OR, "if": printing.TERNARY}
 )
-_CHAINED = frozenset({*_COMPARISONS, "and", "or"})  # kept side by side until all operands are there
+_CHAINED = frozenset({*_COMPARISONS, "and", "or", "+", "-"})  # kept side by side until all operands are there
 _RIGHT = frozenset({"**", "if"})
 _PREFIX = {"not": printing.NOT, "-": printing.UNARY, "+": printing.UNARY, "~": printing.UNARY}
 _CONSTANTS: dict[str, Value] = {
@@ -130,6 +131,9 @@ class _Pending:
     inside: int = 0
 
 
+_MOST_WORK = 2**22
+_WORK_EACH = 16
+"""What bringing a text into canonical form may cost, and in addition for each of its characters."""
 _LONGEST_GROUP = 1_000
 _MOST_GROUPS = 1 << 14
 _GROUPS: dict[str, Value] = {}
@@ -164,6 +168,13 @@ class _Parser:
         self._closings: dict[int, int] | None = None
 
     def run(self) -> Value:
+        try:
+            with at_most(_MOST_WORK + _WORK_EACH * len(self._text)):
+                return self._run()
+        except OutOfWork:
+            raise self._error("What is written up to here is too large once it is multiplied out.") from None
+
+    def _run(self) -> Value:
         wants_operand = True
         while word := self._word():
             wants_operand = self._operand(word) if wants_operand else self._after_operand(word)
@@ -332,7 +343,19 @@ def _combined(operators: list[str], operands: list[Value]) -> Value:
     if operators[0] in _COMPARISONS:
         pairs = zip(operators, pairwise(numbers), strict=True)
         return f.conjunction(*(_compared(operator, left, right) for operator, (left, right) in pairs))
-    return _arithmetic(operators[0], *numbers)
+    return _summed(operators, numbers) if operators[0] in {"+", "-"} else _arithmetic(operators[0], *numbers)
+
+
+def _summed(operators: list[str], numbers: list[Number]) -> Number:
+    """A sum, from the left; integers are added at once."""
+    signed = list(zip(["+", *operators], numbers, strict=True))
+    integers = [(sign, number) for sign, number in signed if isinstance(number, Term)]
+    if len(integers) == len(signed):
+        return t.total(*([number for sign, number in integers if sign == each] for each in "+-"))
+    result = numbers[0]
+    for sign, number in signed[1:]:
+        result = _arithmetic(sign, result, number)
+    return result
 
 
 def _number(value: Value) -> Number:

@@ -6,15 +6,21 @@ are compared by degree, then lexicographically: the greatest comes first. Nothin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
-from math import gcd
+from heapq import heapify, heappop, heappush
+from math import comb, gcd
 
+from shapeproof.constraints import operators
 from shapeproof.constraints.nodes import MEMORY, Node
+from shapeproof.constraints.work import charge
 
 Monomial = tuple[tuple[Node, int], ...]
 Poly = dict[Monomial, int]
 
 UNIT: Monomial = ()
+LONGEST_PRODUCT = 2**9
+"""A product or power that may have more monomials is not multiplied out."""
 _LONGEST_QUOTIENT = 256
 _DEEPEST_BALANCED = 4
 
@@ -50,21 +56,76 @@ def over(monomial: Monomial, divisor: Monomial) -> Monomial | None:
 def add(left: Poly, right: Poly, scale: int = 1) -> Poly:
     """`left + scale * right`."""
     total = dict(left)
-    for monomial, coefficient in right.items():
+    accumulate(total, right, scale)
+    return total
+
+
+def accumulate(total: Poly, poly: Poly, scale: int = 1) -> None:
+    """Add `scale * poly` to a polynomial that nobody else holds."""
+    for monomial, coefficient in poly.items():
         value = total.get(monomial, 0) + scale * coefficient
         if value:
             total[monomial] = value
         else:
             total.pop(monomial, None)
-    return total
 
 
 def multiply(left: Poly, right: Poly) -> Poly:
-    """`left * right`."""
+    """`left * right`, however long: see `is_long_product`."""
+    charge(len(left) * size(right) + size(left) * len(right))
     product: Poly = {}
     for first, scale in left.items():
-        product = add(product, {times(first, monomial): value for monomial, value in right.items()}, scale)
+        accumulate(product, {times(first, monomial): value for monomial, value in right.items()}, scale)
     return product
+
+
+def power(poly: Poly, exponent: int) -> Poly:
+    """`poly**exponent`, however long: see `is_long_power`."""
+    if len(poly) == 1:
+        ((monomial, coefficient),) = poly.items()
+        return {tuple((atom, each * exponent) for atom, each in monomial if exponent): coefficient**exponent}
+    result: Poly = {UNIT: 1}
+    for _ in range(exponent):
+        result = multiply(result, poly)
+    return result
+
+
+def is_long_product(left: Poly, right: Poly) -> bool:
+    """Whether multiplying them takes many steps, or gives integers or exponents that are not computed with."""
+    if not left or not right:
+        return False
+    if len(left) * len(right) > LONGEST_PRODUCT and not (is_constant(left) or is_constant(right)):
+        return True
+    return degree(left) + degree(right) > operators.LARGEST_COUNT or bits(left) + bits(right) > operators.MOST_BITS
+
+
+def is_long_power(poly: Poly, exponent: int) -> bool:
+    """Whether `poly**exponent` has many monomials, or integers or exponents that are not computed with."""
+    if exponent < 2:
+        return False
+    if len(poly) > 1 and comb(len(poly) + exponent - 1, exponent) > LONGEST_PRODUCT:
+        return True
+    return degree(poly) * exponent > operators.LARGEST_COUNT or bits(poly) * exponent > operators.MOST_BITS
+
+
+def size(poly: Poly) -> int:
+    """How much there is to a polynomial: its monomials and the atoms in each."""
+    return len(poly) + sum(map(len, poly))
+
+
+def degree(poly: Poly) -> int:
+    """The greatest sum of exponents in a monomial."""
+    return max((sum(exponent for _, exponent in monomial) for monomial in poly), default=0)
+
+
+def degree_in(poly: Poly, atom: Node) -> int:
+    """The greatest exponent of an atom."""
+    return max((exponent for monomial in poly for each, exponent in monomial if each is atom), default=0)
+
+
+def bits(poly: Poly) -> int:
+    """The length of the longest coefficient, less one: 0 for one that is 1."""
+    return max((coefficient.bit_length() - 1 for coefficient in poly.values()), default=0)
 
 
 def scaled(poly: Poly, scale: int) -> Poly:
@@ -80,7 +141,7 @@ def substitute(poly: Poly, atom: Node, value: Poly) -> Poly:
         product: Poly = {tuple(factor for factor in monomial if factor[0] is not atom): coefficient}
         for _ in range(exponent):
             product = multiply(product, value)
-        result = add(result, product)
+        accumulate(result, product)
     return result
 
 
@@ -134,20 +195,45 @@ def divide(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly]:
     tail = {monomial: coefficient for monomial, coefficient in divisor.items() if monomial != lead}
     quotient: Poly = {}
     remainder: Poly = {}
-    rest = dict(numerator)
-    while rest:
-        monomial = leading(rest) if tail else next(iter(rest))
-        coefficient = rest.pop(monomial)
+    rest = _Falling(numerator)
+    for monomial, coefficient in rest if tail else numerator.items():
         ratio = over(monomial, lead)
         count = 0 if ratio is None else _count(coefficient, scale, monomial)
         if ratio is not None and count:
             quotient[ratio] = count
-            rest = add(rest, {times(ratio, each): value for each, value in tail.items()}, -count)
+            rest.add({times(ratio, each): value for each, value in tail.items()}, -count)
             if len(quotient) > _LONGEST_QUOTIENT:
                 return {}, numerator
         if coefficient != count * scale:
             remainder[monomial] = coefficient - count * scale
     return quotient, remainder
+
+
+class _Falling:
+    """A polynomial that is taken apart from the greatest monomial down, and may be added to on the way."""
+
+    def __init__(self, poly: Poly) -> None:
+        self._poly = dict(poly)
+        self._ordered = {order(monomial): monomial for monomial in poly}
+        self._heap = list(self._ordered)
+        heapify(self._heap)
+
+    def __iter__(self) -> Iterator[tuple[Monomial, int]]:
+        while self._heap:
+            monomial = self._ordered[heappop(self._heap)]
+            coefficient = self._poly.pop(monomial, 0)
+            if coefficient:
+                yield monomial, coefficient
+
+    def add(self, poly: Poly, scale: int) -> None:
+        """Add `scale * poly`, whose monomials are less than the last one taken."""
+        charge(len(poly))
+        accumulate(self._poly, poly, scale)
+        for monomial in poly:
+            key = order(monomial)
+            if key not in self._ordered:
+                self._ordered[key] = monomial
+                heappush(self._heap, key)
 
 
 def _count(coefficient: int, scale: int, monomial: Monomial) -> int:

@@ -1,5 +1,8 @@
 """Terms, reals and formulas as Python text. What is printed parses back to the same object; nothing is evaluated.
 
+A text writes what nodes share as often as they do, so that of some nodes it would have no end in practice: it is cut off
+after half a million characters, and what was cut off does not parse.
+
 What canonical form hides is shown again: `a - b*(a//b)` as `a % b`, and `-(-n//4)` as the rounding up that it is,
 `(n + 3)//4`. Comparisons put each summand on the side where its coefficient is positive.
 """
@@ -26,9 +29,13 @@ REAL_FUNCTIONS = ("sqrt", "exp", "log", "log2", "sin", "cos", "tan", "tanh")
 # How tightly each form binds, as in Python.
 TERNARY, OR, AND, NOT, COMPARISON, BIT_OR, BIT_XOR, BIT_AND, SHIFT, SUM, PRODUCT, UNARY, POWER, PRIMARY = range(14)
 
-INTEGER_INFIX = {"lshift": ("<<", SHIFT), "rshift": (">>", SHIFT), "and": ("&", BIT_AND)} | {
+INTEGER_INFIX = {
+    "lshift": ("<<", SHIFT),
+    "rshift": (">>", SHIFT),
+    "and": ("&", BIT_AND),
     "or": ("|", BIT_OR),
     "xor": ("^", BIT_XOR),
+    "mul": ("*", PRODUCT),
 }
 REAL_INFIX = {
     "add": (" + ", SUM),
@@ -41,6 +48,8 @@ REAL_INFIX = {
 }
 
 _LONGEST_DECIMAL = 4096  # bits; Python refuses to convert very long decimals
+_LONGEST_TEXT = 2**19
+_AND_SO_ON = " ..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +78,13 @@ def format_node(node: Node, rename: Mapping[str, str] | None = None) -> str:
     names = rename or {}
     text: list[str] = []
     stack: list[_Piece] = [(node, TERNARY)]
+    left = _LONGEST_TEXT
     while stack:
         piece = stack.pop()
+        left -= len(piece)
+        if left < 0:
+            text.append(_AND_SO_ON)
+            break
         if isinstance(piece, str):
             text.append(piece)
             continue

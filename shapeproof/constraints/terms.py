@@ -35,6 +35,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.nodes import MEMORY, Node, obligations, postorder, union
 from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol, real_call
+from shapeproof.constraints.work import charge
 
 if TYPE_CHECKING:
     from shapeproof.constraints.formulas import Formula
@@ -42,12 +43,14 @@ if TYPE_CHECKING:
 __all__ = [
     "ONE", "ZERO", "Apply", "Atom", "FloorDiv", "FromInt", "IntLike", "Max", "Min", "Real", "RealCall", "RealConstant",
     "RealSymbol", "Symbol", "Term", "Unknown", "Where", "apply", "as_term", "constant", "divisors", "floor_div",
-    "from_poly", "maximum", "minimum", "modulo", "of_atom", "real_call", "symbol", "unknown", "where",
+    "from_poly", "maximum", "minimum", "modulo", "of_atom", "real_call", "symbol", "total", "unknown", "where",
 ]  # fmt: skip
 
 _LARGEST_EXPANSION = 16
 _DEEPEST_IMPLIED = 8
 _WIDEST_EXTREMUM = 32
+_MAKING = 8
+"""What it costs to make a term, for each atom in it."""
 
 
 class Term(Node):
@@ -73,7 +76,7 @@ class Term(Node):
         return (*dict.fromkeys(atom for monomial in self.poly for atom, _ in monomial), *self.checks)
 
     def _depth(self) -> int:
-        return max((child.key[0] for child in self._parts()), default=0)
+        return max((child.key[0] for child in self.children), default=0)
 
     def _label(self) -> str:
         shown = [
@@ -169,14 +172,10 @@ class Term(Node):
     def __pow__(self, exponent: int) -> Term:
         if exponent < 0:
             raise UsageError(f"The power {exponent} of an integer is not an integer.")
-        if exponent > (_LARGEST_EXPANSION if len(self.poly) > 1 else operators.LARGEST_COUNT):
+        largest = _LARGEST_EXPANSION if len(self.poly) > 1 else operators.LARGEST_COUNT
+        if exponent > largest or polynomials.is_long_power(self.poly, exponent):
             return of_atom(Apply("pow", (_bare(self), constant(exponent))), self)
-        power, square = _build(ONE.poly, self), self
-        while exponent:
-            power = power * square if exponent & 1 else power
-            exponent >>= 1
-            square = square * square if exponent else square
-        return power
+        return _build(polynomials.power(self.poly, exponent), self)
 
 
 Atom: TypeAlias = Symbol | FloorDiv | Min | Max | Where | Apply | Unknown
@@ -186,6 +185,7 @@ _TERMS: dict[tuple[frozenset[tuple[Monomial, int]], tuple[Node, ...]], Term] = {
 
 
 def _intern(poly: Poly, checks: tuple[Node, ...] = ()) -> Term:
+    charge(_MAKING * (1 + polynomials.size(poly) + len(checks)))
     identity = (frozenset(poly.items()), checks)
     found = _TERMS.get(identity)
     if found is None:
@@ -199,6 +199,7 @@ def _build(poly: Poly, *operands: Node, nonzero: frozenset[Atom] = frozenset()) 
     if not nonzero and all(operand.total for operand in operands):
         return _intern(poly)
     required = union(nonzero, *map(obligations, operands))
+    charge(len(required))
     shown = union(*(obligations(atom) for monomial in poly for atom, _ in monomial if not atom.total))
     hidden = required - shown
     if hidden:
@@ -233,7 +234,33 @@ def _operand(value: object) -> Term | None:
 
 @lru_cache(maxsize=MEMORY)
 def _product(left: Term, right: Term) -> Term:
+    """The product multiplied out; one that is too long for that is an atom, equal where its factors are."""
+    if polynomials.is_long_product(left.poly, right.poly) or (_is_one_product(left) and len(right.poly) > 1):
+        factors = tuple(sorted((_bare(left), _bare(right)), key=lambda factor: factor.key))
+        return of_atom(Apply("mul", factors), left, right)
     return _build(polynomials.multiply(left.poly, right.poly), left, right)
+
+
+def total(added: Iterable[Term], taken: Iterable[Term] = ()) -> Term:
+    """The sum of the first less that of the second, made at once.
+
+    >>> total([symbol("x"), symbol("y")], [symbol("x"), constant(2)])
+    y - 2
+    """
+    parts = [(1, term) for term in added] + [(-1, term) for term in taken]
+    poly: Poly = {}
+    for sign, term in parts:
+        polynomials.accumulate(poly, term.poly, sign)
+    return _build(poly, *(term for _, term in parts))
+
+
+def _is_one_product(term: Term) -> bool:
+    """Whether it is a product that was too long to be multiplied out."""
+    match term.monomials:
+        case ((((Apply("mul"), 1),), 1),):
+            return True
+        case _:
+            return False
 
 
 def from_poly(poly: Poly, *operands: Node) -> Term:
@@ -399,6 +426,8 @@ def apply(op: str, *args: IntLike | Real) -> Term:
         raise UsageError(f"There is no integer function called {op!r}.")
     nodes = tuple(arg if isinstance(arg, Real) else as_term(arg) for arg in args)
     match op, nodes:
+        case "mul", (Term() as value, Term() as right):
+            return value * right
         case "trunc" | "floor" | "ceil" | "round", (Term() as value,):
             return value
         case "pow" | "lshift" | "rshift", (Term() as value, Term() as right) if right.is_constant:

@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import ShapeproofError, UsageError
 from shapeproof.export.build.conclude import conclude, together, vacuous
 from shapeproof.export.build.merge import Merging
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore import replay
-from shapeproof.export.explore.corners import disagreements
+from shapeproof.export.explore.corners import disagreement
 from shapeproof.export.explore.emptied import refused_where_none
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.findings import Exploration, Impossible, narrowed
@@ -29,8 +30,9 @@ from shapeproof.export.explore.refusals import refusals
 from shapeproof.export.explore.regions import Split, split
 from shapeproof.export.explore.unmet import unmet
 from shapeproof.export.report.advice import distinct
-from shapeproof.export.report.explain import also, contradiction, diagnose, untraceable
-from shapeproof.export.report.remedies import causes, helps, remedies
+from shapeproof.export.report.explain import also, contradiction, diagnose, disagreeing, untraceable
+from shapeproof.export.report.given import of_given, offering_split
+from shapeproof.export.report.remedies import Cause, causes, helps, remedied
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim import binding
 from shapeproof.export.shim.collecting import only_new_garbage
@@ -73,8 +75,10 @@ def verified(  # noqa: PLR0913 - what the user gave
         inputs = replace(inputs, inferred=frozenset(inputs.domain.symbols))
     kept = preserve_module_call_signature
     trace = functools.partial(tracer.trace, mod, inputs, preserve_module_call_signature=kept, in_place=in_place)
+    task = _Task(mod, inputs, budget, progress)
     with _in_a_sentence(mod, inputs):
-        return _reported(_Task(mod, inputs, budget, progress), trace, splitting=splitting)
+        report = _reported(task, trace, splitting=splitting)
+        return report if splitting else offering_split(report, lambda: _reported(task, trace, splitting=True))
 
 
 @contextlib.contextmanager
@@ -108,7 +112,7 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
     domain = Facts(task.inputs.domain.formulas, task.budget)
     if domain.contradictory:
         return vacuous(task.inputs, clash(domain))
-    task.inputs.check_example()
+    task.inputs.check_anchors()
     try:
         if splitting:
             return _by_several(task, split(explorer, domain, task.budget, functools.partial(_refused, task)))
@@ -131,28 +135,36 @@ def _by_one(task: _Task, found: Exploration, domain: Facts) -> Report:
     inputs, budget, trial = task.inputs, task.budget, found.main.trial
     told = distinct(found.findings, trial, budget)
     task.progress("replaying at the corners")
-    served = narrowed(domain, found.narrowings)
-    wrong = operator_faults(inputs, found, served)
-    wrong += disagreements(task.mod, inputs, found, served) if not told and not wrong else []
-    repairs = None if wrong else remedies(found, inputs, budget)
+    faults = operator_faults(inputs, found, narrowed(domain, found.narrowings))
+    repairs, wrong = (None, []) if faults else remedied(task.mod, inputs, found, domain, told, budget)
     settled = causes(told, repairs or (), inputs, budget)
-    help_ = helps([cause.finding for cause in settled], repairs or (), inputs)
-    diagnostics = [
-        also(diagnose(cause.finding, inputs, trial, budget, code), cause, inputs)
-        for cause, code in zip(settled, help_, strict=True)
+    required = [cause.finding.requirement for cause in settled] + [
+        f.TRUE if each.bound is None else each.bound for each in wrong
     ]
-    return conclude(inputs, found, [*diagnostics, *wrong], repairs, budget)
+    help_ = helps(required, repairs or (), inputs)
+    diagnostics = [
+        of_given(
+            task.mod, inputs, found, cause, also(diagnose(cause.finding, inputs, trial, budget, code), cause, inputs)
+        )
+        for cause, code in zip(settled, help_, strict=False)
+    ]
+    diagnostics += [disagreeing(each, inputs, code) for each, code in zip(wrong, help_[len(settled) :], strict=True)]
+    return conclude(inputs, found, [*diagnostics, *faults], repairs, budget)
 
 
 def _by_several(task: _Task, done: Split) -> Report:
     """The verdict on a model that is served by several programs."""
     task.progress("replaying at the corners of each region")
-    diagnostics = [diagnose(finding, task.inputs, done.trial, task.budget) for finding in done.findings]
+    diagnostics = [
+        of_given(task.mod, task.inputs, region.found, Cause(each), diagnose(each, task.inputs, done.trial, task.budget))
+        for region in done.regions[-1:]
+        for each in done.findings
+    ]
     for region in done.regions:
         diagnostics += operator_faults(task.inputs, region.found, done.within(region)) if not diagnostics else []
-        diagnostics += (
-            disagreements(task.mod, task.inputs, region.found, done.within(region)) if not diagnostics else []
-        )
+        if not diagnostics:
+            other = disagreement(task.mod, task.inputs, region.found, done.within(region))
+            diagnostics += [] if other is None else [disagreeing(other, task.inputs)]
     arguments = tuple(binding.bind(task.mod, task.inputs.args, task.inputs.kwargs))
     report = together(task.inputs, arguments, done, diagnostics, task.budget)
     if report.program is not None:

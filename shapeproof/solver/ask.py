@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shapeproof.constraints.work import charge
+from shapeproof.solver.budget import Allowance, Budget, current_allowance
 from shapeproof.solver.lower import Script, script
 from shapeproof.solver.session import Answer, Core, Session
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from shapeproof.constraints.formulas import Formula
-    from shapeproof.solver.budget import Budget, Ledger
+    from shapeproof.solver.budget import Ledger
     from shapeproof.solver.lower import Bounds
 
 
@@ -40,6 +42,10 @@ QUICK = (Attempt(Core.SMT, quotients=True, rlimit=20_000), Attempt(Core.SMT, quo
 THOROUGH = (Attempt(Core.FULL, quotients=False, share=0.75), Attempt(Core.SMT, quotients=False))
 
 
+_LONGEST_SCRIPT = 2**20
+"""Z3 counts nothing while it reads, so it is not given more characters than this."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """Z3's answer, the candidate that goes with `sat`, and what it cost."""
@@ -58,18 +64,25 @@ def satisfy(
     ledger: Ledger,
     attempts: Sequence[Attempt] = (*QUICK, *THOROUGH),
 ) -> Found:
-    """Is there a point at which all the formulas hold?"""
+    """Is there a point at which all the formulas hold? The budget is the allowance that is open, if there is one."""
     asked = tuple(dict.fromkeys(formulas))
+    allowance = current_allowance() or Allowance(budget)
+    left = allowance.rlimit
     scripts: dict[bool, Script] = {}
     spent = 0
     for attempt in attempts:
-        rlimit = attempt.limit(budget.rlimit - spent)
+        rlimit = attempt.limit(left - spent)
         if rlimit <= 0:
             break
         if attempt.quotients not in scripts:
             scripts[attempt.quotients] = script(asked, bounds, quotients=attempt.quotients)
+        text = scripts[attempt.quotients].text
+        if len(text) > _LONGEST_SCRIPT:
+            break
+        charge(len(text))
         found = _attempt(attempt, scripts[attempt.quotients], rlimit)
         spent += found.spent
+        allowance.rlimit -= found.spent
         ledger.queries += 1
         ledger.rlimit += found.spent
         if found.answer is not Answer.UNKNOWN:

@@ -14,16 +14,23 @@ from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Or, R
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.reals import FromInt, RealCall, RealConstant, RealSymbol
 from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Where
+from shapeproof.constraints.work import charge
 from shapeproof.solver.points import true_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from shapeproof.constraints.formulas import Formula
+    from shapeproof.constraints.polynomials import Monomial
+
+_LONGEST_SUM = 64
+_SHORT = {"and", "or", "xor", "rshift", "trunc", "floor", "ceil", "round"}
+"""Functions whose values are no longer than what they are given, or a double."""
+_OF_DOUBLE = 1100
 
 
-def compiled(formulas: Sequence[Formula], names: Sequence[str]) -> Callable[..., bool]:
-    """A function of the symbols, in this order, that says whether all the formulas hold.
+def compiled(formulas: Sequence[Formula], names: Sequence[str], bits: int = 64) -> Callable[..., bool]:
+    """A function of the symbols, in this order, that says whether all the formulas hold. Their values have such a length.
 
     It raises Unevaluable where that depends on a formula that has no value there.
 
@@ -31,7 +38,7 @@ def compiled(formulas: Sequence[Formula], names: Sequence[str]) -> Callable[...,
     >>> compiled([parse_formula("h % 4 == 0"), parse_formula("h // w > 1")], ["h", "w"])(12, 4)
     True
     """
-    fast = _function(formulas, names)
+    fast = _function(formulas, names, bits)
 
     def test(*values: int) -> bool:
         try:
@@ -46,18 +53,22 @@ def compiled(formulas: Sequence[Formula], names: Sequence[str]) -> Callable[...,
     return test
 
 
-def _function(formulas: Sequence[Formula], names: Sequence[str]) -> Callable[..., bool]:
+def _function(formulas: Sequence[Formula], names: Sequence[str], bits: int) -> Callable[..., bool]:
     arguments = {name: f"v{index}" for index, name in enumerate(names)}
     local: dict[Node, str] = {}
-    constants: dict[str, Any] = {}
+    lengths: dict[Node, int] = {}
+    constants: dict[str, Any] = {"power": operators.integer_power, "sized": operators.sized}
     lines = []
     for formula in formulas:
         for node in postorder(formula):
             if node not in local:
                 local[node] = f"t{len(local)}"
-                lines.append(f"    {local[node]} = {_expression(node, local, arguments, constants)}")
+                lengths[node] = min(_length(node, lengths, bits), operators.MOST_BITS)
+                text = _sum(node, local, lengths) if isinstance(node, Term) else None
+                lines.append(f"    {local[node]} = {text or _expression(node, local, arguments, constants)}")
         lines.append(f"    if not {local[formula]}: return False")
     source = "\n".join([f"def test({', '.join(arguments.values())}):", *lines, "    return True"])
+    charge(len(source))
     exec(source, constants)  # noqa: S102  (the text is made above, of names made above)
     function: Callable[..., bool] = constants["test"]
     return function
@@ -71,8 +82,6 @@ def _expression(node: Node, local: dict[Node, str], arguments: dict[str, str], c
             return f"bool({arguments[name]}) != {negated}"
         case RealSymbol(name):
             return f"float({arguments[name]})"
-        case Term():
-            return _sum(node, local)
         case FloorDiv(numerator, divisor):
             return f"{local[numerator]} // {local[divisor]}"
         case Min(args):
@@ -93,13 +102,41 @@ def _expression(node: Node, local: dict[Node, str], arguments: dict[str, str], c
             return _called(node, local, constants)
 
 
-def _sum(term: Term, local: dict[Node, str]) -> str:
-    """Coefficients in hexadecimal: Python reads no decimal of some thousand digits."""
-    products = [
-        "*".join([hex(coefficient), *(local[atom] for atom, exponent in monomial for _ in range(exponent))])
-        for monomial, coefficient in term.monomials
-    ]
+def _length(node: Node, lengths: dict[Node, int], bits: int) -> int:
+    """How many bits the value has at most, if it is an integer."""
+    match node:
+        case Symbol():
+            return bits
+        case Term():
+            longest = max((_bits(*each, lengths) for each in node.monomials), default=0)
+            return longest + len(node.monomials).bit_length()
+        case Apply(op) if op not in _SHORT:
+            return operators.MOST_BITS
+        case _:
+            return max((lengths[child] for child in node.children), default=0) + _OF_DOUBLE * isinstance(node, Apply)
+
+
+def _bits(monomial: Monomial, coefficient: int, lengths: dict[Node, int]) -> int:
+    return coefficient.bit_length() + sum(lengths[atom] * power for atom, power in monomial)
+
+
+def _sum(term: Term, local: dict[Node, str], lengths: dict[Node, int]) -> str:
+    """The sum; in groups where it is long, since Python reads no text that nests deep, and nests every sum."""
+    products = [_product(*each, local, lengths) for each in term.monomials]
+    while len(products) > _LONGEST_SUM:
+        groups = (products[start : start + _LONGEST_SUM] for start in range(0, len(products), _LONGEST_SUM))
+        products = [f"({'+'.join(group)})" for group in groups]
     return "+".join(products) or "0"
+
+
+def _product(monomial: Monomial, coefficient: int, local: dict[Node, str], lengths: dict[Node, int]) -> str:
+    """The coefficient in hexadecimal: Python reads no decimal of some thousand digits. What may grow long is watched."""
+    if _bits(monomial, coefficient, lengths) <= operators.FEW_BITS:
+        return "*".join(
+            [hex(coefficient), *(f"{local[atom]}**{power}" if power > 1 else local[atom] for atom, power in monomial)]
+        )
+    factors = [local[atom] if power == 1 else f"power({local[atom]}, {power})" for atom, power in monomial]
+    return f"sized({'*'.join([hex(coefficient), *factors])})"
 
 
 def _called(node: Node, local: dict[Node, str], constants: dict[str, Any]) -> str:

@@ -17,10 +17,20 @@ from shapeproof.constraints.formulas import FALSE, Formula
 from shapeproof.constraints.intervals import Bounds, Interval
 from shapeproof.constraints.terms import constant
 from shapeproof.constraints.verdicts import Evidence, Proved
+from shapeproof.constraints.work import OutOfWork, charge, current_meter
 from shapeproof.solver import ask
-from shapeproof.solver.budget import Budget, Entry, Ledger, current_ledger
+from shapeproof.solver.budget import (
+    Allowance,
+    Budget,
+    Entry,
+    Ledger,
+    current_allowance,
+    current_ledger,
+    is_affordable,
+    spending,
+)
 from shapeproof.solver.conditions import Conditions
-from shapeproof.solver.exhaustion import box_size, points_where
+from shapeproof.solver.exhaustion import TooManyPointsError, points_where
 from shapeproof.solver.history import BEGINNING, History
 from shapeproof.solver.knowledge import Knowledge
 from shapeproof.solver.learning import absorb
@@ -44,13 +54,16 @@ from shapeproof.solver.session import Answer
 from shapeproof.solver.substitution import substitute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from shapeproof.constraints.evaluate import Environment
 
 _WANTED_POINTS = 6
 _MOST_POINTS = 16
 _MOST_TRIED = 64
+_SHARE_OF_POINTS = 0.5
+"""How much of a question's budget may go into looking for a point at which the facts hold at all."""
+_SHARE_OF_LEARNING = 0.5
 _UNNAMED = (7, 0, -3, 1, 12, 2, 64, 35)
 """Values for a symbol that no fact mentions, by sample."""
 
@@ -75,14 +88,39 @@ class _State:
     contradictory: bool | None = None
     searched: bool = False
     """Whether points were looked for already."""
+    search_cost: tuple[int, int] = (0, 0)
+    """How much of Z3's counter, and how many points, went into that: every question of this state has less to spend."""
     after: dict[Formula, _State] = field(default_factory=dict)
     """Where one more fact leads."""
 
     def __post_init__(self) -> None:
         self.reducer = Reducer(self.known)
 
-    def then(self, news: list[tuple[Formula, object]]) -> _State:
-        """The state with more facts."""
+    def then(self, news: list[tuple[Formula, object]], budget: Budget) -> _State:
+        """The state with more facts. What is too large to be understood within the budget is only held against points.
+
+        Of many facts, each is tried alone then, with its part of the budget.
+        """
+        try:
+            with spending(budget.part(_SHARE_OF_LEARNING)):
+                return self._understanding(news)
+        except OutOfWork:
+            charge(0)  # nothing is left around either
+            if len(news) == 1:
+                return self._heeding(*news[0])
+        state = self
+        for each in news:
+            state = state.then([each], budget.part(_SHARE_OF_LEARNING / len(news)))
+        return state
+
+    def _heeding(self, formula: Formula, origin: object) -> _State:
+        """The state with a fact from which nothing is concluded, but which every point is to satisfy."""
+        conditions = self.conditions.copy()
+        conditions.add(formula)
+        opaque = () if has_meaning(formula) else (formula,)
+        return _State(self.history.then(formula, origin), self.known, conditions, self.opaque + opaque)
+
+    def _understanding(self, news: list[tuple[Formula, object]]) -> _State:
         history, conditions = self.history, self.conditions.copy()
         for formula, origin in news:
             history = history.then(formula, origin)
@@ -122,7 +160,7 @@ class Facts:
     ) -> None:
         self.budget = budget or Budget()
         self.ledger = ledger or current_ledger()
-        self._state = _State().then([(formula, None) for formula in formulas])
+        self._state = _State().then([(formula, None) for formula in formulas], self.budget)
 
     # learning
 
@@ -130,7 +168,7 @@ class Facts:
         """Add a fact; `origin` is kept beside it for whoever asks."""
         after = self._state.after.get(formula) if origin is None else None
         if after is None:
-            after = self._state.then([(formula, origin)])
+            after = self._state.then([(formula, origin)], self.budget)
         if origin is None:
             self._state.after[formula] = after
         self._state = after
@@ -145,6 +183,11 @@ class Facts:
     def formulas(self) -> tuple[Formula, ...]:
         """The facts as they were learned."""
         return self._state.history.formulas
+
+    @property
+    def search_cost(self) -> tuple[int, int]:
+        """How much of Z3's counter was spent to find out whether they hold anywhere, and how many points were tried."""
+        return self._state.search_cost
 
     @property
     def origins(self) -> tuple[object, ...]:
@@ -168,7 +211,16 @@ class Facts:
 
     def reduce(self, expression: Expression) -> Expression:
         """The expression rewritten by the facts, over the symbols that they leave open."""
-        return self._state.reducer.reduce(expression)
+        reducer = self._state.reducer
+        return reducer.reduce(expression) if current_meter() else self._affordable(reducer.reduce, expression)
+
+    def _affordable(self, rewrite: Callable[[Expression], Expression], expression: Expression) -> Expression:
+        """The expression rewritten, or as it is where that takes more than the budget allows."""
+        try:
+            with spending(self.budget):
+                return rewrite(expression)
+        except OutOfWork:
+            return expression
 
     @property
     def ranges(self) -> dict[str, Interval]:
@@ -194,16 +246,30 @@ class Facts:
     def points(self, names: Iterable[str] = ()) -> list[Point]:
         """The samples, with a value for each of these names, and for the names made up for quotients."""
         state = self._state
-        state.points = [
-            (point, len(state.history)) for point, checked in state.points if self._believable(point, checked)
-        ]
-        if not state.points and not state.searched:
-            state.searched = True
-            self._fill()
+        try:
+            with spending(self.budget.part(_SHARE_OF_POINTS)):
+                self._look_for_points()
+        except OutOfWork:
+            charge(0)
+            state.points = [entry for entry in state.points if entry[1] == len(state.history)]
         strange = sorted(name for name in set(names) if name not in state.points[0][0]) if state.points else []
         if strange:
             state.points = [(_with_strangers(point, strange, at), n) for at, (point, n) in enumerate(state.points)]
         return [point for point, _ in state.points]
+
+    def _look_for_points(self) -> None:
+        """Check the points that are there; where none is left, look for others, once."""
+        state, ledger = self._state, self.ledger
+        before = ledger.rlimit, ledger.points
+        state.points = [
+            (point, len(state.history)) for point, checked in state.points if self._believable(point, checked)
+        ]
+        if not state.points and not state.searched:
+            state.searched = is_affordable(self.budget)
+            try:
+                self._fill()
+            finally:
+                state.search_cost = ledger.rlimit - before[0], ledger.points - before[1]
 
     def _fill(self) -> None:
         known = self._state.known
@@ -237,15 +303,13 @@ class Facts:
         """For what Z3 does not decide, if the box is small."""
         known = self.known
         intervals = [known.range_of(name) for name in free]
-        size = box_size(intervals)
-        if size is None or size > self.budget.exhaustion_points:
-            return
-        self.ledger.points += size
         try:
-            chosen = list(
-                islice(points_where(list(filter(has_meaning, known.remaining())), free, intervals), _MOST_TRIED)
+            remaining, left = (
+                list(filter(has_meaning, known.remaining())),
+                current_allowance() or Allowance(self.budget),
             )
-        except Unevaluable:
+            chosen = list(islice(points_where(remaining, free, intervals, self.ledger, left), _MOST_TRIED))
+        except (TooManyPointsError, Unevaluable):
             return
         self._state.contradictory = not chosen
         for each in chosen:

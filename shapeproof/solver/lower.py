@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     """What is known of a term's value; consulted for the sign of divisors and for functions without a theory."""
 
 _HIGHEST_DEGREE = 8
-_LARGEST_LITERAL = 10**1000
+_LITERAL_DIGITS = 1000
+_LARGEST_LITERAL = 10**_LITERAL_DIGITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +158,9 @@ class _Lowering:
         return self._products[term]
 
     def _sign(self, divisor: Term) -> int:
+        """1 or -1 where it is known to be positive or negative, else 0: of a division by 0 nothing is claimed."""
         if divisor.is_constant:
-            return 1 if divisor.constant_value > 0 else -1
+            return (divisor.constant_value > 0) - (divisor.constant_value < 0)
         known = self._bounds(divisor)
         if known.lower is not None and known.lower > 0:
             return 1
@@ -222,13 +224,14 @@ class _Lowering:
 
 
 def _integer(value: int) -> str:
-    """The integer; one of very many digits as a sum, since Python writes no more than some thousands."""
+    """The integer; one of very many digits in pieces, since Python writes no more than some thousands at once."""
     if value < 0:
         return f"(- {_integer(-value)})"
-    if value < _LARGEST_LITERAL:
-        return str(value)
-    high, low = divmod(value, _LARGEST_LITERAL)
-    return f"(+ (* {_integer(high)} {_LARGEST_LITERAL}) {_integer(low)})"
+    pieces = []
+    while value >= _LARGEST_LITERAL:
+        value, low = divmod(value, _LARGEST_LITERAL)
+        pieces.append(str(low).zfill(_LITERAL_DIGITS))
+    return "".join([str(value), *reversed(pieces)])
 
 
 def _applied(function: str, args: Sequence[str], *, always: bool = False) -> str:

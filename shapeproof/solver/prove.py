@@ -14,7 +14,7 @@ A formula that may divide by zero does not hold there: its definedness is proved
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -25,12 +25,13 @@ from shapeproof.constraints.formulas import TRUE, conjunction
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.text import parse_relation
 from shapeproof.constraints.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
+from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver import ask, audit
-from shapeproof.solver.budget import Entry
+from shapeproof.solver.budget import Allowance, Entry, is_affordable, spending
 from shapeproof.solver.cases import proved_by_cases, refined
 from shapeproof.solver.clash import clash
 from shapeproof.solver.equalities import FRESH
-from shapeproof.solver.exhaustion import box_size, points_where
+from shapeproof.solver.exhaustion import TooManyPointsError, box_size, points_where
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.knowledge import within
 from shapeproof.solver.points import Point, complete, has_meaning, named, public, true_at
@@ -121,47 +122,58 @@ def decide(formula: Formula, facts: Facts, budget: Budget | None = None) -> Verd
     >>> decide(parse_formula("n >= 4"), facts).witness
     {'n': 2}
     """
-    key = ("decide", formula, budget)
-    answer: Verdict | None = facts.answers.get(key)
-    if answer is None:
-        before = facts.ledger.rlimit
-        answer = _decide(formula, facts, budget or facts.budget)
-        if isinstance(answer, Undecided):
-            answer = replace(answer, spent=facts.ledger.rlimit - before)
-        facts.answers[key] = answer
+    answer = _decided(formula, facts, budget or facts.budget)
     facts.ledger.note(answer.evidence.step if answer.evidence else "none", answer.status)
     return answer
 
 
-def _decide(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
-    verdict = _answer(formula, facts, budget)
-    facts.ledger.entries.append(Entry(formula, facts.history, verdict))
-    return verdict
+def _decided(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
+    """The verdict, worked out once for each state of the facts. A budget matters only to what is left undecided."""
+    answer: Verdict | None = facts.answers.get(formula) or facts.answers.get((formula, budget))
+    if answer is None:
+        before, affordable = facts.ledger.rlimit, is_affordable(budget)
+        answer = _answer(formula, facts, budget)
+        if not isinstance(answer, Undecided):
+            facts.answers[formula] = answer
+        else:
+            answer = replace(answer, spent=facts.ledger.rlimit - before)
+            facts.answers.update({(formula, budget): answer} if affordable else {})
+        facts.ledger.entries.append(Entry(formula, facts.history, answer))
+    return answer
 
 
 def _answer(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
     if facts.contradictory:
         return Vacuous(tuple(str(fact) for fact in clash(facts)))
+    try:
+        with spending(budget.without(*facts.search_cost)) as left:
+            return _where_not_vacuous(formula, facts, left)
+    except OutOfWork:
+        charge(0)  # nothing is left around either
+        return Undecided(f"the budget of {budget.work} steps of work was used up")
+
+
+def _where_not_vacuous(formula: Formula, facts: Facts, left: Allowance) -> Verdict:
     condition = defined(formula)
     if condition is not TRUE:
-        verdict = _valid(condition, facts, budget)
+        verdict = _valid(condition, facts, left)
         if not isinstance(verdict, Proved):
             return _where_undefined(formula, verdict)
-    return _valid(formula, facts, budget)
+    return _valid(formula, facts, left)
 
 
 def _where_undefined(formula: Formula, verdict: Verdict) -> Verdict:
     """It is refuted or open that the formula is defined everywhere: what that says of the formula."""
     match verdict:
-        case Refuted(witness) if true_at(formula, witness) is False:
-            return Refuted(witness, Evidence("evaluation", "division by zero"))
+        case Refuted(witness) if true_at(formula, anywhere := dict.fromkeys(formula.symbols, 0) | witness) is False:
+            return Refuted(dict(sorted(anywhere.items())), Evidence("evaluation", "division by zero"))
         case Undecided():
             return Undecided(f"it could not be shown that it is defined: {verdict.reason}", verdict.spent)
         case _:
             return Undecided("it could not be shown that it is defined")
 
 
-def _valid(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
+def _valid(formula: Formula, facts: Facts, left: Allowance) -> Verdict:
     """The ladder itself, for a formula whose definedness is not in question."""
     reduced = facts.reduce(formula)
     if reduced.constant is True:
@@ -175,7 +187,7 @@ def _valid(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
     finer, known = refined(reduced, facts.known)
     if finer is TRUE:
         return Proved(Evidence("facts", "quotients"))
-    question = _Question(formula, finer, known, facts, budget)
+    question = _Question(formula, finer, known, facts, left)
     return (
         question.by_cases(_FEW_CASES)
         or question.by_solver(ask.QUICK, nearby=True)
@@ -204,11 +216,7 @@ class _Question:
     finer: Formula
     known: Knowledge
     facts: Facts
-    budget: Budget
-    left: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.left = self.budget.rlimit
+    left: Allowance
 
     def by_cases(self, most: int) -> Verdict | None:
         """Each remainder of its symbols, if there are not too many."""
@@ -223,10 +231,8 @@ class _Question:
         return verdict or self._asked(everything, attempts)
 
     def _asked(self, cone: Sequence[Formula], attempts: Sequence[ask.Attempt]) -> Verdict | None:
-        known, ledger = self.known, self.facts.ledger
-        budget = replace(self.budget, rlimit=max(0, self.left))  # Z3 stops a little late
-        found = ask.satisfy([*cone, self.finer.negation], known.bounds, budget, ledger, attempts)
-        self.left -= found.spent
+        known, facts = self.known, self.facts
+        found = ask.satisfy([*cone, self.finer.negation], known.bounds, facts.budget, facts.ledger, attempts)
         if found.answer is Answer.UNSAT:
             audit.note("z3", known, self.finer)
             return Proved(Evidence("z3", f"cone of {len(cone)} facts"))
@@ -239,18 +245,16 @@ class _Question:
             return Undecided("Z3 found no proof, and no point can be tried: an opaque function takes part")
         reason = "Z3 found neither a proof nor a point, and there are too many points to try them all"
         for box in self._boxes():
-            size = box_size(box.intervals)
-            if size is None or size > self.budget.exhaustion_points:
-                continue
-            self.facts.ledger.points += size
-            points = points_where(box.formulas, box.names, box.intervals)
+            points = points_where(box.formulas, box.names, box.intervals, self.facts.ledger, self.left)
             try:
                 failing = list(islice(points, _MOST_FAILING))
+            except TooManyPointsError:
+                continue
             except Unevaluable:
                 reason = "Z3 found no proof, and at some points the formula has no value that can be computed"
                 continue
             if not failing:
-                return Proved(Evidence("exhaustion", f"{size} points"))
+                return Proved(Evidence("exhaustion", f"{box_size(box.intervals)} points"))
             for candidate in failing:
                 point = self._believed(candidate) if box.rewritten else self._kept(candidate)
                 if point is not None:
@@ -313,20 +317,30 @@ def truth(formula: Formula, facts: Facts, budget: Budget | None = None) -> Truth
 def _truth(formula: Formula, facts: Facts, budget: Budget) -> Truth:
     if facts.contradictory:
         return Truth(None, vacuous=True)
+    try:
+        with spending(budget) as left:
+            return _by_sides(formula, facts, budget, left)
+    except OutOfWork:
+        charge(0)
+        return Truth(None, undecided=True)
+
+
+def _by_sides(formula: Formula, facts: Facts, budget: Budget, left: Allowance) -> Truth:
     reduced = facts.reduce(formula)
     sides: dict[bool, Mapping[str, int]] = {} if reduced.constant is not None else _samples_by_side(formula, facts)
     expected = reduced.constant is True or (reduced.constant is None and True in sides)
     verdict: Verdict = Undecided("not asked")
+    each = budget if sides or reduced.constant is not None else budget.part(0.5)
     for side in (expected, not expected):
         if (not side) in sides:
             continue
-        verdict = _decide(formula if side else formula.negation, facts, budget)
+        verdict = _decided(formula if side else formula.negation, facts, each)
         if isinstance(verdict, Proved):
             return Truth(side, evidence=verdict.evidence)
         if isinstance(verdict, Refuted) and true_at(formula, verdict.witness) is not side:
             sides[not side] = verdict.witness
     if True not in sides and not formula.total:  # where it raises, neither it nor its negation holds
-        verdict = _valid(conjunction(defined(formula), formula).negation, facts, budget)
+        verdict = _valid(conjunction(defined(formula), formula).negation, facts, left)
         sides |= {True: verdict.witness} if isinstance(verdict, Refuted) else {}
     settled = len(sides) == len({True, False})
     evidence = verdict.evidence or Evidence("evaluation", "two samples") if settled else None

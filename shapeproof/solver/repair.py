@@ -7,7 +7,7 @@
     values      all the values of one symbol that serve, if few do, or few do not   n == 4 or n == 8, n != 1
     fixed       the one value that the anchor has                                  n == 4
 
-Laws. With the facts, a repair implies what it repairs. It holds at the *anchor*, a point that is given or found, so it
+Laws. With the facts, a repair implies what it repairs. It holds at each *anchor*, a point that is given or found, so it
 is never empty. Of its kind it is maximal: no longer interval, no divisor of the modulus, no further value would do.
 What is undecided on the way is not proposed. Nothing here knows who declares what, or how it is written.
 """
@@ -52,18 +52,19 @@ class Repair:
     formula: Formula
 
 
-def repaired(
+def repaired(  # noqa: PLR0913 - what is required, of what is known, and what must be kept
     required: Sequence[Formula],
     facts: Facts,
     anchor: Mapping[str, int] | None = None,
     budget: Budget | None = None,
     *,
+    others: Sequence[Mapping[str, int]] = (),
     sayable: Callable[[Formula], bool] = lambda _: True,
 ) -> list[Repair] | None:
     """The weakest repairs for several requirements together, one for each set of symbols that a requirement is about.
 
     What concerns one symbol comes first, and is known when the rest is looked at. None if there is no repair, among
-    those whose formula is `sayable`.
+    those whose formula is `sayable`; `others` are anchors, too.
 
     >>> from shapeproof.constraints.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -81,7 +82,8 @@ def repaired(
         part = conjunction(*simplified([each], here, budget))
         if part is TRUE:
             continue
-        best = next((found for found in repairs(part, here, point, budget) if sayable(found.formula)), None)
+        kept = (found for found in repairs(part, here, point, budget) if _kept(found.formula, others))
+        best = next((found for found in kept if sayable(found.formula)), None)
         if best is None:
             return None
         chosen.append(best)
@@ -117,6 +119,10 @@ def _anchor(required: Formula, facts: Facts, given: Mapping[str, int] | None, bu
         return dict(given) if true_at(required, given) else None
     found = smallest(conjunction(defined(required), required), facts, None, budget)
     return found if isinstance(found, dict) else None
+
+
+def _kept(formula: Formula, points: Sequence[Mapping[str, int]]) -> bool:
+    return all(true_at(formula, dict(point)) for point in points)
 
 
 def _parts(required: Sequence[Formula]) -> list[Formula]:

@@ -36,6 +36,8 @@ class Core(Enum):
 _SEED = 0
 _BACKSTOP_MS = 60_000
 """Far beyond what any budget takes on a slow machine."""
+_DIGITS = 4000
+"""Python reads no decimal of many more."""
 
 
 class Session:
@@ -67,7 +69,9 @@ class Session:
     def integers(self, names: Iterable[str]) -> dict[str, int]:
         """Values of these constants in the model found by `check`; what the model leaves open is 0."""
         model = self._solver.model()
-        return {name: int(model.eval(z3.Int(name, self._context), model_completion=True).as_long()) for name in names}
+        return {
+            name: _integer(model.eval(z3.Int(name, self._context), model_completion=True).as_string()) for name in names
+        }
 
     def booleans(self, names: Iterable[str]) -> dict[str, bool]:
         """The same for boolean constants; False where the model leaves them open."""
@@ -75,3 +79,14 @@ class Session:
         return {
             name: bool(z3.is_true(model.eval(z3.Bool(name, self._context), model_completion=True))) for name in names
         }
+
+
+def _integer(digits: str) -> int:
+    """The integer of any number of digits."""
+    if digits.startswith("-"):
+        return -_integer(digits[1:])
+    value = 0
+    for start in range(0, len(digits), _DIGITS):
+        part = digits[start : start + _DIGITS]
+        value = value * 10 ** len(part) + int(part)
+    return value

@@ -52,7 +52,7 @@ def conclude(  # noqa: PLR0913 - all that was found
     served = simplified([finding.served for finding in undecided], Facts([*declared, *inferred], budget), budget)
     # Where nothing is known of where a question about data is answered otherwise, there is nothing to enforce.
     enforced = [*_irredundant([*declared, *inferred]), *(formula for formula in served if formula is not f.FALSE)]
-    notes = list(dict.fromkeys(narrowing_note(narrowing, inputs) for narrowing in found.narrowings))
+    notes = list(dict.fromkeys([*inputs.notes, *(narrowing_note(each, inputs) for each in found.narrowings)]))
     program = None
     if not refuted and found.main.program is not None:
         word_checks(found.main.program, found.main.trial, budget)
@@ -62,10 +62,8 @@ def conclude(  # noqa: PLR0913 - all that was found
         diagnostics = [*diagnostics, *_unenforced(found, inputs, enforced, budget)]
         taken_apart = TakenApart(found.main.program, inputs)
         tracer.close(found.main.program, enforced, inputs.user_names, taken_apart.where)
-        exemplify(found.main.program)
+        exemplify(found.main.program, inputs.hints)
         program = VerifiedProgram.of(found.main.program, taken_apart)
-        if inputs.verify is not None:
-            inputs.verify(program)
     bounding = Bounding(program, found, inputs, budget) if program is not None else None
     return Report(
         status="refuted" if refuted else "undecided" if undecided or diagnostics else "proved",

@@ -28,12 +28,13 @@ TRIES = 16
 """How often the solver is asked for a better point at most."""
 
 
-def exemplify(program: torch.export.ExportedProgram) -> None:
-    """Have a program that is traced to the end note sizes that are not special."""
+def exemplify(program: torch.export.ExportedProgram, hints: Mapping[str, int]) -> None:
+    """Have a program that is traced to the end note sizes that are not special, and those that a mark asks for."""
     try:
         env = tracer.shape_env_of(program)
     except LookupError:
         return
+    env.tune_for(hints)
     point = unremarkable(_sizes(program), env.trial.facts, env.trial.point)
     if point != env.trial.point:
         env.trial.point = point

@@ -31,10 +31,11 @@ from shapeproof.export.build.branches import Branch, is_number, unlike
 from shapeproof.export.build.predicates import chosen, compared, kept_inside
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore import replay
-from shapeproof.export.explore.corners import disagreements
+from shapeproof.export.explore.corners import disagreement
 from shapeproof.export.explore.regions import Split
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.emit import Computation, has_graph_form, plainly, readings
+from shapeproof.export.report.explain import disagreeing
 from shapeproof.export.report.render import said_by
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim import consumers
@@ -152,9 +153,10 @@ class Merging:
         forms = replay.forms(program)
         for region in self.done.regions:
             found = replace(region.found, main=replace(region.found.main, program=program), forms=forms)
-            here = self.done.within(region)
-            for wrong in disagreements(self.mod, self.inputs, found, here):
-                return f"{wrong.message}: {wrong.notes[0].text}"
+            wrong = disagreement(self.mod, self.inputs, found, self.done.within(region))
+            if wrong is not None:
+                told = disagreeing(wrong, self.inputs)
+                return f"{told.message}: {told.notes[0].text}"
         return None
 
 

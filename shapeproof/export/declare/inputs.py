@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,12 +23,15 @@ from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.constraints.text import format_formula, format_term, parse_relation
-from shapeproof.export.shim import binding, dims
+from shapeproof.export.declare.anchors import anchors
+from shapeproof.export.declare.followable import check_layout
+from shapeproof.export.shim import binding, dims, marks
 from shapeproof.export.shim.dims import declaration_text
+from shapeproof.export.shim.marks import Mark
 from shapeproof.export.source.declared_at import Where, nowhere
 
 DimEntry = Any
-"""One entry of dynamic_shapes: None, an int, a Dim, a derived dim or a Dim hint."""
+"""One entry of dynamic_shapes: None, an int, a Dim, a derived dim or a Dim hint; or the mark that is in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class Leaf:
     name: str
     example: Any
     terms: tuple[Term, ...] = ()
+    marks: tuple[Mark | None, ...] = ()
+    """What was marked of each dimension, where that is what counts."""
 
     @property
     def is_tensor(self) -> bool:
@@ -82,15 +88,23 @@ class Inputs:
     """Inferred symbols that must not become constants (Dim.DYNAMIC)."""
     liftable: frozenset[str]
     """Named dims without written bounds: the lower bound may rise to 1 or 2."""
-    example: dict[str, int] | None
-    """The point of the user's example; None where a tensor was given without one."""
+    anchors: tuple[dict[str, int], ...]
+    """The points of the inputs that were given, which are to be kept, the example's first; none without an example."""
     dynamic_shapes: Any = field(repr=False, default=None)
     """The dynamic_shapes as they were given, a collection of them as a tree."""
     constraints: tuple[str, ...] = ()
     """The relations as they were given."""
-    verify: Any = field(repr=False, default=None)
+    notes: tuple[str, ...] = ()
+    """What of the declarations has no effect."""
+    hints: Mapping[str, int] = field(default_factory=dict)
+    """The sizes for which compilers are to tune, by symbol (`hint_override` of a mark)."""
     remade: Callable[[Callable[[str, Any], Any]], Any] = field(repr=False, default=lambda _: None)
     """dynamic_shapes again, in the form given, with each input's entry changed by a function of source and entry."""
+
+    @property
+    def example(self) -> dict[str, int] | None:
+        """The point of the user's example; None where a tensor was given without one."""
+        return self.anchors[0] if self.anchors else None
 
     @property
     def sizes(self) -> dict[str, tuple[Term, ...]]:
@@ -107,22 +121,20 @@ class Inputs:
         """From symbol to what the user calls it."""
         return self.domain.user_names
 
-    def check_example(self) -> None:
-        """The example is in the declared domain, as far as there is one.
+    def check_anchors(self) -> None:
+        """What was given is in the declared domain.
 
         Raises:
-            UsageError: naming a size of the example and the declaration it is outside of, or that has no value there.
+            UsageError: naming a size that was given and the declaration it is outside of, or that has no value there.
         """
-        example = self.example or {}
-        for declaration in self.domain.declarations:
-            known = declaration.formula.symbols and declaration.formula.symbols <= example.keys()
-            if known and not _holds(declaration, example):
-                names = self.user_names
-                sizes = ", ".join(f"{names[name]} = {example[name]}" for name in sorted(declaration.formula.symbols))
-                message = (
-                    f"the example has {sizes}, but {format_formula(declaration.formula, rename=names)} is declared"
-                )
-                raise UsageError(message)
+        for number, point in enumerate(self.anchors):
+            for declaration in self.domain.declarations:
+                if declaration.formula.symbols and not _holds(declaration, point):
+                    names = self.user_names
+                    what = f"additional input {number}" if number else "the example"
+                    sizes = ", ".join(f"{names[name]} = {point[name]}" for name in sorted(declaration.formula.symbols))
+                    declared = format_formula(declaration.formula, rename=names)
+                    raise UsageError(f"{what} has {sizes}, but {declared} is declared")
 
     def elements(self, point: Mapping[str, int]) -> int:
         """How many elements the inputs have at a point."""
@@ -152,11 +164,12 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
     _check_kinds(mod, args, kwargs)
     kwargs = dict(kwargs or {})
     examples = [Leaf(*named) for named in binding.name_leaves(mod, args, kwargs)]
-    shapes, verify = binding.resolve_shapes(mod, args, kwargs, dynamic_shapes)
+    shapes, others = binding.resolve_shapes(mod, args, kwargs, dynamic_shapes)
     entries = binding.match_shapes(mod, args, kwargs, shapes)
-    reader = _Reader(where)
+    reader = _Reader(where, by_marks=not shapes)
     leaves = tuple(reader.leaf(leaf, entries.get(leaf.source)) for leaf in examples)
     reader.relations(constraints)
+    sampled = any(isinstance(leaf.example, TensorSpec) for leaf in leaves)
     return Inputs(
         args,
         kwargs,
@@ -165,12 +178,32 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
         frozenset(reader.inferred),
         frozenset(reader.fixed),
         frozenset(reader.liftable),
-        None if any(isinstance(leaf.example, TensorSpec) for leaf in leaves) else dict(reader.example),
+        () if sampled else anchors(mod, leaves, dict(reader.example), others),
         shapes,
         tuple(constraints),
-        verify,
+        tuple(_in_vain(leaves, by_marks=not shapes)),
+        dict(_overrides(leaves)),
         functools.partial(binding.map_shapes, mod, args, kwargs, shapes),
     )
+
+
+def _in_vain(leaves: Sequence[Leaf], *, by_marks: bool) -> Iterator[str]:
+    """What is marked without effect."""
+    for leaf in leaves:
+        if not isinstance(leaf.example, torch.Tensor):
+            continue
+        if by_marks:
+            yield from marks.without_effect(leaf.example, leaf.name)
+        elif marks.is_marked(leaf.example):
+            yield f"the marks of `{leaf.name}` have no effect: dynamic_shapes says what its sizes are"
+
+
+def _overrides(leaves: Sequence[Leaf]) -> Iterator[tuple[str, int]]:
+    for leaf in leaves:
+        for index, term in enumerate(leaf.terms if isinstance(leaf.example, torch.Tensor) else ()):
+            size = marks.hint_override(leaf.example, index)
+            if size is not None:
+                yield from ((name, size) for name in term.symbols if term is symbol(name))
 
 
 def _check_kinds(mod: Any, args: Any, kwargs: Any) -> None:
@@ -188,8 +221,9 @@ def _check_kinds(mod: Any, args: Any, kwargs: Any) -> None:
 class _Reader:
     """Collects symbols and declarations while the entries are read in order."""
 
-    def __init__(self, where: Where) -> None:
+    def __init__(self, where: Where, *, by_marks: bool) -> None:
         self._where = where
+        self._by_marks = by_marks
         self.variables: dict[str, Variable] = {}
         self.declarations: list[Declaration] = []
         self.inferred: set[str] = set()
@@ -197,16 +231,20 @@ class _Reader:
         self.liftable: set[str] = set()
         self.example: dict[str, int] = {}
         self._dims: dict[str, Any] = {}
+        self._groups: dict[str, str] = {}
 
     def leaf(self, leaf: Leaf, entry: Any) -> Leaf:
-        """The leaf with the terms that its entry declares."""
-        _check_layout(leaf)
+        """The leaf with the terms that its entry declares, or else its marks."""
+        check_layout(leaf.name, leaf.example)
+        marked: list[Mark | None] = []
         if isinstance(leaf.example, TensorSpec):
             sizes: Sequence[int | None] = [None] * len(leaf.example.dims)
             listed = listed_dims(leaf, entry)
         elif isinstance(leaf.example, torch.Tensor):
             sizes = list(leaf.example.shape)
             listed = listed_dims(leaf, entry)
+            if self._by_marks:
+                listed = marked = [marks.mark_of(leaf.example, index) for index in range(len(sizes))]
         elif isinstance(leaf.example, int) and not isinstance(leaf.example, bool):
             sizes, listed = [leaf.example], [entry]
             if dims.is_dim(entry):
@@ -224,20 +262,19 @@ class _Reader:
         layout = getattr(leaf.example, "layout", torch.strided)
         if layout is not torch.strided and not all(term.is_constant for term in terms):
             raise UsageError(f"`{leaf.name}` is a tensor of layout {layout}, whose sizes cannot be dynamic")
-        return Leaf(leaf.source, leaf.name, leaf.example, tuple(terms))
+        return Leaf(leaf.source, leaf.name, leaf.example, tuple(terms), tuple(marked))
 
     def _term(self, leaf: Leaf, index: int, size: int | None, entry: DimEntry) -> Term:
         name = leaf.size_name(index)
-        marked = dims.unbacked_bounds(leaf.example, index)
-        if marked is not None and (entry is None or (dims.is_hint(entry) and not dims.is_static_hint(entry))):
-            return self._marked(name, size, marked)
+        if isinstance(entry, Mark):
+            return self._marked(leaf, index, entry)
         if entry is None or dims.is_static_hint(entry):
             if size is None:
                 message = f"`{name}` has neither an example nor a dim"
                 raise UsageError(message)
             return constant(size)
         if isinstance(entry, int):
-            return _fixed_size(name, size, entry, least=0 if leaf.is_tensor else None)
+            return _fixed_size(name, size, entry, signed=not leaf.is_tensor)
         if dims.is_dim(entry):
             return self._named(name, size, entry)
         if dims.is_hint(entry):
@@ -249,6 +286,9 @@ class _Reader:
         root, derive = dims.dim_root(dim)
         term: Term = derive(symbol(root.__name__))
         lower, upper = dims.dim_bounds(root)
+        if root.__name__ in self._groups.values():
+            message = f"`{root.__name__}` is declared twice, as {declaration_text(root)} and as a shape_id"
+            raise UsageError(message)
         known = self._dims.setdefault(root.__name__, root)
         if dims.dim_bounds(known) != (lower, upper):
             both = " and as ".join(map(declaration_text, (known, root)))
@@ -256,7 +296,8 @@ class _Reader:
             raise UsageError(message)
         if root.__name__ not in self.variables:
             user_name = name if term is symbol(root.__name__) else root.__name__
-            self._declare(Variable(root.__name__, user_name, "dim"), lower, upper, declaration_text(root))
+            variable = Variable(root.__name__, user_name, "dim")
+            self._declare(variable, lower, upper, f"{user_name} = {declaration_text(root)}")
             if lower < 0:
                 message = f"`{root.__name__}` has min={lower}, but a size is never negative"
                 raise UsageError(message)
@@ -285,7 +326,8 @@ class _Reader:
     def _hinted(self, leaf: Leaf, name: str, size: int | None, hint: Any) -> Term:
         lower, upper = dims.hint_bounds(hint)
         floor = 0 if leaf.is_tensor and lower is None else lower
-        self._declare(Variable(name, name, "size" if leaf.is_tensor else "int"), floor, upper, declaration_text(hint))
+        variable = Variable(name, name, "size" if leaf.is_tensor else "int")
+        self._declare(variable, floor, upper, f"{name} = {declaration_text(hint)}")
         if lower is None and upper is None:
             self.inferred.add(name)
             if dims.must_stay_dynamic(hint):
@@ -294,13 +336,28 @@ class _Reader:
             self.example[name] = size
         return symbol(name)
 
-    def _marked(self, name: str, size: int | None, bounds: tuple[int | None, int | None]) -> Term:
-        """A dimension marked as unbacked: the claim that the model works for every size, none of them special."""
-        lower, upper = bounds
-        self._declare(Variable(name, name, "size"), max(lower or 0, 0), upper, "mark_unbacked")
-        if size is not None:
-            self.example[name] = size
-        return symbol(name)
+    def _marked(self, leaf: Leaf, index: int, mark: Mark) -> Term:
+        """A dimension that is marked: as the hint that says the same, one symbol for all of one shape_id."""
+        name, size = leaf.size_name(index), leaf.example.shape[index]
+        known = name if mark.shape_id is None else self._groups.get(mark.shape_id) or self._group(mark.shape_id)
+        variable = self.variables.get(known, Variable(known, name, "size"))
+        self._declare(variable, mark.floor or 0, mark.upper, mark.text(leaf.name, index))
+        if mark.floor is None and mark.upper is None:
+            self.inferred.add(known)
+            if dims.must_stay_dynamic(mark.hint):
+                self.fixed.add(known)
+        if self.example.setdefault(known, size) != size:
+            message = f"the example has {name} = {size}, but elsewhere `{known}` is {self.example[known]}"
+            raise UsageError(message)
+        return symbol(known)
+
+    def _group(self, shape_id: str) -> str:
+        """A name, which a constraint may use, for all sizes marked with a shape_id."""
+        name = re.sub(r"\W|^(?=\d)", "_", str(shape_id)) or "_"
+        while name in self.variables:
+            name += "_"
+        self._groups[shape_id] = name
+        return name
 
     def _declare(self, variable: Variable, lower: int | None, upper: int | None, text: str) -> None:
         name, user_name = variable.name, variable.user_name
@@ -309,9 +366,9 @@ class _Reader:
             raise UsageError(message)
         self.variables[name] = variable
         if lower is not None:
-            self._add(f.ge(symbol(name), lower), f"{user_name} = {text}", name)
+            self._add(f.ge(symbol(name), lower), text, name)
         if upper is not None:
-            self._add(f.le(symbol(name), upper), f"{user_name} = {text}", name)
+            self._add(f.le(symbol(name), upper), text, name)
 
     def _add(self, formula: Formula, text: str, name: str) -> None:
         """A declaration, as it is written, and by what name it is found."""
@@ -368,23 +425,8 @@ def listed_dims(leaf: Leaf, entry: Any) -> list[DimEntry]:
     raise UsageError(message)
 
 
-def _check_layout(leaf: Leaf) -> None:
-    """Refuse examples that torch.export cannot follow, and which have no sizes or strides to be read."""
-    example = leaf.example
-    if not isinstance(example, torch.Tensor):
-        return
-    if example.is_nested:
-        raise UsageError(
-            f"`{leaf.name}` is a nested tensor, which cannot be exported: pass a padded tensor and lengths"
-        )
-    if example.layout not in {torch.strided, torch.sparse_coo}:
-        raise UsageError(
-            f"`{leaf.name}` is a tensor of layout {example.layout}, which cannot be exported: pass a COO one"
-        )
-
-
-def _fixed_size(name: str, size: int | None, declared: int, *, least: int | None) -> Term:
-    if least is not None and declared < least:
+def _fixed_size(name: str, size: int | None, declared: int, *, signed: bool) -> Term:
+    if declared < 0 and not signed:
         message = f"`{name}` is declared to be {declared}, but a size is never negative"
         raise UsageError(message)
     if size is not None and size != declared:

@@ -2,7 +2,9 @@
 
 Torch's forms are used as far as they go: bounds in a Dim, a constant, a dim that increases linearly with another one.
 The rest (a sum that is constant, a finite set, a product) is a text for `constraints=`. Dims that a constraint names
-stay as they are. Nothing is decided here: the formulas are handed over, and what is written says the same.
+keep their names. A mark is written as a mark with other bounds, to be pasted, and as an entry, since an entry for one
+input overrides the marks of all. Nothing is decided here: the formulas are handed over, and what is written says the
+same.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from shapeproof.export.declare.inputs import Inputs, Leaf, listed_dims
 from shapeproof.export.explore.findings import taken_at
 from shapeproof.export.shim import dims
 from shapeproof.export.shim.dims import declaration_text, hint_within
+from shapeproof.export.shim.marks import Mark
 from shapeproof.solver.substitution import substitute
 
 _LINE = 88
@@ -92,6 +95,7 @@ class _Writer:
         self._declared = inputs.domain.ranges()
         self._named = {name for name, variable in inputs.domain.symbols.items() if variable.kind == "dim"}
         self._tied = {name for text in inputs.constraints for name in parse_formula(text).symbols}
+        self._taken = set(inputs.domain.symbols)
         self._lines: dict[str, tuple[str, int, int]] = {}
         self._forms: dict[str, _Form] = {}
         self._code: list[str] = []
@@ -121,23 +125,31 @@ class _Writer:
 
     def declare(self, name: str, parts: Sequence[Formula], *, tied: bool) -> None:
         """Give one symbol a constant, bounds or a residue; other parts become text. A `tied` one keeps its name."""
+        tied = tied or name in self._tied
         declared = self._declared.get(name, Interval())
-        bounds, left = declared, []
+        value = _one_value(parts, declared)
+        if value is not None:
+            self.relate([f.eq(symbol(name), value)]) if tied else self._set(name, _Form(None, 0, value))
+            return
+        bounds, left = declared, list[Formula]()
         for part in parts:
             interval = ranges([part]).get(name)
-            left += [part] if interval is None else []
-            bounds = bounds if interval is None else bounds & interval
+            said = interval is not None and (name in self._named or _is_natural(interval))
+            bounds, left = (bounds & interval, left) if said and interval is not None else (bounds, [*left, part])
         residue = _residue(name, left[0]) if len(left) == 1 else None
-        if bounds.lower is not None and bounds.lower == bounds.upper:
-            self._set(name, _Form(None, 0, bounds.lower))
-        elif residue is not None and name in self._named - self._tied and not tied:
-            self._set(name, _within(f"_{name}", *residue, bounds))
-        elif min(bounds.lower or 0, bounds.upper or 0) < 0:  # of an int: torch's hints have no negative ends
-            self.relate(parts)
+        if residue is not None and name in self._named and not tied:
+            self._set(name, _within(self._fresh(name), *residue, bounds))
         else:
             self.relate(left)
             if bounds != declared:
                 self._set(name, _Form(name, 1, 0, bounds))
+
+    def _fresh(self, name: str) -> str:
+        """A name for the root of a dim that no other has."""
+        while name in self._taken:
+            name = f"_{name}"
+        self._taken.add(name)
+        return name
 
     def _set(self, name: str, form: _Form) -> None:
         """Declare a symbol so, and say it as code."""
@@ -167,10 +179,28 @@ class _Writer:
         """The entry of an input, with the new declarations in place of the old."""
         if not leaf.is_tensor:
             return self._dim(leaf.name, entry)
-        dims = [self._dim(leaf.size_name(i), dim) for i, dim in enumerate(listed_dims(leaf, entry))]
+        marks = leaf.marks or (None,) * len(leaf.terms)
+        listed = listed_dims(leaf, entry)
+        changed = [
+            self._dim(leaf.size_name(i), dim) if mark is None else self._mark(leaf, i, mark)
+            for i, (mark, dim) in enumerate(zip(marks, listed, strict=True))
+        ]
         if isinstance(entry, Mapping):
-            return {key: dims[key % len(dims)] for key in entry}
-        return None if all(dim is None for dim in dims) else tuple(dims)
+            return {key: changed[key % len(changed)] for key in entry}
+        return None if all(dim is None for dim in changed) else tuple(changed)
+
+    def _mark(self, leaf: Leaf, index: int, mark: Mark) -> Any:
+        """The entry in place of a mark."""
+        (name,) = leaf.terms[index].symbols
+        form = self._forms.get(name)
+        bounds = self._declared.get(name, Interval()) if form is None else form.bounds
+        if form is not None:
+            lower, upper = (form.offset,) * 2 if form.root is None else (bounds.lower, bounds.upper)
+            mark = mark.within(lower, upper)
+            self._code.append(mark.text(leaf.name, index))
+        if form is not None and form.root is None:
+            return form.offset
+        return mark.hint if mark.shape_id is None else Dim(name, min=bounds.lower, max=bounds.upper)
 
     def _dim(self, name: str, entry: Any) -> Any:
         if dims.is_dim(entry):
@@ -183,6 +213,19 @@ class _Writer:
         new = form.offset if form.root is None else hint_within(entry, form.bounds.lower, form.bounds.upper)
         self._code.append(f"{name}: {declaration_text(new)}")
         return new
+
+
+def _one_value(parts: Sequence[Formula], declared: Interval) -> int | None:
+    """The value that the parts leave a symbol, if it is one."""
+    bounds = declared
+    for interval in ranges(parts).values():
+        bounds &= interval
+    return bounds.lower if bounds.lower == bounds.upper else None
+
+
+def _is_natural(bounds: Interval) -> bool:
+    """Whether no end is negative, which a Dim hint does not take."""
+    return all(end is None or end >= 0 for end in (bounds.lower, bounds.upper))
 
 
 def _substituted(formula: Formula, name: str, term: Term) -> Formula:

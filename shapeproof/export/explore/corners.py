@@ -1,19 +1,20 @@
 """Runs the program beside eager where the domain ends, before it is called proved.
 
 Tracing cannot see everything (code that asks whether it is being traced, say); a difference shows in a run. The
-points are the example, the point of each trace that the program serves, the corners of the domain as far as they fit
-into memory, and one point of each slice of the domain that no trace was made for.
+points are the inputs that were given, the point of each trace that the program serves, the corners of the domain as
+far as they fit into memory, and one point of each slice of the domain that no trace was made for.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.diagnostics import Diagnostic, Note
+from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore import replay
@@ -33,13 +34,23 @@ SEEDS = (None, 1, 2, 3)
 """Of which data are made up, to find out whether eager raises for them all; first the example's own, repeated."""
 
 
-def disagreements(mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts) -> list[Diagnostic]:
-    """A diagnostic for the first point of a domain at which the program does not do what eager does.
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """A point at which the program does not do what eager does, or both raise where eager should not."""
+
+    point: dict[str, int]
+    result: replay.Replay
+    bound: Formula | None = None
+    """The bound of a size that leaves out sizes at which both raise."""
+
+
+def disagreement(mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts) -> Disagreement | None:
+    """The first point of a domain at which the program does not do what eager does.
 
     Where the exploration began, the two have been compared.
     """
     if found.disagreement is not None:
-        return [_diagnostic(found.begun, found.disagreement, inputs)]
+        return Disagreement(found.begun, found.disagreement)
     run = [found.begun]
     raising: list[dict[str, int]] = []
     served = False
@@ -49,7 +60,7 @@ def disagreements(mod: torch.nn.Module, inputs: Inputs, found: Exploration, doma
         run.append(point)
         result = replay.compare(mod, found.forms, inputs, point)
         if not result.agrees:
-            return [_diagnostic(point, result, inputs)]
+            return Disagreement(point, result)
         served |= result.relation is replay.Relation.SAME
         if result.relation is replay.Relation.BOTH_RAISE:
             raising.append(point)
@@ -57,8 +68,8 @@ def disagreements(mod: torch.nn.Module, inputs: Inputs, found: Exploration, doma
     for point in _claimed(raising, inputs, found, domain) if served else ():
         result = replay.compare(mod, found.forms, inputs, point)
         if result.relation is replay.Relation.BOTH_RAISE and raises_whatever_the_data(mod, inputs, found, point):
-            return [_diagnostic(point, result, inputs)]
-    return []
+            return Disagreement(point, result)
+    return None
 
 
 def _claimed(
@@ -108,6 +119,7 @@ def points(
     names = sorted(inputs.domain.symbols)
     for traced in (found.main, *found.served):
         yield {name: traced.trial.point[name] for name in names}
+    yield from (anchor for anchor in inputs.anchors if lies_in(domain, anchor))
     for ends in itertools.islice(itertools.product((False, True), repeat=len(names)), CORNERS):
         corner = _corner(dict(zip(names, ends, strict=True)), found.begun, inputs, domain)
         if corner is not None:
@@ -155,16 +167,3 @@ def _towards(end: int | None, lower: int | None) -> Iterator[int]:
 def fits(inputs: Inputs, begun: Mapping[str, int], point: Mapping[str, int]) -> bool:
     """Whether the inputs at a point are not much larger than those that were run first."""
     return inputs.elements(point) <= max(ELEMENTS, GROWTH * inputs.elements(begun))
-
-
-def _diagnostic(point: dict[str, int], result: replay.Replay, inputs: Inputs) -> Diagnostic:
-    named = {inputs.user_names.get(name, name): value for name, value in point.items()}
-    sizes = ", ".join(f"{name} = {value}" for name, value in named.items()) or "the example"
-    does = "eager raises, as the program does" if result.agrees else "the program does not do what eager does"
-    return Diagnostic(
-        id="replay",
-        message=f"{does}, though no size-dependent decision was recorded",
-        severity="error",
-        notes=(Note("fails at", f"{sizes}   replayed; {result.sentence}"),),
-        witness=named,
-    )

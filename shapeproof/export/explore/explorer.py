@@ -43,7 +43,7 @@ from shapeproof.export.graph import equivalence
 from shapeproof.export.graph.metadata import Difference
 from shapeproof.export.source.frames import raised_by_user
 from shapeproof.export.source.wording import with_kind
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace import raising, tracer
 from shapeproof.export.trace.trial import Step, Trial, Where, flipped
 from shapeproof.solver.blame import needed, reasons
 from shapeproof.solver.budget import Budget
@@ -84,7 +84,7 @@ class Explorer:
         self._looks = 0
         self._oblivious: frozenset[Formula] = frozenset()
         self._observed: dict[str, int] = {}
-        self._raising: dict[Formula, str] = {}
+        self._raising: raising.Raisings = {}
         self._forms: list[replay.Form] = []
 
     def run(self, domain: Facts) -> Exploration:
@@ -281,8 +281,9 @@ class Explorer:
             return
         before = list(found.findings), list(found.narrowings)
         own = step.decision.of_the_model and not self._about_data(step.decision.formula)
+        given = any(lies_in(cell, anchor) for anchor in self._inputs.anchors)  # the program may serve that part
         closely = whole is not None or (own and self._traces < LOOK_TRACES)
-        self._look_into(step, cell, outside, found, closely=closely and not self._splitting)
+        self._look_into(step, cell, outside, found, closely=given or (closely and not self._splitting))
         whole = whole or lifted(step.decision, self._inputs, self._budget)
         news = [finding for finding in found.findings if finding not in before[0]]
         if whole is not None and news and not (self._splitting and all(each.may_be_another for each in news)):
@@ -407,9 +408,11 @@ class Explorer:
             try:
                 tracer.trace(replay.module_of(program), self._inputs, again)
             except Exception:  # noqa: BLE001 - the program raises there as the model does
-                return None
+                if not isinstance(there.error, UsageError):
+                    return None
             if not there.trial.steps and raised_by_user(there.error):
-                self._raising[step.decision.taken] = text
+                domain = Facts(self._inputs.domain.formulas, self._budget)
+                raising.note(self._raising, step, there.trial, domain, text)
             return Finding(Outcome.DATA, step.decision, dict(there.trial.point), text)
         for point in (self._smallest(cell), self._smallest(there.trial.region), self._sizes_of(there.trial.point)):
             failure = replay.eager_failure(self._mod, self._inputs, point) if point is not None else None
@@ -446,9 +449,7 @@ class Explorer:
             traced = self._attempt(known, point, oblivious, in_place=False)
         return traced
 
-    def _attempt(
-        self, known: Facts, point: dict[str, int], oblivious: Container[Formula], *, in_place: bool = True
-    ) -> Traced:
+    def _attempt(self, known: Facts, point: dict[str, int], oblivious: Container[Formula], **how: bool) -> Traced:
         self._traces += 1
         self._progress(f"tracing at {self.describe(point)}")
         trial = Trial(
@@ -459,10 +460,9 @@ class Explorer:
             oblivious=oblivious,
             observed=self._observed,
             raising=self._raising,
-            in_place=in_place,
         )
         try:
-            return Traced(trial, self._trace(trial))
+            return Traced(trial, self._trace(trial, **how))
         except Exception as error:  # noqa: BLE001 - what stopped the trace is judged by whoever asked for it
             return Traced(trial, None, error)
         finally:

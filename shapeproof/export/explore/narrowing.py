@@ -1,8 +1,8 @@
 """What may be inferred: which part of the domain may be given up, and what is then required of the inputs.
 
-A claim is never given up, nor is the example, and a size that must stay dynamic keeps more than one value. What is
-required in the end is the weakest that can be said in a line and asserted in a graph. Nothing is traced here, and
-nothing is worded.
+A claim is never given up, nor is an input that was given, and a size that must stay dynamic keeps more than one value.
+What is required in the end is the weakest that can be said in a line and asserted in a graph. Nothing is traced here,
+and nothing is worded.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def given_up(
     decision: Decision, requirement: Formula, found: Exploration, inputs: Inputs, budget: Budget
 ) -> Narrowing | None:
     """The requirement as one on inferred sizes, if the decision that asks for it is about any."""
-    anchor = anchor_of(found, inputs)
-    if not decision.formula.symbols & inputs.inferred or not taken_at(requirement, anchor):
+    anchors = anchors_of(found, inputs)
+    if not decision.formula.symbols & inputs.inferred or not all(taken_at(requirement, each) for each in anchors):
         return None
     left = narrowed(Facts(inputs.domain.formulas, budget), found.narrowings)
-    return Narrowing(requirement, decision) if _stays_dynamic(requirement, left, anchor, inputs, budget) else None
+    return Narrowing(requirement, decision) if _stays_dynamic(requirement, left, anchors[0], inputs, budget) else None
 
 
 def conceded(decision: Decision, found: Exploration, inputs: Inputs, budget: Budget) -> Narrowing | None:
@@ -43,10 +43,10 @@ def conceded(decision: Decision, found: Exploration, inputs: Inputs, budget: Bud
     return given_up(decision, decision.taken, found, inputs, budget) or lifted(decision, inputs, budget)
 
 
-def anchor_of(found: Exploration, inputs: Inputs) -> dict[str, int]:
-    """The sizes that must be kept: the example's, or those of the trace if there is no example."""
-    point = found.main.trial.point if inputs.example is None else inputs.example
-    return {name: point[name] for name in inputs.domain.symbols}
+def anchors_of(found: Exploration, inputs: Inputs) -> list[dict[str, int]]:
+    """The points that must be kept: of all that was given, or of the trace if there is no example."""
+    points = inputs.anchors or (found.main.trial.point,)
+    return [{name: point[name] for name in inputs.domain.symbols} for point in points]
 
 
 def _stays_dynamic(
@@ -64,7 +64,7 @@ def lifted(decision: Decision, inputs: Inputs, budget: Budget) -> Narrowing | No
     for name in sorted(decision.formula.symbols & inputs.liftable):
         for bound in (1, 2):
             raised = f.ge(symbol(name), bound)
-            if inputs.example is not None and not taken_at(raised, inputs.example):
+            if not all(taken_at(raised, anchor) for anchor in inputs.anchors):
                 continue
             facts = Facts(inputs.domain.formulas, budget)
             facts.learn(raised)
@@ -75,11 +75,10 @@ def lifted(decision: Decision, inputs: Inputs, budget: Budget) -> Narrowing | No
 
 def nonempty(domain: Facts, inputs: Inputs) -> tuple[Facts, list[Narrowing]]:
     """The part of a domain in which no size that may be lifted is 0, for what torch cannot trace from 0 on."""
-    example = inputs.example or {}
     lifts = [
         Narrowing(above, Decision(above, Kind.ASSUMED, outcome=True))
         for name in sorted(inputs.inferred | inputs.liftable)
-        if domain.range_of(name).lower == 0 and example.get(name, 1) > 0
+        if domain.range_of(name).lower == 0 and all(anchor[name] > 0 for anchor in inputs.anchors)
         for above in [f.ge(symbol(name), 1)]
     ]
     return narrowed(domain, lifts), lifts
@@ -87,18 +86,24 @@ def nonempty(domain: Facts, inputs: Inputs) -> tuple[Facts, list[Narrowing]]:
 
 def condensed(found: Exploration, inputs: Inputs, budget: Budget) -> list[Narrowing]:
     """The narrowings in the simplest words: few formulas, which together require what they do, or hardly more."""
-    domain, anchor = Facts(inputs.domain.formulas, budget), anchor_of(found, inputs)
+    domain, anchors = Facts(inputs.domain.formulas, budget), anchors_of(found, inputs)
     chosen = repaired(
         [narrowing.requirement for narrowing in found.narrowings],
         domain,
-        anchor,
+        anchors[0],
         budget,
-        sayable=lambda formula: sayable(formula) and _stays_dynamic(formula, domain, anchor, inputs, budget),
+        others=anchors[1:],
+        sayable=lambda formula: sayable(formula) and _stays_dynamic(formula, domain, anchors[0], inputs, budget),
     )
     whole = f.conjunction(*(repair.formula for repair in chosen or ()))
-    if chosen is None or not _stays_dynamic(whole, domain, anchor, inputs, budget):
+    if chosen is None or not _stays_dynamic(whole, domain, anchors[0], inputs, budget):
         return found.narrowings
-    return [Narrowing(repair.formula, _asked_by(repair.formula, found.narrowings)) for repair in chosen]
+    parts = [part for repair in chosen for part in _conjuncts(repair.formula)]
+    return [Narrowing(part, _asked_by(part, found.narrowings, domain)) for part in parts]
+
+
+def _conjuncts(formula: Formula) -> tuple[Formula, ...]:
+    return formula.args if isinstance(formula, f.And) else (formula,)
 
 
 def sayable(formula: Formula) -> bool:
@@ -107,7 +112,19 @@ def sayable(formula: Formula) -> bool:
     return comparisons <= MOST_COMPARISONS and has_graph_form(formula)
 
 
-def _asked_by(formula: Formula, narrowings: Sequence[Narrowing]) -> Decision:
-    """The decision behind a requirement: the user's own line before the framework's."""
-    about = [narrowing.decision for narrowing in narrowings if narrowing.requirement.symbols & formula.symbols]
-    return min(about, key=lambda decision: decision.where is None)
+def _asked_by(formula: Formula, narrowings: Sequence[Narrowing], domain: Facts) -> Decision:
+    """The decision behind a requirement: one that asks for as much, or else for more, and the user's own line first."""
+    about = [narrowing for narrowing in narrowings if narrowing.requirement.symbols & formula.symbols]
+
+    def distance(narrowing: Narrowing) -> tuple[bool, bool, bool]:
+        enough = _implies(narrowing.requirement, formula, domain)
+        needed = _implies(formula, narrowing.requirement, domain)
+        return not enough, not needed, narrowing.decision.where is None
+
+    return min(about, key=distance).decision
+
+
+def _implies(one: Formula, other: Formula, domain: Facts) -> bool:
+    facts = domain.fork()
+    facts.learn(one)
+    return decide(other, facts).status == "proved"

@@ -19,6 +19,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.shim.quiet import quiet
+from shapeproof.export.shim.transforms import transforms_ended
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.source.wording import with_kind
 from shapeproof.export.trace import tracer
@@ -188,8 +189,8 @@ def _failures(eager: str | None, program: str | None) -> Replay:
 def run(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, str | None]:
     """What a call gives, or else what it raises, in words; the random numbers are the same in every run."""
     try:
-        # torch.fx prints the line of the graph that raised
-        with contextlib.redirect_stderr(io.StringIO()), torch.random.fork_rng():
+        # torch.fx prints the line of the graph that raised; a graph of torch.vmap that raises does not end it
+        with contextlib.redirect_stderr(io.StringIO()), transforms_ended(), torch.random.fork_rng():
             torch.manual_seed(SEED)
             return call(*args, **kwargs), None
     except Exception as error:  # noqa: BLE001 - whatever the model raises is the answer

@@ -17,6 +17,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.ops.output_sizes import VIEWING
 from shapeproof.export.shim.quiet import quiet
 from shapeproof.export.shim.symbols import ASSERTION, sizes, values
+from shapeproof.export.shim.transforms import transforms_ended
 from shapeproof.export.trace.operators import call
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 
@@ -35,7 +36,7 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
     noted: dict[torch.fx.Node, Any] = {}
     called: dict[Any, torch.SymInt] = {}
     as_it_is = _as_it_is if nodes.mutates(program.graph) else lambda value: value
-    with quiet(), mode or contextlib.nullcontext(), enable_python_dispatcher():
+    with quiet(), transforms_ended(), mode or contextlib.nullcontext(), enable_python_dispatcher():
         for node in program.graph.nodes:
             if node.op == "placeholder":
                 values[node] = next(inputs)

@@ -17,6 +17,7 @@ from shapeproof.constraints.domain import Domain, Origin
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.corners import Disagreement
 from shapeproof.export.explore.findings import Finding, Narrowing, Outcome
 from shapeproof.export.report.advice import advice, data_notes
 from shapeproof.export.report.remedies import Cause
@@ -49,7 +50,7 @@ def diagnose(
             *_notes(finding, inputs, names, asked),
             *data_notes(finding, trial, names, budget),
         ),
-        witness=_in_user_terms(finding.witness, names),
+        witness=in_user_terms(finding.witness, names),
         help=(*help_, *advice(finding, trial, names, budget)),
     )
 
@@ -92,6 +93,21 @@ def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
         file=where.file if where else None,
         line=where.line if where else None,
         notes=(Note("required", required), *(Note("known", text) for text in known)),
+    )
+
+
+def disagreeing(wrong: Disagreement, inputs: Inputs, help_: tuple[Help, ...] = ()) -> Diagnostic:
+    """The diagnostic of a point at which the program was run and eager did something else, or both raise."""
+    named = in_user_terms(wrong.point, inputs.user_names) or {}
+    sizes = ", ".join(f"{name} = {value}" for name, value in named.items()) or "the example"
+    does = "eager raises, as the program does" if wrong.result.agrees else "the program does not do what eager does"
+    return Diagnostic(
+        id="replay",
+        message=f"{does}, though no size-dependent decision was recorded",
+        severity="error",
+        notes=(Note("fails at", f"{sizes}   replayed; {wrong.result.sentence}"),),
+        witness=named,
+        help=help_,
     )
 
 
@@ -208,7 +224,7 @@ def _notes(finding: Finding, inputs: Inputs, names: dict[str, str], required: st
     if finding.outcome is Outcome.DATA:
         notes.append(Note("because", finding.text))
     elif finding.witness is not None:
-        sizes = ", ".join(f"{name} = {value}" for name, value in (_in_user_terms(finding.witness, names) or {}).items())
+        sizes = ", ".join(f"{name} = {value}" for name, value in (in_user_terms(finding.witness, names) or {}).items())
         label = "fails at" if finding.outcome in {Outcome.RAISES, Outcome.DIFFERS} else "where"
         notes.append(Note(label, f"{sizes}   {_happened(finding)}"))
     elif finding.text:
@@ -273,7 +289,8 @@ def _place(decision: Decision) -> SourceLocation | None:
     return decision.where or decision.framework
 
 
-def _in_user_terms(witness: dict[str, int] | None, names: dict[str, str]) -> dict[str, int] | None:
+def in_user_terms(witness: dict[str, int] | None, names: dict[str, str]) -> dict[str, int] | None:
+    """A point as the user names its sizes."""
     return None if witness is None else {names.get(name, name): value for name, value in sorted(witness.items())}
 
 

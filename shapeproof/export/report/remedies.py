@@ -7,31 +7,65 @@ is proved there is none, and no diagnostic offers help.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.diagnostics import Help
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.redeclare import Declarations, redeclared
-from shapeproof.export.explore.findings import Exploration, Finding, Outcome
-from shapeproof.export.explore.narrowing import anchor_of, sayable
+from shapeproof.export.explore.corners import Disagreement, disagreement
+from shapeproof.export.explore.findings import Exploration, Finding, Outcome, narrowed
+from shapeproof.export.explore.narrowing import anchors_of, sayable
+from shapeproof.export.explore.serving_bound import serving_bound
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 from shapeproof.solver.repair import Repair, repaired
 
 
-def remedies(found: Exploration, inputs: Inputs, budget: Budget) -> list[Repair] | None:
-    """The weakest that has to be declared in addition; None where nothing is proved to suffice."""
+def remedies(found: Exploration, inputs: Inputs, budget: Budget, bounds: Sequence[Formula]) -> list[Repair] | None:
+    """The weakest that has to be declared in addition, bounds included; None where nothing is proved to suffice."""
     if any(finding.outcome is Outcome.DATA or finding.unbounded for finding in found.findings):
         return None
     required = [
         *(narrowing.requirement for narrowing in found.narrowings),
         *(finding.served for finding in found.findings),
+        *bounds,
     ]
     domain = Facts(inputs.domain.formulas, budget)
-    return repaired(required, domain, anchor_of(found, inputs), budget, sayable=sayable)
+    anchor, *others = anchors_of(found, inputs)
+    return repaired(required, domain, anchor, budget, others=others, sayable=sayable)
+
+
+def remedied(  # noqa: PLR0913, PLR0917 - what was found, and of what
+    mod: torch.nn.Module,
+    inputs: Inputs,
+    found: Exploration,
+    domain: Facts,
+    told: Sequence[Finding],
+    budget: Budget,
+) -> tuple[list[Repair] | None, list[Disagreement]]:
+    """What has to be declared in addition, and where, inside that, a run is not as it should be.
+
+    Where both raise, a bound of a size may leave that out, which is then declared, too: one repair covers all causes.
+    """
+    wrong: list[Disagreement] = []
+    while True:
+        bounds = [each.bound for each in wrong if each.bound is not None]
+        repairs = remedies(found, inputs, budget, bounds) if len(bounds) == len(wrong) else None
+        if repairs is None and (told or wrong):
+            return None, wrong
+        left = narrowed(domain, found.narrowings)
+        for formula in [*bounds, *(repair.formula for repair in (repairs or () if told else ()))]:
+            left.learn(formula)
+        other = disagreement(mod, inputs, found, left)
+        if other is None or len(wrong) > 2 * len(inputs.domain.symbols):
+            return repairs, wrong
+        bound = serving_bound(mod, inputs, found, other.point) if other.result.agrees else None
+        wrong.append(replace(other, bound=bound))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +120,15 @@ def declarations(repairs: Sequence[Repair], inputs: Inputs) -> Declarations:
     return redeclared(inputs, [repair.formula for repair in repairs])
 
 
-def helps(findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Inputs) -> list[tuple[Help, ...]]:
-    """The help of each finding. What concerns several is said at the first of them."""
-    found: list[tuple[Help, ...]] = [()] * len(findings)
+def helps(required: Sequence[Formula], repairs: Sequence[Repair], inputs: Inputs) -> list[tuple[Help, ...]]:
+    """The help for each requirement that is told. What concerns several is said at the first of them."""
+    found: list[tuple[Help, ...]] = [()] * len(required)
     groups = _together(_independent(repairs), inputs)
     for group in groups:
         symbols = frozenset[str]().union(*(repair.formula.symbols for repair in group))
-        about = [i for i, finding in enumerate(findings) if symbols & finding.requirement.symbols]
-        if about:
-            code = "\n".join(declarations(group, inputs).code)
+        about = [i for i, formula in enumerate(required) if symbols & formula.symbols]
+        code = "\n".join(declarations(group, inputs).code)
+        if about and code:
             found[about[0]] += (Help(code, _proof(len(about) - 1, inputs, together=len(groups) > 1)),)
     return found
 

@@ -74,16 +74,17 @@ def map_shapes(
 
 def resolve_shapes(
     mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
-) -> tuple[Any, Callable[[Any], None] | None]:
-    """dynamic_shapes as a tree, and what AdditionalInputs wants checked of the program."""
+) -> tuple[Any, list[tuple[tuple[Any, ...], dict[str, Any]]]]:
+    """dynamic_shapes as a tree, and the further inputs that AdditionalInputs holds."""
     try:
         if isinstance(shapes, torch.export.AdditionalInputs):
-            return shapes.dynamic_shapes(mod, args, kwargs), shapes.verify
+            others = [(given, more or {}) for given, more in shapes._examples]
+            return shapes.dynamic_shapes(mod, args, kwargs), others
         if isinstance(shapes, torch.export.ShapesCollection):
-            return shapes.dynamic_shapes(mod, args, kwargs), None
-    except (ValueError, AssertionError) as error:
-        raise UsageError(str(error)) from None
-    return shapes, None
+            return shapes.dynamic_shapes(mod, args, kwargs), []
+    except (ValueError, AssertionError, TypeError) as error:
+        raise UsageError(first_line(error)) from None
+    return shapes, []
 
 
 def rebuild_inputs(

@@ -74,10 +74,3 @@ def dim_bounds(dim: Any) -> tuple[int, int | None]:
 def hint_bounds(hint: Any) -> tuple[int | None, int | None]:
     """The written bounds of a Dim hint."""
     return hint.min, hint.max
-
-
-def unbacked_bounds(tensor: Any, index: int) -> tuple[int | None, int | None] | None:
-    """The bounds of a dimension marked with torch._dynamo.decorators.mark_unbacked; None if it is not marked."""
-    if index not in getattr(tensor, "_dynamo_unbacked_indices", ()):
-        return None
-    return getattr(tensor, "_dynamo_unbacked_bounds", {}).get(index, (None, None))  # type: ignore[no-any-return]

@@ -11,9 +11,20 @@ import torch._dynamo.exc
 import torch._functorch.config
 import torch.utils._pytree as pytree
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._sympy.functions import CeilToInt, FloorToInt, Max, RoundToInt, TruncToInt
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from shapeproof.constraints.intervals import Interval
 
 ASSERTION = torch.ops.aten._assert_scalar.default
 """The operator that an assertion is in a graph."""
+
+OPAQUE = (Max, TruncToInt, FloorToInt, CeilToInt, RoundToInt)
+"""Functions that sympy seldom sees through, though the domain tells what they are."""
+
+INT64 = Interval(-(2**63), 2**63 - 1)
+"""Where every size lies."""
 
 TorchConstraintError = torch._dynamo.exc.UserError
 
@@ -28,6 +39,18 @@ def expression(value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
 def size_expression(size: int | torch.SymInt) -> Any:
     """The sympy expression of a size."""
     return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
+
+
+def is_condition(expr: sympy.Basic) -> bool:
+    """Whether an expression is true or false."""
+    return isinstance(expr, sympy.logic.boolalg.Boolean) and not isinstance(expr, sympy.Symbol)
+
+
+def value_range(bounds: Interval) -> ValueRanges[Any]:
+    """Bounds as torch has them."""
+    return ValueRanges(
+        -int_oo if bounds.lower is None else bounds.lower, int_oo if bounds.upper is None else bounds.upper
+    )
 
 
 def about_data(size: int | torch.SymInt) -> bool:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import sys
 import sysconfig
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -38,6 +39,8 @@ _ENTRIES = {"trace", "run_again"}
 """Our functions that run a model or a program: what lies further out is not the user's model."""
 _FAKE_INPUTS = str(Path(_TORCH) / "_subclasses" / "meta_utils.py")
 _DEPTH_OF_A_NOTE = 16
+_WRITTEN_BY_PROGRAMS = ("<eval_with_key>", "<frozen ", "<attrs generated", "<lambdifygenerated", "<__array_function__")
+"""Names of files that never were, for code that no person wrote; what `exec` and a notebook run has such a name too."""
 _ASKING = ("symbolic_shapes.py", "sym_node.py", "proxy_tensor.py", "torch/__init__.py")
 """Files that carry a question and never raise it themselves."""
 
@@ -49,7 +52,7 @@ def place(operator: str | None, read: Callable[[Any], Term] | None = None) -> Pl
     """
     user, framework = _frames(inspect.currentframe())
     names = names_in(user, read) if user is not None and read is not None else {}
-    return Place(_location(user) if user else None, operator, framework, names)
+    return Place(location(user) if user else None, operator, framework, names)
 
 
 def run_again() -> str | None:
@@ -61,16 +64,29 @@ def run_again() -> str | None:
 def origin(operator: str | None) -> Place:
     """Where a number is taken from data, and as what the line has it."""
     user, framework = _frames(inspect.currentframe())
-    return Place(_location(user) if user else None, operator, framework, number=number_in(user) if user else None)
+    return Place(location(user) if user else None, operator, framework, number=number_in(user) if user else None)
 
 
 def sentence() -> str | None:
     """The user's sentence in the torch._check that reaches the caller now."""
+    check = _check()
+    message = check.f_locals.get("message") if check is not None else None
+    return str(message()) if callable(message) else None
+
+
+def raised_by_check() -> frozenset[type[BaseException]] | None:
+    """What the torch._check that reaches the caller now raises where it fails; None if there is none."""
+    check = _check()
+    kind = check.f_locals.get("error_type") if check is not None else None
+    return frozenset({kind}) if isinstance(kind, type) else None
+
+
+def _check() -> FrameType | None:
+    """The frame of the torch._check, or of one of its kind, that reaches the caller now."""
     frame = inspect.currentframe()
     while frame is not None:
         if frame.f_code.co_name == "_check_with" and frame.f_code.co_filename.startswith(_TORCH):
-            message = frame.f_locals.get("message")
-            return str(message()) if callable(message) else None
+            return frame
         frame = frame.f_back
     return None
 
@@ -115,15 +131,58 @@ def raised_by_user(error: BaseException | None) -> bool:
     frame = error.__traceback__ if error is not None else None
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
-    file = frame.tb_frame.f_code.co_filename if frame is not None else OURS
-    return not file.startswith((OURS, _TORCH, "<"))
+    if frame is None:
+        return False
+    return is_users(frame.tb_frame) or not frame.tb_frame.f_code.co_filename.startswith((OURS, _TORCH, "<"))
 
 
 def led_to(error: BaseException) -> SourceLocation | None:
     """The user's innermost line on the way to an error."""
-    steps = traceback.walk_tb(error.__traceback__)
-    mine = [step for step in steps if not step[0].f_code.co_filename.startswith((OURS, *_INSTALLED, "<"))]
-    return _location(*mine[-1]) if mine else None
+    mine = [step for step in traceback.walk_tb(error.__traceback__) if is_users(step[0])]
+    return location(*mine[-1]) if mine else None
+
+
+def model_frames() -> list[FrameType]:
+    """The frames of the model that is being traced, the innermost first; none where no model is."""
+    frame = inspect.currentframe()
+    found: list[FrameType] = []
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(OURS) and frame.f_code.co_name in _ENTRIES:
+            return found
+        if not file.startswith((OURS, _TORCH)):
+            found.append(frame)
+        frame = frame.f_back
+    return []
+
+
+def user_frame(passed: Collection[str]) -> FrameType | None:
+    """The innermost frame that is none of ours; files that are passed over are so, but for code of the user's."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if is_users(frame) or not (file.startswith(OURS) or file in passed):
+            break
+        frame = frame.f_back
+    return frame
+
+
+def is_users(frame: FrameType) -> bool:
+    """Whether a frame runs code of the user's, from a file, a notebook or `exec`."""
+    file = frame.f_code.co_filename
+    if not file.startswith("<"):
+        return not file.startswith((OURS, _TORCH, *_INSTALLED))
+    name = str(frame.f_globals.get("__name__")).partition(".")[0]
+    home = sys.modules.get(name) if name != "__main__" else None
+    installed = str(getattr(home, "__file__", None) or "").startswith((OURS, _TORCH, *_INSTALLED))
+    return not installed and not _is_generated(frame)
+
+
+def _is_generated(frame: FrameType) -> bool:
+    """Whether code without a file was made by a program: a method of a dataclass, a guard or a wrapper of torch's."""
+    code, known = frame.f_code, frame.f_globals.keys()
+    made = code.co_filename.startswith(_WRITTEN_BY_PROGRAMS) or known <= {"fn", "__builtins__"}
+    return made or code.co_qualname.startswith(("__create_fn__", "___make_guard_fn"))
 
 
 def of_torch(where: SourceLocation) -> bool:
@@ -149,11 +208,11 @@ def _frames(frame: FrameType | None) -> tuple[FrameType | None, SourceLocation |
                 break
         elif file.startswith(_TORCH):
             if framework is None and not file.endswith(_ASKING):
-                framework = _location(frame)
+                framework = location(frame)
         elif file.startswith(_INSTALLED):
             library = library or frame
-        elif not file.startswith("<"):
-            return frame, _location(library) if library else framework
+        elif is_users(frame):
+            return frame, location(library) if library else framework
         frame = frame.f_back
     return library, framework
 
@@ -173,7 +232,8 @@ def noting() -> bool:
     return False
 
 
-def _location(frame: FrameType, line: int | None = None) -> SourceLocation:
+def location(frame: FrameType, line: int | None = None) -> SourceLocation:
+    """A line of a frame; the one that it is at if none is given."""
     number = line or frame.f_lineno
     return SourceLocation(frame.f_code.co_filename, number, linecache.getline(frame.f_code.co_filename, number).strip())
 

@@ -3,8 +3,9 @@
 Python lets no object decide what `int(n)` is, and torch can follow `torch.sym_int(n)` alone. So while a model is traced
 its functions are others, whose code calls the functions below where the model's calls those three, or `divmod`, or one
 of a few functions that want a plain number or bool (`math.sqrt`); so are the functions that they may call: those of the
-classes they meet, by a global name, in their closures. Lines, defaults and closures stay, and afterwards each class is
-as it was. What belongs to torch or to Python is left as it is.
+classes they meet, by a global name, in their closures. Lines, defaults and closures stay, and so do the global names:
+what a function assigns to one, all see. Afterwards each class and each module is as it was. What belongs to torch or to
+Python is left as it is.
 
 Nothing is decided here. Eager runs the model's own code: a replay shows where the two do not agree.
 """
@@ -24,6 +25,9 @@ from typing import Any
 import torch
 
 from shapeproof.export.shim.one_thread import one_thread
+from shapeproof.export.trace.distinct import Distinct
+from shapeproof.export.trace.ranges import Range
+from shapeproof.export.trace.remembering import Remembered
 
 _FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
 _IN_A_BYTE = 256
@@ -57,6 +61,8 @@ def _float(*args: Any) -> Any:
 
 
 def _len(value: Any) -> Any:
+    if type(value) is Range:
+        return value.length
     return value.shape[0] if isinstance(value, torch.Tensor) and value.dim() else len(value)
 
 
@@ -81,14 +87,23 @@ def _are_ratios(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 
 def _range(*args: Any) -> Any:
     """How often a loop goes round is what it asks of a size: it gives other numbers only where that is another."""
-    start, stop, step = {1: (0, *args, 1), 2: (*args, 1), 3: args}.get(len(args), (0, 0, 0))
-    ends = {type(start), type(stop)}
-    if torch.SymInt not in ends or not ends <= {int, torch.SymInt} or not isinstance(step, int) or step == 0:
-        return range(*args)
-    rounds = int(torch.sym_max(0, -((start - stop) // step)))
-    if isinstance(start, torch.SymInt):
-        return [start + step * number for number in range(rounds)]
-    return range(start, start + step * rounds, step)
+    start, stop, step = {1: (0, *args, 1), 2: (*args, 1), 3: args}.get(len(args), (None, None, None))
+    ends = {type(start), type(stop), type(step)}
+    return Range(start, stop, step) if torch.SymInt in ends and ends <= {int, torch.SymInt} else range(*args)
+
+
+def _set_as(kind: type) -> Callable[..., Any]:
+    """A set, of sizes too."""
+
+    def made(*args: Any) -> Any:
+        values = list(args[0]) if len(args) == 1 else []
+        return (
+            Distinct(values)
+            if any(isinstance(value, torch.SymInt) for value in values)
+            else kind(*(args and (values,)))
+        )
+
+    return made
 
 
 def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -169,6 +184,8 @@ _CALLED: Mapping[str, Callable[..., Any]] = {
     "min": _least,
     "max": _largest,
     "range": _range,
+    "set": _set_as(set),
+    "frozenset": _set_as(frozenset),
 }
 _NAMES = {name: f"symbolic {name}" for name in _CALLED}
 """The global names they go by; none that a model can have."""
@@ -210,14 +227,36 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[None]:
             if made is not None:
                 vars(module)[name] = made
     with one_thread, contextlib.ExitStack() as after:
-        for cls, name, made in rewriting.members():
+        members = list(rewriting.members())
+        after.callback(rewriting.remembered.bring_back)
+        for cls, name, made in members:
             after.callback(setattr, cls, name, vars(cls)[name])
             setattr(cls, name, made)
+        for scope, name, made in rewriting.globals():
+            after.callback(_put_back, scope, name, made, scope.get(name, _NOTHING))
+            scope[name] = made
         yield
+
+
+_NOTHING = object()
+_HEAP = 1 << 9
+"""The flag of a class that is made by running Python code."""
+
+
+def _put_back(scope: dict[str, Any], name: str, made: Any, value: Any) -> None:
+    """A global name stands for what it did, but for one that the model has assigned meanwhile."""
+    if scope.get(name) is not made:
+        return
+    if value is _NOTHING:
+        del scope[name]
+    else:
+        scope[name] = value
 
 
 def _is_foreign(value: Any) -> bool:
     home = value.__name__ if isinstance(value, ModuleType) else value.__module__
+    if home == "builtins":  # so says what `exec` makes, too
+        return not (isinstance(value, FunctionType) or value.__flags__ & _HEAP)
     return (home or "").partition(".")[0] in _FOREIGN
 
 
@@ -228,7 +267,10 @@ class _Rewriting:
         self._made: dict[FunctionType, FunctionType | None] = {}
         self._classes: dict[type, None] = {}
         self._names = {"forward", "__call__", "__init__", "__getitem__"}
-        self._open: set[str] = set()
+        self._globals: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}
+        self._reached: set[tuple[int, frozenset[str]]] = set()
+        self._copies: dict[str, ModuleType] = {}
+        self.remembered = Remembered()
 
     def meet(self, cls: type) -> None:
         """Functions of a class, and of its bases, may be called."""
@@ -240,9 +282,14 @@ class _Rewriting:
         while found := self._used() - seen:
             seen |= found
             for cls, name in found:
+                self.remembered.container(vars(cls)[name])
                 made = self.member(vars(cls)[name])
                 if made is not None:
                     yield cls, name, made
+
+    def globals(self) -> list[tuple[dict[str, Any], str, Any]]:
+        """What stands for global names meanwhile: the names of each module, as a dict, one of them, and the value."""
+        return list(self._globals.values())
 
     def _used(self) -> set[tuple[type, str]]:
         return {(cls, name) for cls in self._classes for name in vars(cls) if name in self._names}
@@ -276,23 +323,37 @@ class _Rewriting:
         code = function.__code__
         names = _globals(code)
         self._names |= names
-        called = {name: self._value(function.__globals__.get(name), names) for name in names}
-        called = {name: found for name, found in called.items() if found is not None}
+        scope = function.__globals__
+        self._reach(scope, names)
+        for name in _assigned(code):
+            self.remembered.global_name(scope, name)
         cells = tuple(self._cell(cell, names) for cell in function.__closure__ or ())
-        if _CALLED.keys().isdisjoint(function.__globals__):
+        if _CALLED.keys().isdisjoint(scope):
             code = _rewritten(code, code.co_filename)
-        if code is function.__code__ and not called and cells == (function.__closure__ or ()):
+        if code is function.__code__ and cells == (function.__closure__ or ()):
             return None
-        known = {_NAMES[name]: found for name, found in _CALLED.items()}
-        scope = {**function.__globals__, **called, **known}
-        if "__name__" not in names:  # by that, dynamo would look for all global names in the module itself
-            scope.pop("__name__", None)
+        for name, found in _CALLED.items():
+            self._exchange(scope, _NAMES[name], found)
         made = FunctionType(code, scope, function.__name__, None, cells)
         functools.update_wrapper(made, function)
         del made.__wrapped__  # type: ignore[attr-defined]
         vars(made).update(vars(function))
         made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
         return made
+
+    def _reach(self, scope: dict[str, Any], names: frozenset[str]) -> None:
+        """What these global names stand for may be called."""
+        if (id(scope), names) in self._reached:
+            return
+        self._reached.add((id(scope), names))
+        for name in names & scope.keys():
+            self.remembered.container(scope[name])
+            found = self._value(scope[name], names)
+            if found is not None:
+                self._exchange(scope, name, found)
+
+    def _exchange(self, scope: dict[str, Any], name: str, value: Any) -> None:
+        self._globals[id(scope), name] = (scope, name, value)
 
     def _value(self, value: Any, names: frozenset[str]) -> Any:
         """What a function goes by in place of a value, if it uses these names; None for the value itself."""
@@ -306,28 +367,31 @@ class _Rewriting:
         return _FUNCTIONS[value](value) if isinstance(value, BuiltinFunctionType) and value in _FUNCTIONS else None
 
     def _exchanged(self, module: ModuleType, names: frozenset[str]) -> ModuleType | None:
-        """The module with functions made anew, if these names reach one."""
+        """A copy of a module that is not the user's with functions made anew; None if these names reach none.
+
+        A module of the user's stays what it is: what its names stand for is exchanged.
+        """
         members = _MEMBERS.get(module.__name__, {})
+        if not members and not _is_foreign(module):
+            self._reach(vars(module), names)
         found: dict[str, Any] = {name: make(getattr(module, name)) for name, make in members.items() if name in names}
         inner = _WITHIN.get(module.__name__)
         if inner in names:
             found[inner] = self._exchanged(getattr(module, inner), names)
-        if not _is_foreign(module) and module.__name__ not in self._open:
-            self._open.add(module.__name__)
-            reached = {name: vars(module)[name] for name in names & vars(module).keys() - found.keys()}
-            found |= {name: self._value(value, names) for name, value in reached.items()}
-            self._open.remove(module.__name__)
-        if not any(found.values()):
+        found = {name: value for name, value in found.items() if value is not None}
+        if not found:
             return None
-        made = ModuleType(module.__name__, module.__doc__)
-        vars(made).update({**vars(module), **{name: value for name, value in found.items() if value is not None}})
+        made = self._copies.setdefault(module.__name__, ModuleType(module.__name__, module.__doc__))
+        vars(made).update({**vars(module), **vars(made), **found})
         return made
 
     def _cell(self, cell: CellType, names: frozenset[str]) -> CellType:
         try:
-            found = self._value(cell.cell_contents, names)
+            value = cell.cell_contents
         except ValueError:  # it is empty
             return cell
+        self.remembered.container(value)
+        found = self._value(value, names)
         return cell if found is None else CellType(found)
 
 
@@ -346,13 +410,18 @@ def _globals(code: CodeType) -> frozenset[str]:
 
 
 @functools.cache
+def _assigned(code: CodeType) -> frozenset[str]:
+    """The global names that a function assigns, or one defined in it."""
+    steps = (step for each in _codes(code) for step in dis.get_instructions(each))
+    return frozenset(step.argval for step in steps if step.opname in {"STORE_GLOBAL", "DELETE_GLOBAL"})
+
+
+@functools.cache
 def _rewritten(code: CodeType, file: str) -> CodeType:
-    """The code with calls of the three by their other names; one that assigns global names is left alone.
+    """The code with calls of the three by their other names.
 
     Codes that differ in nothing but the `file` they are from are equal in Python, and must not be taken for each other.
     """
-    if any(found.opname in {"STORE_GLOBAL", "DELETE_GLOBAL"} for each in _codes(code) for found in dis.Bytecode(each)):
-        return code
     body, names = bytearray(code.co_code), list(code.co_names)
     for found in dis.get_instructions(code):
         if found.opname == "LOAD_GLOBAL" and found.argval in _NAMES and found.arg is not None and found.arg & 1:

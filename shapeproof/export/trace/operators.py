@@ -23,6 +23,7 @@ from shapeproof.export.ops import recurrent
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.trace import settle
+from shapeproof.export.trace.failures import may_fail, raised_by
 from shapeproof.export.trace.repeats import Repeats
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.trial import Trial
@@ -73,6 +74,8 @@ class Operators:
                 operation.forget()
                 return result
             result = self._ruled(run, note)(func, args, kwargs)
+            if may_fail(func, args, kwargs, self._env.is_from_data):
+                self._env.handlers.must_not_catch(raised_by(func), f"`{func}`")
             if count == self._recorded and result is not NotImplemented:
                 operation.settle(result)
                 one = operation.left_nothing and isinstance(result, torch.Tensor)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
@@ -24,10 +23,9 @@ from torch._guards import Source
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, uninteresting_files
-from torch.utils._sympy.functions import CeilToInt, FloorDiv, FloorToInt, Max, Min, RoundToInt, TruncToInt
+from torch.utils._sympy.functions import FloorDiv, Max, Min
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, make_symbol, symbol_is_type
-from torch.utils._sympy.value_ranges import ValueRanges
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import intervals
@@ -42,9 +40,13 @@ from shapeproof.export.ops.output_sizes import PROMISING, VIEWING, counted, mean
 from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.value_ranges import INTEGRAL, SPEAKING, contents
 from shapeproof.export.shim.storages import storages
-from shapeproof.export.source.frames import OURS, Body, body, merged, noting, origin, place, run_again
+from shapeproof.export.shim.symbols import INT64, OPAQUE, is_condition, value_range
+from shapeproof.export.source.frames import Body, body, merged, noting, origin, place, run_again, user_frame
+from shapeproof.export.source.handlers import Handlers
+from shapeproof.export.trace import failures
 from shapeproof.export.trace.check_writer import CheckWriter, message_at
 from shapeproof.export.trace.no_constraints import NoConstraints
+from shapeproof.export.trace.raising import side_that_raises
 from shapeproof.export.trace.translate import Translator, Untranslatable, Writer, simpler
 from shapeproof.export.trace.trial import Place, Trial
 from shapeproof.export.trace.value_numbering import Numbering
@@ -53,11 +55,6 @@ from shapeproof.solver.facts import Facts
 
 if TYPE_CHECKING:
     from shapeproof.export.trace.operators import Operators
-
-_DIVISIONS = {operator.floordiv, operator.mod, operator.truediv}
-_OPAQUE = (Max, TruncToInt, FloorToInt, CeilToInt, RoundToInt)
-"""Functions that sympy seldom sees through, though the domain tells what they are."""
-_INT64 = Interval(-(2**63), 2**63 - 1)
 
 
 class ProofShapeEnv(ShapeEnv):
@@ -82,6 +79,7 @@ class ProofShapeEnv(ShapeEnv):
         )
         self.trial = trial
         self._sizes = sizes
+        self.handlers = Handlers(lambda: self._place().user)
         self._running: list[Running] = []
         self._terms: dict[sympy.Symbol, Term] = {}
         self._expected: list[sympy.Expr] = []
@@ -100,7 +98,7 @@ class ProofShapeEnv(ShapeEnv):
         self.translator = Translator(self._term)
         self.writer = Writer(self._roots, FloorDiv, Min, Max)
         lower = [f.ge(symbol(name), b.lower) for name, b in trial.known.ranges.items() if b.lower is not None]
-        self._form = functools.cache(functools.partial(simpler, self.translator, self.writer, Facts(lower), _OPAQUE))
+        self._form = functools.cache(functools.partial(simpler, self.translator, self.writer, Facts(lower), OPAQUE))
         self._replacements_version_counter = 1  # makes SymNode.expr go through `replace`
 
     # ------------------------------------------------------------------ symbols
@@ -219,7 +217,7 @@ class ProofShapeEnv(ShapeEnv):
     def _bounds(self, term: Term) -> Interval:
         """Bounds of a term; every size and every number taken from data is an int64."""
         known = self.trial.facts.ranges
-        return intervals.bounds(term, {name: _INT64 & known.get(name, _INT64) for name in term.symbols})
+        return intervals.bounds(term, {name: INT64 & known.get(name, INT64) for name in term.symbols})
 
     @contextlib.contextmanager
     def asking(self, trial: Trial) -> Iterator[None]:
@@ -239,6 +237,11 @@ class ProofShapeEnv(ShapeEnv):
         """Have the symbols of sizes stand for those of a point, where an example of them is asked for."""
         for backed in self.backed_var_to_val:
             self.backed_var_to_val[backed] = sympy.Integer(evaluate(self._terms[backed], point))
+
+    def tune_for(self, hints: Mapping[str, int]) -> None:
+        """Have compilers tune for sizes, by symbol, as torch has them by `hint_override`."""
+        terms = {symbol(name): size for name, size in hints.items()}
+        self.var_to_hint_override |= {free: terms[term] for free, term in self._terms.items() if term in terms}
 
     def note_example(self, number: object) -> None:
         """Have a symbolic number carry its value at the point that its symbols stand for."""
@@ -320,6 +323,7 @@ class ProofShapeEnv(ShapeEnv):
         try:
             return self._evaluate(orig_expr, fallback=fallback_value, size_oblivious=size_oblivious)
         except Untranslatable:
+            self.handlers.must_not_catch(None, "torch's question")
             raise self._make_data_dependent_error(orig_expr, orig_expr) from None
 
     def evaluate_sym_node(
@@ -333,16 +337,15 @@ class ProofShapeEnv(ShapeEnv):
         return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
 
     def _evaluate(self, expr: sympy.Basic, *, fallback: bool | None, size_oblivious: bool) -> sympy.Basic:
-        if not _is_condition(expr):
+        if not is_condition(expr):
             return sympy.Integer(self.trial.value(self.translator.term(expr), self._place))
         formula = self.translator.formula(expr)
         if fallback is not None and self.innermost is None and noting():
             return sympy.true if fallback else sympy.false
-        if fallback is None and self._about_data(expr) and (self._is_assert() or formula in self.trial.raising):
-            return sympy.true if self._check(formula, self._condition(expr)) else sympy.false
-        if fallback is None and f.negate(formula) in self.trial.raising and self._about_data(expr):
-            passed = self._check(f.negate(formula), lambda: torch.sym_not(self._condition(expr)()))
-            return sympy.false if passed else sympy.true
+        if fallback is None and self._about_data(expr):
+            checked = self._checked(formula, expr)
+            if checked is not None:
+                return sympy.true if checked else sympy.false
         if fallback is not None and self.innermost in VIEWING:
             # Whatever the answer, such an operator gives what its symbols mean: nothing is assumed. What was open once
             # stays open, though more is known by now: torch runs a graph again, and must meet the same symbols.
@@ -353,14 +356,19 @@ class ProofShapeEnv(ShapeEnv):
         kind = Kind.BRANCH if fallback is None and not size_oblivious else Kind.ASSUMED
         return sympy.true if self.trial.choose(formula, kind, self._place, fallback=fallback) else sympy.false
 
+    def _checked(self, formula: Formula, expr: sympy.Basic) -> bool | None:
+        """The answer to a question about data if one of its sides raises, so that it is a check; else None."""
+        condition = self._condition(expr)
+        if self._is_assert():
+            return self._check(formula, condition)
+        side, text = side_that_raises(self.trial, formula, self._place)
+        if side is False:
+            return self._check(formula, condition, text)
+        return not self._check(f.negate(formula), lambda: torch.sym_not(condition()), text) if side else None
+
     def _get_user_frame(self) -> FrameType | None:
         """The frame that torch inspects to recognise an assert statement: torch knows its own files, and not ours."""
-        frame = super()._get_user_frame()
-        while frame is not None and (
-            frame.f_code.co_filename.startswith(OURS) or frame.f_code.co_filename in uninteresting_files()
-        ):
-            frame = frame.f_back
-        return frame
+        return user_frame(uninteresting_files())
 
     def _about_data(self, expr: sympy.Basic) -> bool:
         return any(map(self._is_data, expr.free_symbols))
@@ -395,15 +403,18 @@ class ProofShapeEnv(ShapeEnv):
         on_data = self.trial.about_data(formula)
         made = condition() if on_data else None  # before it is known to hold: then it is True
         self._keep_apart(entering=on_data)
-        passed = self.trial.check(formula, self._place, lambda: message or self._message(formula))
+        passed = self.trial.check(formula, self._place, lambda: message or message_at(self._place().user, formula))
         if len(self.trial.checks) > before and made is not None:
+            kinds = failures.of_check(message, self.innermost, is_assert=self._is_assert)
+            self.handlers.must_not_catch(kinds, "the check")
             self.checks.add(made, self.trial.checks[-1].message)
             self._refine(made.node.expr)
             self.write_checks()
         return passed
 
-    def _message(self, formula: Formula) -> str:
-        return self.trial.raising.get(formula) or message_at(self._place().user, formula)
+    def is_from_data(self, number: Any) -> bool:
+        """Whether a symbolic number is taken from data."""
+        return self._about_data(number.node.expr)
 
     def write_checks(self) -> None:
         """Record the checks on data that are not in the graph yet, unless an operator is being run."""
@@ -442,7 +453,7 @@ class ProofShapeEnv(ShapeEnv):
             return expr
         self._keep_apart()
         try:
-            if not _is_condition(expr):
+            if not is_condition(expr):
                 term = self.translator.term(expr)
                 return sympy.Integer(term.constant_value) if term.is_constant else None
             known = self.trial.settled(self.translator.formula(expr))
@@ -470,8 +481,11 @@ class ProofShapeEnv(ShapeEnv):
 
     def _create_fx_call_function(self, op: Any, *_: object) -> tuple[None, bool]:
         """Called for every operation on symbolic numbers. Eager raises where a divisor is zero, used or not."""
-        if op in _DIVISIONS:
-            divisor = sys._getframe(1).f_locals.get("other")
+        operands = sys._getframe(1).f_locals
+        if op in failures.OF_NUMBERS and self._about_data(operands["self"].expr):
+            self.handlers.must_not_catch(failures.OF_NUMBERS[op], "this")
+        if op in failures.DIVISIONS:
+            divisor = operands.get("other")
             if isinstance(divisor, SymNode) and not divisor.expr.is_number:
                 self._check_divisor(divisor)
         return None, False
@@ -481,20 +495,10 @@ class ProofShapeEnv(ShapeEnv):
             value = self.translator.term(divisor.expr)
         except Untranslatable:
             return
-        self._check(f.ne(value, 0), lambda: torch.SymInt(divisor) != 0, "division by zero")
+        self._check(f.ne(value, 0), lambda: torch.SymInt(divisor) != 0, failures.BY_ZERO)
 
     # ------------------------------------------------------------------ places
 
     def _place(self) -> Place:
         operator = self.innermost or (run_again() if self.trial.is_taken_apart else None)
         return place(operator, self.read if self.trial.origins else None)
-
-
-def _is_condition(expr: sympy.Basic) -> bool:
-    return isinstance(expr, sympy.logic.boolalg.Boolean) and not isinstance(expr, sympy.Symbol)
-
-
-def value_range(bounds: Interval) -> ValueRanges[Any]:
-    """Bounds as torch writes them."""
-    lower = -int_oo if bounds.lower is None else bounds.lower
-    return ValueRanges(lower, int_oo if bounds.upper is None else bounds.upper)

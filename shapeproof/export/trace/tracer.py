@@ -8,7 +8,9 @@ torch.export takes the context's FakeTensorMode, whose ShapeEnv is ours; no glob
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,16 +26,21 @@ from torch.overrides import TorchFunctionMode
 from shapeproof.constraints import intervals
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import symbol
+from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import REWRITTEN, reference
 from shapeproof.export.ops.layouts import acts_on_layout
 from shapeproof.export.shim.binding import bind, map_leaves
+from shapeproof.export.shim.hashing import hashed
 from shapeproof.export.shim.quiet import quiet
 from shapeproof.export.shim.storages import is_wrapped
-from shapeproof.export.shim.symbols import values
+from shapeproof.export.shim.symbols import value_range, values
+from shapeproof.export.shim.transforms import transforms_ended
 from shapeproof.export.source.frames import read_by_the_model
+from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.trace.builtins import bounded_by_numbers, fresh_copy, kept_symbolic
+from shapeproof.export.trace.failures import is_of_tracing
 from shapeproof.export.trace.operators import Operators
-from shapeproof.export.trace.shape_env import ProofShapeEnv, value_range
+from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.sparse import refuse_hidden, with_rows
 from shapeproof.export.trace.translate import Translator
 from shapeproof.export.trace.views import as_asked
@@ -99,10 +106,10 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     Whatever the model or torch raises is let through. Without `in_place` no operator settles its own decisions.
     """
     trial.in_place = trial.in_place and in_place
-    args, kwargs = (inputs.args, inputs.kwargs) if on_data else inputs.at(trial.point, filled=False)
+    args, kwargs = inputs.at(trial.point, filled=on_data)
     (mode, env), model = recording_mode(trial, inputs.sizes, on_data=on_data), fresh_copy(mod)
     model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
-    with quiet(), kept_symbolic(model), torch_tracing(TracingContext(mode)), _Watch(env):
+    with _traced(env, model), torch_tracing(TracingContext(mode)), _Watch(env):
         program = torch.export.export(
             model,
             args,
@@ -115,6 +122,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
         if isinstance(value, FakeTensor) or is_wrapped(value):
             message = f"torch.export cannot follow the model: `{name}`, which it computes, is taken for a constant"
             raise UsageError(message)
+    make_serializable(program)
     return program
 
 
@@ -124,6 +132,23 @@ def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: Pro
         noted = env.source_to_var.get(leaf.source)
         if noted is not None and not leaf.is_tensor:
             program.range_constraints[noted] = value_range(intervals.bounds(leaf.terms[0], env.trial.known.ranges))
+
+
+@contextlib.contextmanager
+def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
+    """What is otherwise than usual in the process while a model is traced."""
+    with _nothing_caught(env), quiet(), transforms_ended(), kept_symbolic(model), hashed(env, hash_looked_up):
+        yield
+
+
+@contextlib.contextmanager
+def _nothing_caught(env: ProofShapeEnv) -> Iterator[None]:
+    """Refuse a model that would catch what fails on data; not at once, since its handler might catch that, too."""
+    try:
+        yield
+    finally:
+        if env.handlers.caught is not None:
+            raise UsageError(env.handlers.caught.sentence)
 
 
 class _Watch(TorchFunctionMode):
@@ -153,7 +178,14 @@ class _Watch(TorchFunctionMode):
         contiguous = func is torch.Tensor.contiguous
         if (contiguous or func in REWRITTEN) and any(map(_is_symbolic, pytree.tree_leaves((args, kwargs)))):
             func = torch.ops.aten.contiguous.default if contiguous else reference(func, args, kwargs)
-        return func(*args, **kwargs)
+        try:
+            return func(*args, **kwargs)
+        except Exception as error:
+            if is_of_tracing(error, func):
+                self._env.handlers.must_not_catch(
+                    frozenset({type(error)}), f"`{func.__name__}`, which torch cannot trace,"
+                )
+            raise
 
     def _watch_recording(self, recorder: Any) -> None:
         """Have the operators that torch records run under our eyes."""
@@ -161,9 +193,10 @@ class _Watch(TorchFunctionMode):
             return
         record = recorder.__torch_dispatch__
 
-        def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def dispatch(_: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             def run(func: Any, args: Any, kwargs: Any) -> Any:
-                return record(func, types, args, kwargs)
+                with _unrecorded_if_it_fails(recorder.tracer.graph, func):
+                    return record(func, types, args, kwargs)
 
             def note(result: Any) -> Any:
                 tracer, (flat, spec) = recorder.tracer, pytree.tree_flatten((args, kwargs or {}))
@@ -178,7 +211,20 @@ class _Watch(TorchFunctionMode):
                 self._env.write_checks()
             return result
 
-        recorder.__torch_dispatch__ = dispatch
+        recorder.__torch_dispatch__ = MethodType(dispatch, recorder)  # torch wants the mode's own method
+
+
+@contextlib.contextmanager
+def _unrecorded_if_it_fails(graph: torch.fx.Graph, func: Any) -> Iterator[None]:
+    """Torch records an operator before it runs it. Where that fails, and the model goes on, it is taken back."""
+    last = next(iter(reversed(graph.nodes)), None)
+    try:
+        yield
+    except Exception:
+        added = itertools.takewhile(lambda node: node is not last, reversed(graph.nodes))
+        for node in [node for node in added if node.target is func and not node.users]:
+            graph.erase_node(node)
+        raise
 
 
 def _is_symbolic(value: Any) -> bool:

@@ -37,6 +37,7 @@ from shapeproof.solver.wording import has_value
 
 if TYPE_CHECKING:
     from shapeproof.export.source.names import Number
+    from shapeproof.export.trace.raising import Raisings
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ class Trial:
         budget: Budget,
         oblivious: Container[Formula] = frozenset(),
         observed: Mapping[str, int] | None = None,
-        raising: Mapping[Formula, str] | None = None,
+        raising: Raisings | None = None,
         in_place: bool = True,
     ) -> None:
         self.known = known
@@ -150,7 +151,7 @@ class Trial:
         self.doubtful = False
         """Whether decisions that were forgotten may make a difference after all."""
         self.observed = dict(observed or {})
-        self.raising = raising or {}
+        self.raising: Raisings = raising or {}
         self.names: dict[Formula, Mapping[str, str]] = {}
         """What the user's code calls the symbols of a question, where it was asked."""
         self.origins: dict[str, Place] = {}

@@ -1,0 +1,38 @@
+"""Inputs that were given beside the example (AdditionalInputs) and that the program is not known to serve.
+
+What is inferred keeps them all. Where the model needs what one of them does not meet, that is an error, whatever other
+sizes are concerned: the smallest such input is run. Nothing is ever proved of the program here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore import replay
+from shapeproof.export.explore.findings import Finding, Outcome, taken_at
+
+
+@dataclass(frozen=True, slots=True)
+class Unserved:
+    """The point of an input that was given, and what eager and the program do there."""
+
+    point: dict[str, int]
+    seen: replay.Replay
+
+
+def unserved(
+    mod: torch.nn.Module, forms: Sequence[replay.Form], inputs: Inputs, findings: Sequence[Finding]
+) -> Unserved | None:
+    """The smallest further input in a part of the domain that findings say is not served."""
+    sizes = [finding for finding in findings if finding.outcome is not Outcome.DATA]
+    lost = [point for point in inputs.anchors[1:] if not all(_served(finding, point) for finding in sizes)]
+    point = min(lost, key=lambda each: (max(each.values()), sum(each.values())), default=None)
+    return None if point is None else Unserved(point, replay.compare(mod, forms, inputs, point))
+
+
+def _served(finding: Finding, point: dict[str, int]) -> bool:
+    return taken_at(finding.requirement, point) and taken_at(finding.served, point)

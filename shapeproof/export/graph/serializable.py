@@ -1,0 +1,56 @@
+"""Writes operations on symbolic numbers that `torch.export.save` does not know by those that it knows.
+
+Each is the same number for each operand, computed by Python at run time. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from shapeproof.export.graph.nodes import insert_call
+
+_Write = Callable[[Callable[..., torch.fx.Node], torch.fx.Node], Any]
+"""Given how to add a call before a node, and the node: what stands for it."""
+
+
+def make_serializable(program: torch.export.ExportedProgram) -> None:
+    """Rewrite the program, its bodies too."""
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            found = [node for node in module.graph.nodes if node.target in _WRITTEN and "val" in node.meta]
+            for node in found:
+                _rewrite(node)
+            if found:
+                module.recompile()
+
+
+def _rewrite(node: torch.fx.Node) -> None:
+    written = _WRITTEN[node.target](functools.partial(_call, node), node)
+    node.replace_all_uses_with(written)
+    node.graph.erase_node(node)
+
+
+def _call(before: torch.fx.Node, target: Any, *args: Any) -> torch.fx.Node:
+    return insert_call(before, target, args)
+
+
+def _abs(call: Callable[..., Any], node: torch.fx.Node) -> Any:
+    """The larger of the number and its negative; of two zeros as floats the sum with 0.0 is the positive one."""
+    (value,) = node.args
+    larger = call(torch.sym_max, value, call(operator.neg, value))
+    return call(operator.add, larger, 0.0) if isinstance(node.meta["val"], torch.SymFloat) else larger
+
+
+def _sum(call: Callable[..., Any], node: torch.fx.Node) -> Any:
+    return functools.reduce(functools.partial(call, operator.add), node.args[0])  # type: ignore[arg-type]
+
+
+_WRITTEN: Mapping[Any, _Write] = {
+    operator.abs: _abs,
+    torch.sym_sum: _sum,
+}

@@ -1,0 +1,59 @@
+"""Words a finding that leaves out an input that was given (AdditionalInputs): it is about that input.
+
+Nothing is decided here; that several programs would serve is said only where that is proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.findings import Exploration
+from shapeproof.export.explore.replay import Relation
+from shapeproof.export.explore.unserved import Unserved, unserved
+from shapeproof.export.report.explain import in_user_terms
+from shapeproof.export.report.remedies import Cause
+from shapeproof.export.report.report import Report
+
+
+def of_given(
+    mod: torch.nn.Module, inputs: Inputs, found: Exploration, cause: Cause, diagnostic: Diagnostic
+) -> Diagnostic:
+    """The diagnostic of a cause; of an input that was given, if one is not served."""
+    lost = unserved(mod, found.forms, inputs, [cause.finding, *cause.others])
+    if lost is None:
+        return diagnostic
+    named = in_user_terms(lost.point, inputs.user_names) or {}
+    sizes = ", ".join(f"{name} = {value}" for name, value in named.items())
+    label, happened = _happened(lost)
+    kept = (note for note in diagnostic.notes if note.label not in {"where", "fails at"})
+    return replace(
+        diagnostic,
+        id="seen",
+        message=f"an input that was given is not served: `{sizes}`",
+        severity="error",
+        notes=(*kept, Note(label, f"{sizes}   {happened}")),
+        witness=named,
+    )
+
+
+def _happened(lost: Unserved) -> tuple[str, str]:
+    if lost.seen.relation is Relation.BOTH_RAISE:
+        return "fails at", f"replayed; eager raises {lost.seen.text}"
+    if not lost.seen.agrees:
+        return "fails at", f"replayed; {lost.seen.sentence}"
+    return "where", "the two agree there, but not where sizes are required to be the same"
+
+
+def offering_split(report: Report, several: Callable[[], Report]) -> Report:
+    """The report, with the help to split where that is proved to serve the inputs that were given."""
+    lost = [diagnostic for diagnostic in report.diagnostics if diagnostic.id == "seen"]
+    if not lost or (split := several()).status != "proved":
+        return report
+    help_ = Help('branches="split"', f"proved: {len(split.program.programs)} programs serve every input that was given")
+    told = (replace(each, help=(help_,)) if each in lost else each for each in report.diagnostics)
+    return replace(report, diagnostics=tuple(told))

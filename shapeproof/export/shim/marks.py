@@ -1,0 +1,93 @@
+"""The marks that torch._dynamo sets on a tensor's dimensions, read as torch.export reads them, and written again.
+
+Torch's order: `maybe_mark_dynamic`, `mark_dynamic`, then `mark_unbacked`, which its non-strict exporter passes over and
+we take for what it says. `mark_static`, and a mark that names no dimension, leave a size as it is. No mark is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch.export import Dim
+
+_MARKING = ("_dynamo_weak_dynamic_indices", "_dynamo_dynamic_indices", "_dynamo_unbacked_indices")
+_STRICT = "_dynamo_strict_unbacked_indices"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The mark of one dimension: by which function it was set, and with what."""
+
+    function: Literal["maybe_mark_dynamic", "mark_dynamic", "mark_unbacked"]
+    lower: int | None = None
+    upper: int | None = None
+    shape_id: str | None = None
+    """Sizes marked with one are equal."""
+
+    @property
+    def floor(self) -> int | None:
+        """The least size that is claimed; a size marked as unbacked is a claim even without bounds."""
+        return max(self.lower or 0, 0) if self.lower is not None or self.function == "mark_unbacked" else None
+
+    @property
+    def hint(self) -> Any:
+        """The Dim hint that says the same."""
+        if self.function == "maybe_mark_dynamic":
+            return Dim.AUTO
+        dynamic: Any = Dim.DYNAMIC
+        return dynamic if self.floor is None and self.upper is None else dynamic(min=self.floor, max=self.upper)
+
+    def within(self, lower: int | None, upper: int | None) -> Mark:
+        """The mark of a size that lies within bounds: `maybe_mark_dynamic` takes none."""
+        function = "mark_dynamic" if self.function == "maybe_mark_dynamic" else self.function
+        return Mark(function, lower or None, upper, self.shape_id)
+
+    def text(self, name: str, index: int) -> str:
+        """The call that sets the mark.
+
+        >>> Mark("mark_unbacked", 3, None, "batch").text("x", 0)
+        'mark_unbacked(x, 0, shape_id="batch", min=3)'
+        """
+        more = [] if self.shape_id is None else [f'shape_id="{self.shape_id}"']
+        more += [f"{key}={end}" for key, end in (("min", self.lower), ("max", self.upper)) if end is not None]
+        return f"{self.function}({', '.join([name, str(index), *more])})"
+
+
+def mark_of(tensor: torch.Tensor, index: int) -> Mark | None:
+    """The mark of a dimension, if it has one that makes its size dynamic."""
+    weak, dynamic, unbacked = (index in getattr(tensor, name, ()) for name in _MARKING)
+    if weak:
+        return Mark("maybe_mark_dynamic")
+    if dynamic:
+        ranges = [each for each in getattr(tensor, "_dynamo_dynamic_range", ()) if each.dim == index]
+        lower = max((each.min for each in ranges if each.min is not None), default=None)
+        upper = min((each.max for each in ranges if each.max is not None), default=None)
+        return Mark("mark_dynamic", lower, upper)
+    if unbacked:
+        bounds = getattr(tensor, "_dynamo_unbacked_bounds", {}).get(index, (None, None))
+        shape_id = getattr(tensor, "_dynamo_shape_ids", {}).get(index)
+        return Mark("mark_unbacked", bounds[0], bounds[1], shape_id)
+    return Mark("mark_unbacked") if index in getattr(tensor, _STRICT, ()) else None
+
+
+def hint_override(tensor: torch.Tensor, index: int) -> int | None:
+    """The size for which compilers are to tune, where a mark says one; an entry of dynamic_shapes leaves it."""
+    return getattr(tensor, "_dynamo_hint_overrides", {}).get(index)
+
+
+def is_marked(tensor: torch.Tensor) -> bool:
+    """Whether a dimension of a tensor has a mark that makes its size dynamic."""
+    return any(mark_of(tensor, index) for index in range(tensor.dim()))
+
+
+def without_effect(tensor: torch.Tensor, name: str) -> Iterator[str]:
+    """What is marked in vain, in words: dimensions that there are not, and special cases of one dynamic size."""
+    named = set[int]().union(*(getattr(tensor, each, ()) for each in (*_MARKING, _STRICT)))
+    for index in sorted(named - set(range(tensor.dim()))):
+        yield f"`{name}` is marked at dimension {index}, which torch passes over: it has {tensor.dim()}"
+    for index, conditions in getattr(tensor, "_specialize_on", {}).items():
+        if conditions and index in range(tensor.dim()) and mark_of(tensor, index):
+            yield f"specialize_on of `{name}.shape[{index}]` is left to torch.compile: one program serves every size"

@@ -1,0 +1,161 @@
+"""What an instruction works on: the values on the stack, as far as names, attributes and constants tell.
+
+Instructions are read from where the straight line of code before the one in question begins. Nothing is run: no
+function is called, no property is asked, and what a call gives is known as that call.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import functools
+import inspect
+import sys
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any
+
+UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda _: "UNKNOWN"})()
+"""A value that nothing is known of."""
+_NULL = object()
+"""What Python puts beside a function that is not a method."""
+
+Look = Callable[[str], Any]
+"""The value of a name; UNKNOWN if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What a call gives."""
+
+    function: Any
+    args: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A method of an object, as its class has it."""
+
+    owner: Any
+    function: Any
+
+
+_TAKEN: Mapping[str, Callable[[int], int]] = {
+    "BINARY_OP": lambda _: 2,
+    "BINARY_SUBSCR": lambda _: 2,
+    "COMPARE_OP": lambda _: 2,
+    "CONTAINS_OP": lambda _: 2,
+    "IS_OP": lambda _: 2,
+    "UNARY_NEGATIVE": lambda _: 1,
+    "UNARY_NOT": lambda _: 1,
+    "UNARY_INVERT": lambda _: 1,
+    "BUILD_SET": lambda count: count,
+    "BUILD_STRING": lambda count: count,
+    "BUILD_SLICE": lambda count: count,
+}
+"""How many values some instructions take, of those that give one of which nothing is known."""
+_NAMING = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"}
+_PASSED = {"NOP", "RESUME", "CACHE", "PRECALL", "KW_NAMES", "COPY_FREE_VARS", "EXTENDED_ARG", "NOT_TAKEN"}
+_ENDING = {"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"}
+
+
+@functools.cache
+def instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
+    """The instructions of a code, in order."""
+    return tuple(dis.get_instructions(code))
+
+
+def index_at(code: CodeType, offset: int) -> int | None:
+    """Which instruction stands at an offset."""
+    return next((index for index, step in enumerate(instructions(code)) if step.offset == offset), None)
+
+
+def names_of(frame: FrameType) -> Look:
+    """What the names in a frame stand for now."""
+    scopes = (frame.f_locals, frame.f_globals, vars(builtins))
+    return lambda name: next((scope[name] for scope in scopes if name in scope), UNKNOWN)
+
+
+def stack_before(code: CodeType, index: int, look: Look) -> list[Any]:
+    """The topmost values on the stack before an instruction, the last one on top; those further down are left out."""
+    steps = instructions(code)
+    first = index
+    while first > 0 and not steps[first].is_jump_target and not _leaves(steps[first - 1]):
+        first -= 1
+    stack: list[Any] = []
+    for step in steps[first:index]:
+        _run(step, stack, look)
+    return stack
+
+
+def is_jump(step: dis.Instruction) -> bool:
+    """Whether another instruction than the next may follow."""
+    return step.opcode in dis.hasjrel or step.opcode in dis.hasjabs
+
+
+def _leaves(step: dis.Instruction) -> bool:
+    return is_jump(step) or step.opname in _ENDING
+
+
+def _run(step: dis.Instruction, stack: list[Any], look: Look) -> None:
+    """What an instruction does to the values on the stack."""
+    arg = step.arg or 0
+    match step.opname:
+        case name if name in _NAMING:
+            stack += [_NULL] * (name == "LOAD_GLOBAL" and arg & 1) + [look(step.argval)]
+        case "LOAD_CONST":
+            stack.append(step.argval)
+        case "PUSH_NULL":
+            stack.append(_NULL)
+        case "LOAD_ATTR" | "LOAD_METHOD" as name:
+            method = name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and arg & 1)
+            value = _attribute(_pop(stack, 1)[0], step.argval)
+            stack += [_NULL] * bool(method) + [value]
+        case "CALL":
+            args, slots = _pop(stack, arg), _pop(stack, 2)
+            stack.append(Called(next((slot for slot in slots if slot is not _NULL), UNKNOWN), tuple(args)))
+        case "BUILD_TUPLE":
+            stack.append(tuple(_pop(stack, arg)))
+        case "BUILD_LIST":
+            stack.append(_pop(stack, arg))
+        case "LIST_EXTEND" | "SET_UPDATE" if arg == 1:
+            more, found = _pop(stack, 1)[0], _pop(stack, 1)[0]
+            stack.append([*found, *more] if isinstance(found, list) and isinstance(more, tuple) else UNKNOWN)
+        case "BUILD_MAP" | "BUILD_CONST_KEY_MAP" as name:
+            stack.append(_mapping(name, _pop(stack, 2 * arg if name == "BUILD_MAP" else arg + 1)))
+        case name if name in _TAKEN:
+            _pop(stack, _TAKEN[name](arg))
+            stack.append(UNKNOWN)
+        case name if name not in _PASSED:
+            _forget(stack, dis.stack_effect(step.opcode, step.arg, jump=False))
+
+
+def _mapping(name: str, parts: list[Any]) -> Any:
+    """A dict that is written down with its keys; what its values are is not looked at."""
+    keys = parts[::2] if name == "BUILD_MAP" else parts[-1]
+    return dict.fromkeys(keys) if all(isinstance(key, int | float | str | tuple) for key in keys) else UNKNOWN
+
+
+def _pop(stack: list[Any], count: int) -> list[Any]:
+    """The topmost values, in order; those that were there before we looked are not known."""
+    taken = [stack.pop() if stack else UNKNOWN for _ in range(count)]
+    return taken[::-1]
+
+
+def _forget(stack: list[Any], effect: int) -> None:
+    """An instruction that may have changed any value: only how many there are is known."""
+    stack[:] = [UNKNOWN] * max(0, len(stack) + effect)
+
+
+def _attribute(value: Any, name: str) -> Any:
+    """An attribute, if it can be had without running code."""
+    if value is UNKNOWN or isinstance(value, Called | Member):
+        return UNKNOWN
+    found = inspect.getattr_static(value, name, UNKNOWN)
+    if isinstance(found, types.FunctionType | types.MethodDescriptorType | types.WrapperDescriptorType):
+        return found if isinstance(value, type | types.ModuleType) else Member(value, found)
+    if isinstance(found, staticmethod):
+        return found.__func__
+    return found if isinstance(found, type) or not hasattr(type(found), "__get__") else UNKNOWN

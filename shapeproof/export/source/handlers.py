@@ -1,0 +1,296 @@
+"""Does the user's code catch what is raised at a place of the stack, and go on? Read off its exception tables.
+
+A trace takes one path. Where an operator or a check may fail on data and a handler of the model would catch that, eager
+goes on where the program raises. From the instruction that is being run each way on is followed: a handler that raises
+in turn, a `finally`, a `with` whose exit returns nothing lead out of the function; a way that comes back to code which
+returns has caught the exception. What cannot be told (which class an expression names, what a context manager's exit
+returns) counts as caught.
+
+Nothing is run here, and nothing is decided about sizes or data.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import dis
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import Any
+
+from shapeproof.constraints.decisions import SourceLocation
+from shapeproof.export.source.bytecode import (
+    UNKNOWN,
+    Called,
+    Look,
+    Member,
+    index_at,
+    instructions,
+    is_jump,
+    names_of,
+    stack_before,
+)
+from shapeproof.export.source.frames import location, model_frames
+from shapeproof.export.source.wording import short
+
+Kinds = frozenset[type[BaseException]] | None
+"""The classes of which an exception may be an instance, each itself and no subclass; None where it may be any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """What may fail on data, the user's line that asks for it, and the line that would catch the failure."""
+
+    what: str
+    where: SourceLocation | None
+    handler: SourceLocation
+
+    @property
+    def sentence(self) -> str:
+        """Why no program does what the model does."""
+        at = f"{_line(self.where)}: " if self.where else ""
+        return (
+            f"{at}whether {self.what} fails depends on data, and `{self.handler.text}` at {_line(self.handler)} "
+            "catches it: a program cannot go on as the handler does; let it raise, or choose with torch.where"
+        )
+
+
+def _line(where: SourceLocation) -> str:
+    return f"{short(where.file)}:{where.line}"
+
+
+class Handlers:
+    """The handlers of a model that is being traced; `where` says which of its lines is being run."""
+
+    def __init__(self, where: Callable[[], SourceLocation | None]) -> None:
+        self._where = where
+        self.caught: Caught | None = None
+        """The first that may fail on data under one that goes on from it."""
+
+    def must_not_catch(self, kinds: Kinds, what: str) -> None:
+        """Something may fail on data, with an exception of these kinds."""
+        handler = None if self.caught else catching(kinds)
+        if handler is not None:
+            self.caught = Caught(what, self._where(), handler)
+
+
+_RETURNING = {"RETURN_VALUE", "RETURN_CONST", "RETURN_GENERATOR", "YIELD_VALUE"}
+
+
+def catching(kinds: Kinds) -> SourceLocation | None:
+    """The line of the model that catches an exception of these kinds, raised where the caller is called from."""
+    for frame in model_frames():
+        ways = _followed(frame.f_code, frame.f_lasti, kinds, names_of(frame))
+        if ways.caught:
+            return location(frame, ways.line)
+        kinds = ways.leaving
+        if kinds is not None and not kinds:
+            return None
+    return None
+
+
+@dataclass(slots=True)
+class _Ways:
+    """Where an exception leads: whether some way goes on as usual, by which line, and what may leave the code."""
+
+    caught: bool = False
+    line: int | None = None
+    leaving: Kinds = frozenset()
+
+    def leave(self, kinds: Kinds) -> None:
+        self.leaving = None if kinds is None or self.leaving is None else self.leaving | kinds
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """On the way: the next instruction, what is being handled, by which line, and what the last test would tell."""
+
+    index: int
+    kinds: Kinds
+    line: int | None
+    told: tuple[Kinds, Kinds] | None = field(default=None)
+    """What is being handled if the test holds, and if not."""
+
+
+def _followed(code: CodeType, offset: int, kinds: Kinds, look: Look) -> _Ways:
+    """The ways on from an exception that is raised at an instruction."""
+    ways, seen = _Ways(), set[_State]()
+    pending = _handled(code, offset, kinds, None, ways)
+    while pending:
+        state = pending.pop()
+        if state in seen:
+            continue
+        seen.add(state)
+        step = instructions(code)[state.index]
+        if step.opname in _RETURNING:
+            ways.caught, ways.line = True, state.line
+            return ways
+        pending += _next(code, step, state, look, ways)
+    return ways
+
+
+def _next(code: CodeType, step: dis.Instruction, state: _State, look: Look, ways: _Ways) -> list[_State]:
+    index, line = state.index, state.line
+    match step.opname:
+        case "RERAISE":
+            return _handled(code, step.offset, state.kinds, line, ways)
+        case "RAISE_VARARGS":
+            kinds = _raised(code, index, step.arg or 0, look) if step.arg else state.kinds
+            return _handled(code, step.offset, kinds, line, ways)
+        case "CHECK_EXC_MATCH":
+            told = _split(state.kinds, _top(code, index, look))
+            return [_State(index + 1, state.kinds, _line_of(step) or line, told)]
+        case "WITH_EXCEPT_START":
+            told = _swallowed(_manager(code, state, look), state.kinds)
+            return [_State(index + 1, state.kinds, _line_of(step) or line, told)]
+        case _ if is_jump(step):
+            return _branches(code, step, state)
+        case "TO_BOOL" | "NOT_TAKEN" | "CACHE":
+            return [_State(index + 1, state.kinds, line, state.told)]
+    return [_State(index + 1, state.kinds, line)]
+
+
+def _branches(code: CodeType, step: dis.Instruction, state: _State) -> list[_State]:
+    """Both sides of a jump; after a test for a class, each with the kinds for which it is taken."""
+    there = index_at(code, step.argval)
+    sides = [] if there is None else [_State(there, state.kinds, state.line)]
+    if step.opname.startswith("JUMP_") and "IF" not in step.opname:
+        return sides
+    sides.append(_State(state.index + 1, state.kinds, state.line))
+    if state.told is None or not step.opname.startswith("POP_JUMP"):
+        return sides
+    taken, passed = state.told if step.opname.endswith("IF_TRUE") else reversed(state.told)
+    kinds = (taken, passed) if there is not None else (passed,)
+    return [
+        _State(side.index, kind, state.line) for side, kind in zip(sides, kinds, strict=True) if kind is None or kind
+    ]
+
+
+def _handled(code: CodeType, offset: int, kinds: Kinds, line: int | None, ways: _Ways) -> list[_State]:
+    """The handler of the code for what is raised at an instruction; where it has none, the exception leaves it."""
+    target = next((entry.target for entry in _table(code) if entry.start <= offset < entry.end), None)
+    index = None if target is None else index_at(code, target)
+    if index is None:
+        ways.leave(kinds)
+        return []
+    return [_State(index, kinds, _first_line(code, index) or line)]
+
+
+@functools.cache
+def _table(code: CodeType) -> list[Any]:
+    return list(dis._parse_exception_table(code))  # type: ignore[attr-defined]  # noqa: SLF001 - there is no other
+
+
+def _first_line(code: CodeType, index: int) -> int | None:
+    return next(filter(None, map(_line_of, instructions(code)[index:])), None)
+
+
+def _line_of(step: dis.Instruction) -> int | None:
+    return step.positions.lineno if step.positions else None
+
+
+def _top(code: CodeType, index: int, look: Look) -> Any:
+    stack = stack_before(code, index, look)
+    return stack[-1] if stack else UNKNOWN
+
+
+def _raised(code: CodeType, index: int, count: int, look: Look) -> Kinds:
+    """What a `raise` raises, of as many values (an exception, and its cause)."""
+    stack = stack_before(code, index, look)
+    value = stack[-count] if len(stack) >= count else UNKNOWN
+    kind = value.function if isinstance(value, Called) else value
+    return frozenset({kind}) if isinstance(kind, type) and issubclass(kind, BaseException) else None
+
+
+def _split(kinds: Kinds, named: Any) -> tuple[Kinds, Kinds]:
+    """The kinds that are instances of what an `except` names, and the others."""
+    classes = named if isinstance(named, tuple) else (named,)
+    if not all(isinstance(each, type) for each in classes):
+        return kinds, kinds
+    if kinds is None:
+        return None, (frozenset() if any(issubclass(Exception, each) for each in classes) else None)
+    caught = frozenset(kind for kind in kinds if issubclass(kind, classes))
+    return caught, kinds - caught
+
+
+# ---------------------------------------------------------------------- context managers
+
+
+def _manager(code: CodeType, state: _State, look: Look) -> Any:
+    """The context manager of the `with` whose exit is called."""
+    handlers = [entry for entry in _table(code) if _calls_the_exit(code, entry.target, state.index)]
+    start = min((entry.start for entry in handlers), default=None)
+    index = None if start is None else index_at(code, start)
+    if not index or instructions(code)[index - 1].opname != "BEFORE_WITH":
+        return UNKNOWN
+    return _top(code, index - 1, look)
+
+
+def _calls_the_exit(code: CodeType, target: int, index: int) -> bool:
+    first = index_at(code, target)
+    return (
+        first is not None
+        and first <= index
+        and all(step.opname == "PUSH_EXC_INFO" for step in instructions(code)[first:index])
+    )
+
+
+def _swallowed(manager: Any, kinds: Kinds) -> tuple[Kinds, Kinds]:
+    """What a context manager keeps from going on, and what it lets through."""
+    match manager:
+        case Called(cls, args) if cls is contextlib.suppress:
+            return _split(kinds, args)
+        case contextlib.suppress():
+            return _split(kinds, vars(manager)["_exceptions"])
+        case Called(Member(contextlib.ContextDecorator() as decorating, FunctionType(__name__="_recreate_cm")), _):
+            return _swallowed(decorating, kinds)
+        case contextlib._GeneratorContextManager():  # noqa: SLF001 - a class without a public name
+            return _by_generator(vars(manager)["func"], kinds)
+        case Called(type() as cls, _):
+            return _by_exit(cls, kinds)
+        case Called(FunctionType() as function, _) | Called(Member(_, FunctionType() as function), _):
+            return _by_function(function, kinds)
+    return (
+        (kinds, kinds) if manager is UNKNOWN or isinstance(manager, Called | Member) else _by_exit(type(manager), kinds)
+    )
+
+
+def _by_function(function: FunctionType, kinds: Kinds) -> tuple[Kinds, Kinds]:
+    inner = inspect.unwrap(function)
+    if _of_torch(function):
+        return frozenset(), kinds
+    return _by_generator(inner, kinds) if inspect.isgeneratorfunction(inner) else (kinds, kinds)
+
+
+def _by_generator(function: FunctionType, kinds: Kinds) -> tuple[Kinds, Kinds]:
+    """A generator as a context manager: it swallows what it catches where it yields."""
+    code = function.__code__
+    look = {**vars(builtins), **function.__globals__}
+    yields = [step.offset for step in instructions(code) if step.opname == "YIELD_VALUE"]
+    ways = [_followed(code, offset, kinds, lambda name: look.get(name, UNKNOWN)) for offset in yields]
+    return (kinds, kinds) if any(way.caught for way in ways) else (frozenset(), kinds)
+
+
+def _by_exit(cls: type, kinds: Kinds) -> tuple[Kinds, Kinds]:
+    """A class whose exit is written in Python swallows something only if it returns something that is true."""
+    leave = inspect.getattr_static(cls, "__exit__", None)
+    if _of_torch(cls) or not isinstance(leave, FunctionType) or all(_returned(leave.__code__)):
+        return frozenset(), kinds
+    return kinds, kinds
+
+
+def _returned(code: CodeType) -> Iterator[bool]:
+    """For each return of a function, whether it returns a constant that is false."""
+    for index, step in enumerate(instructions(code)):
+        if step.opname == "RETURN_CONST":
+            yield not step.argval
+        elif step.opname == "RETURN_VALUE":
+            before = instructions(code)[index - 1]
+            yield before.opname == "LOAD_CONST" and not before.argval and not step.is_jump_target
+
+
+def _of_torch(value: Any) -> bool:
+    return str(value.__module__).partition(".")[0] == "torch"

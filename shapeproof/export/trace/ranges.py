@@ -1,0 +1,88 @@
+"""A `range` of sizes: Python's own takes plain numbers alone.
+
+It means what Python's means. How many numbers it has is asked where they are gone through; its ends, its length and
+each of its numbers are sizes, and ask nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+
+class Range(Sequence[Any]):
+    """The numbers from `start` on, each a `step` further, that do not reach `stop`."""
+
+    __slots__ = ("length", "start", "step", "stop")
+
+    def __init__(self, start: Any, stop: Any, step: Any) -> None:
+        if step == 0:
+            message = "range() arg 3 must not be zero"
+            raise ValueError(message)
+        self.start, self.stop, self.step = start, stop, step
+        self.length = torch.sym_max(0, -((start - stop) // step))
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """What `isinstance` sees."""
+        return range
+
+    def __len__(self) -> int:
+        return int(self.length)
+
+    def __bool__(self) -> bool:
+        return bool(self.length > 0)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self._at(number) for number in range(len(self)))
+
+    def __reversed__(self) -> Iterator[Any]:
+        return (self._at(number) for number in reversed(range(len(self))))
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            taken = range(len(self))[index]
+            return Range(self._at(taken.start), self._at(taken.stop), self.step * taken.step)
+        number = index + self.length if index < 0 else index
+        if number < 0 or number >= self.length:
+            message = "range object index out of range"
+            raise IndexError(message)
+        return self._at(number)
+
+    def __contains__(self, value: object) -> bool:
+        if not isinstance(value, int | torch.SymInt):
+            return any(value == each for each in self)
+        if self.step > 0:
+            return bool(self.start <= value < self.stop and (value - self.start) % self.step == 0)
+        return bool(self.stop < value <= self.start and (self.start - value) % -self.step == 0)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, range):
+            return NotImplemented
+        count = getattr(other, "length", None)
+        count = len(other) if count is None else count
+        if self.length != count:
+            return False
+        return bool(self.length == 0 or (self.start == other.start and (self.length == 1 or self.step == other.step)))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        ends = f"{self.start}, {self.stop}"
+        return f"range({ends})" if isinstance(self.step, int) and self.step == 1 else f"range({ends}, {self.step})"
+
+    def count(self, value: Any) -> int:
+        """How often the value is among the numbers."""
+        return int(value in self)
+
+    def index(self, value: Any, *_: Any) -> Any:
+        """Which of the numbers the value is."""
+        if value not in self:
+            message = f"{value} is not in range"
+            raise ValueError(message)
+        return (value - self.start) // self.step
+
+    def _at(self, number: Any) -> Any:
+        return self.start + self.step * number

@@ -1,0 +1,64 @@
+"""What code remembers between calls (global names, containers that they or a closure or a class hold) outlives a trace.
+
+A trace puts fake tensors and symbolic sizes there, which no later run may meet: so what there was before comes back.
+What lies deeper in a container is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_ABSENT = object()
+
+
+class Remembered:
+    """What was there before a trace."""
+
+    def __init__(self) -> None:
+        self._back: dict[tuple[int, str], Callable[[], None]] = {}
+
+    def global_name(self, scope: dict[str, Any], name: str) -> None:
+        """The model assigns this global name."""
+        value = scope.get(name, _ABSENT)
+        self._back.setdefault((id(scope), name), lambda: _assign(scope, name, value))
+
+    def container(self, value: Any) -> None:
+        """The model may put something into this value, if it is a container."""
+        if type(value) is dict:
+            self._back.setdefault((id(value), ""), _restoring(value, dict(value), value.update))
+        elif type(value) is set:
+            self._back.setdefault((id(value), ""), _restoring(value, set(value), value.update))
+        elif type(value) is list:
+            self._back.setdefault((id(value), ""), _restoring(value, list(value), value.extend))
+
+    def bring_back(self) -> None:
+        """The trace is over."""
+        for back in self._back.values():
+            back()
+
+
+def _assign(scope: dict[str, Any], name: str, value: Any) -> None:
+    if value is not _ABSENT:
+        scope[name] = value
+    else:
+        scope.pop(name, None)
+
+
+def _restoring(container: Any, before: Any, refill: Callable[[Any], None]) -> Callable[[], None]:
+    def back() -> None:
+        if not _holds_the_same(container, before):
+            container.clear()
+            refill(before)
+
+    return back
+
+
+def _holds_the_same(container: Any, before: Any) -> bool:
+    """Whether the same objects are in it; nothing in it is compared, or hashed."""
+    there, here = _flat(container), _flat(before)
+    return len(there) == len(here) and all(a is b for a, b in zip(there, here, strict=True))
+
+
+def _flat(container: Any) -> list[Any]:
+    return [each for pair in container.items() for each in pair] if isinstance(container, dict) else list(container)
