@@ -27,7 +27,7 @@ from benchmarks.recorded_models import MORE
 from shapeproof.constraints.decisions import Kind
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.declare.inputs import declare
-from shapeproof.export.trace import settle, tracer
+from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Place, Trial
 from shapeproof.solver import Budget, Facts
 
@@ -129,8 +129,7 @@ def record(name: str, build: Callable[[], Built]) -> Recording:
     inputs = declare(model, args, kwargs, dynamic_shapes)
     domain = inputs.domain
     trial = RecordingTrial(Facts(domain.formulas), inputs.example or {}, lambda symbol: symbol not in domain.symbols)
-    with settle.retracing_everything():  # each outcome stays a fact, also where it makes no difference to the program
-        tracer.trace(model, inputs, trial)
+    tracer.trace(model, inputs, trial, in_place=False)  # each outcome stays a fact, though it may make no difference
     every = distinct(trial.asked_in_order)
     questions = [question for question in every if len(question.written) <= LONGEST]
     folded = sum(each.question.formula.constant is not None for each in trial.asked_in_order)

@@ -13,6 +13,7 @@ from shapeproof.export.build.dispatch import Regions
 from shapeproof.export.build.program import VerifiedProgram
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.report.report import ConstraintViolation, Report
+from shapeproof.export.shim.one_thread import one_thread
 from shapeproof.export.source.declared_at import in_the_call
 from shapeproof.export.verify import verified
 from shapeproof.solver.budget import Budget
@@ -132,12 +133,14 @@ def check(  # noqa: PLR0913 - as above
     if not isinstance(budget, Budget | None):
         message = f"budget must be a Budget, such as Budget(rlimit=30_000_000), not {budget!r}"
         raise UsageError(message)
-    return verified(
-        mod,
-        declare(mod, args, kwargs, dynamic_shapes, constraints, in_the_call()),
-        preserve_module_call_signature=preserve_module_call_signature,
-        narrow=narrow,
-        splitting=branches == "split",
-        budget=budget,
-        progress=progress,
-    )
+    where = in_the_call()
+    with one_thread:
+        return verified(
+            mod,
+            declare(mod, args, kwargs, dynamic_shapes, constraints, where),
+            preserve_module_call_signature=preserve_module_call_signature,
+            narrow=narrow,
+            splitting=branches == "split",
+            budget=budget,
+            progress=progress,
+        )

@@ -24,7 +24,8 @@ from shapeproof.export.explore import replay
 from shapeproof.export.explore.corners import disagreement
 from shapeproof.export.explore.emptied import refused_where_none
 from shapeproof.export.explore.explorer import Explorer
-from shapeproof.export.explore.findings import Exploration, Impossible
+from shapeproof.export.explore.findings import Exploration, Impossible, narrowed
+from shapeproof.export.explore.kernels import operator_faults
 from shapeproof.export.explore.refusals import refusals
 from shapeproof.export.explore.regions import Split, split
 from shapeproof.export.explore.unmet import unmet
@@ -60,14 +61,20 @@ def verified(  # noqa: PLR0913 - what the user gave
     preserve_module_call_signature: tuple[str, ...] = (),
     narrow: bool = False,
     splitting: bool = False,
+    in_place: bool = True,
     budget: Budget | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Verify a model over the declared domain; `splitting`: by several programs where one does not serve it all."""
+    """Verify a model over the declared domain.
+
+    `splitting`: by several programs where one does not serve it all. Without `in_place` every open decision is given a
+    trace of its own, which is slower and gives the same verdict: for tests.
+    """
     budget = budget or Budget()
     if narrow:
         inputs = replace(inputs, inferred=frozenset(inputs.domain.symbols))
-    trace = functools.partial(tracer.trace, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
+    kept = preserve_module_call_signature
+    trace = functools.partial(tracer.trace, mod, inputs, preserve_module_call_signature=kept, in_place=in_place)
     task = _Task(mod, inputs, budget, progress)
     with _in_a_sentence(mod, inputs):
         report = _reported(task, trace, splitting=splitting)
@@ -128,7 +135,8 @@ def _by_one(task: _Task, found: Exploration, domain: Facts) -> Report:
     inputs, budget, trial = task.inputs, task.budget, found.main.trial
     told = distinct(found.findings, trial, budget)
     task.progress("replaying at the corners")
-    repairs, wrong = remedied(task.mod, inputs, found, domain, told, budget)
+    faults = operator_faults(inputs, found, narrowed(domain, found.narrowings))
+    repairs, wrong = (None, []) if faults else remedied(task.mod, inputs, found, domain, told, budget)
     settled = causes(told, repairs or (), inputs, budget)
     required = [cause.finding.requirement for cause in settled] + [
         f.TRUE if each.bound is None else each.bound for each in wrong
@@ -141,7 +149,7 @@ def _by_one(task: _Task, found: Exploration, domain: Facts) -> Report:
         for cause, code in zip(settled, help_, strict=False)
     ]
     diagnostics += [disagreeing(each, inputs, code) for each, code in zip(wrong, help_[len(settled) :], strict=True)]
-    return conclude(inputs, found, diagnostics, repairs, budget)
+    return conclude(inputs, found, [*diagnostics, *faults], repairs, budget)
 
 
 def _by_several(task: _Task, done: Split) -> Report:
@@ -153,6 +161,7 @@ def _by_several(task: _Task, done: Split) -> Report:
         for each in done.findings
     ]
     for region in done.regions:
+        diagnostics += operator_faults(task.inputs, region.found, done.within(region)) if not diagnostics else []
         if not diagnostics:
             other = disagreement(task.mod, task.inputs, region.found, done.within(region))
             diagnostics += [] if other is None else [disagreeing(other, task.inputs)]

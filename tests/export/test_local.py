@@ -9,17 +9,23 @@ from torch.export import Dim
 
 from benchmarks.models import EXAMPLES, TRANSFORMERS
 from shapeproof.export import check
-from shapeproof.export.trace.settle import retracing_everything
+from shapeproof.export.declare.inputs import declare
+from shapeproof.export.verify import verified
 from tests.agreement import agree
 from tests.export.random_programs import few, judge, programs
 
 ROWS = Dim("n", min=0, max=6)
 
 
-def report_of(forward, size=(3, 4), dims=None):
+def retraced(mod, args, kwargs=None, *, dynamic_shapes=None):
+    """As `check`, with a trace for every open question."""
+    return verified(mod, declare(mod, args, kwargs, dynamic_shapes), in_place=False)
+
+
+def report_of(forward, size=(3, 4), dims=None, how=check):
     """The report of a model made of one function of a tensor."""
     mod = type("Model", (torch.nn.Module,), {"forward": lambda _, x: forward(x)})()
-    return mod, check(mod, (torch.randn(*size),), dynamic_shapes={"x": dims or {0: ROWS}})
+    return mod, how(mod, (torch.randn(*size),), dynamic_shapes={"x": dims or {0: ROWS}})
 
 
 def test_an_assumption_inside_an_operator_needs_no_trace():
@@ -70,9 +76,7 @@ NOT_HERE = {
 def test_what_makes_a_difference_is_not_settled_in_place(name):
     """Refuted, or a program that does what eager does at every size, or one that refuses."""
     mod, report = report_of(NOT_HERE[name])
-    with retracing_everything():
-        _, retraced = report_of(NOT_HERE[name])
-    assert report.status == retraced.status
+    assert report.status == report_of(NOT_HERE[name], how=retraced)[1].status
     if report.program is not None:
         run = report.program.module()
         undecided = report.status == "undecided"
@@ -134,22 +138,19 @@ def test_every_slice_that_was_settled_in_place_is_run():
 @given(programs())
 def test_a_random_program_has_a_true_verdict_either_way(program):
     note(str(program))
-    with retracing_everything():
-        judge(program, program.check())
+    judge(program, program.check(how=retraced))
     judge(program, program.check())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(EXAMPLES | TRANSFORMERS))
 def test_a_model_has_the_same_verdict_either_way(name):
-    def verdict():
+    def verdict(how):
         torch.manual_seed(0)
         model, args, kwargs, shapes = (EXAMPLES | TRANSFORMERS)[name]()
-        return check(model, args, kwargs, dynamic_shapes=shapes)
+        return how(model, args, kwargs, dynamic_shapes=shapes)
 
-    local = verdict()
-    with retracing_everything():
-        retraced = verdict()
-    assert local.status == retraced.status
+    local, apart = verdict(check), verdict(retraced)
+    assert local.status == apart.status
     if local.program is not None:  # without a program the domain is what was seen until then
-        assert local.domain == retraced.domain
+        assert local.domain == apart.domain

@@ -23,7 +23,7 @@ from shapeproof.export.build.program import VerifiedProgram
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration, Outcome, statistics
 from shapeproof.export.explore.regions import Split, proved
-from shapeproof.export.report.explain import declared_at, domain_texts, narrowing_note, unenforced
+from shapeproof.export.report.explain import declared_at, domain_texts, narrowing_note, trust_note, unenforced
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.remedies import declarations
 from shapeproof.export.report.report import Report
@@ -56,6 +56,7 @@ def conclude(  # noqa: PLR0913 - all that was found
     program = None
     if not refuted and found.main.program is not None:
         word_checks(found.main.program, found.main.trial, budget)
+        notes += [trust_note(name, compared) for name, compared in found.trusted.items()]
         assert_domain(found.main.program, inputs, enforced)
         write_clamps(found.main.program, Facts(enforced, budget))
         diagnostics = [*diagnostics, *_unenforced(found, inputs, enforced, budget)]

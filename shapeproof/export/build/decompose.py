@@ -26,6 +26,7 @@ from shapeproof.export.explore import replay
 from shapeproof.export.explore.corners import SEEDS, fits
 from shapeproof.export.graph import nodes
 from shapeproof.export.shim import consumers
+from shapeproof.export.shim.one_thread import one_thread
 from shapeproof.export.shim.quiet import quiet
 from shapeproof.export.shim.trees import map_tensors
 from shapeproof.export.source.wording import short
@@ -69,10 +70,11 @@ class TakenApart:
         Raises:
             UsageError: it is not; the sentence names the operator, the question and sizes.
         """
-        with replay.asking(self._program, Trial.once_more) as trial:
-            apart = decompose()
-        if trial is not None and trial.steps:
-            self._run_beside(apart, trial)
+        with one_thread:
+            with replay.asking(self._program, Trial.once_more) as trial:
+                apart = decompose()
+            if trial is not None and trial.steps:
+                self._run_beside(apart, trial)
         return apart
 
     def where(self) -> Facts:
@@ -83,8 +85,9 @@ class TakenApart:
         if self._where is None:
             found = list[Facts | Exception]()
             thread = threading.Thread(target=lambda: found.append(self._tried()))
-            thread.start()
-            thread.join()
+            with one_thread:  # on the thread's behalf, which must not take it: it may be held here already
+                thread.start()
+                thread.join()
             if isinstance(found[0], Exception):
                 raise found[0]
             self._where = found[0]

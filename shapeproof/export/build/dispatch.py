@@ -21,6 +21,7 @@ from shapeproof.export.explore.findings import taken_at
 from shapeproof.export.graph.emit import plainly, readings
 from shapeproof.export.report.render import said_by
 from shapeproof.export.shim import consumers
+from shapeproof.export.shim.one_thread import one_thread
 from shapeproof.export.shim.trees import leaves
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ class Regions:
         if self.merging is None:
             message = "regions that were loaded from a file cannot be merged: merge them first and save the program"
             raise UsageError(message)
-        return self.merging.merged(self.programs)
+        with one_thread:
+            return self.merging.merged(self.programs)
 
     def save(self, path: str | Path) -> None:
         """Write all programs and their regions as one PT2 archive; `load_regions` reads it."""

@@ -24,6 +24,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.constraints.text import format_formula, format_term, parse_relation
 from shapeproof.export.declare.anchors import anchors
+from shapeproof.export.declare.followable import check_layout
 from shapeproof.export.shim import binding, dims, marks
 from shapeproof.export.shim.dims import declaration_text
 from shapeproof.export.shim.marks import Mark
@@ -234,6 +235,7 @@ class _Reader:
 
     def leaf(self, leaf: Leaf, entry: Any) -> Leaf:
         """The leaf with the terms that its entry declares, or else its marks."""
+        check_layout(leaf.name, leaf.example)
         marked: list[Mark | None] = []
         if isinstance(leaf.example, TensorSpec):
             sizes: Sequence[int | None] = [None] * len(leaf.example.dims)

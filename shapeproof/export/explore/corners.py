@@ -54,7 +54,7 @@ def disagreement(mod: torch.nn.Module, inputs: Inputs, found: Exploration, domai
     run = [found.begun]
     raising: list[dict[str, int]] = []
     served = False
-    for point in _points(inputs, found, domain, run):
+    for point in points(inputs, found, domain, run):
         if point in run:
             continue
         run.append(point)
@@ -112,7 +112,7 @@ def failing(
     return None if failure is None else (point, failure)
 
 
-def _points(
+def points(
     inputs: Inputs, found: Exploration, domain: Facts, run: Sequence[Mapping[str, int]]
 ) -> Iterator[dict[str, int]]:
     """The corners, and a point of each slice whose decision was found to make no difference, unless one was `run`."""

@@ -43,7 +43,7 @@ from shapeproof.export.graph import equivalence
 from shapeproof.export.graph.metadata import Difference
 from shapeproof.export.source.frames import raised_by_user
 from shapeproof.export.source.wording import with_kind
-from shapeproof.export.trace import raising, settle, tracer
+from shapeproof.export.trace import raising, tracer
 from shapeproof.export.trace.trial import Step, Trial, Where, flipped
 from shapeproof.solver.blame import needed, reasons
 from shapeproof.solver.budget import Budget
@@ -446,11 +446,10 @@ class Explorer:
             again = self._attempt(known, point, Where(self._about_data))
             traced = again if again.program is not None else traced
         if traced.doubtful:
-            with settle.retracing_everything():
-                traced = self._attempt(known, point, oblivious)
+            traced = self._attempt(known, point, oblivious, in_place=False)
         return traced
 
-    def _attempt(self, known: Facts, point: dict[str, int], oblivious: Container[Formula]) -> Traced:
+    def _attempt(self, known: Facts, point: dict[str, int], oblivious: Container[Formula], **how: bool) -> Traced:
         self._traces += 1
         self._progress(f"tracing at {self.describe(point)}")
         trial = Trial(
@@ -463,7 +462,7 @@ class Explorer:
             raising=self._raising,
         )
         try:
-            return Traced(trial, self._trace(trial))
+            return Traced(trial, self._trace(trial, **how))
         except Exception as error:  # noqa: BLE001 - what stopped the trace is judged by whoever asked for it
             return Traced(trial, None, error)
         finally:

@@ -124,6 +124,8 @@ class Exploration:
     narrowings: list[Narrowing] = field(default_factory=list)
     served: list[Traced] = field(default_factory=list)
     traces: int = 0
+    trusted: dict[str, int] = field(default_factory=dict)
+    """The operators that are not torch's own, and at how many inputs their fake kernels were compared."""
 
     def add(self, finding: Finding) -> None:
         """Keep one finding for each requirement: the worst outcome, then the smallest witness, speaks for all.

@@ -11,6 +11,12 @@ LOOK_LIMIT = 16
 LOOK_TRACES = 8
 """After so many, a refuted side of the model's own branch is not looked into: what nobody has looked at comes first."""
 
+KERNEL_POINTS = 192
+"""At how many points at most an operator that is not torch's own is held against its fake kernel."""
+
+KERNEL_ELEMENTS = 2**27
+"""How many elements of inputs and parameters may be read for it, all runs together; two runs are always made."""
+
 SMALL_POINTS = 8
 """How many points, the smallest first, are run where two programs differ: empty tensors are often equal anyway."""
 

@@ -28,6 +28,9 @@ from shapeproof.export.trace.trial import Trial
 ELEMENTS = 2**27
 """Inputs with more elements than this are not made, the example's aside: a process that runs out of memory is ended."""
 
+SEED = 20_011
+"""With which random numbers both are run. One that users set themselves might be that of the trace, too."""
+
 
 class Relation(Enum):
     """How a program relates to the eager model on one input."""
@@ -123,7 +126,7 @@ def eager_failure(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int]
     if _too_large(inputs, point):
         return None
     args, kwargs = inputs.at(point, filled=True, seed=seed)
-    _, failure = _run(copy.deepcopy(mod), args, kwargs)
+    _, failure = run(copy.deepcopy(mod), args, kwargs)
     return failure
 
 
@@ -167,10 +170,8 @@ def _compare_call(
     eager: Callable[..., Any], exported: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Replay:
     mine, theirs = copy.deepcopy((args, kwargs)), copy.deepcopy((args, kwargs))
-    torch.manual_seed(0)
-    want, eager_error = _run(eager, *mine)
-    torch.manual_seed(0)
-    got, program_error = _run(exported, *theirs)
+    want, eager_error = run(eager, *mine)
+    got, program_error = run(exported, *theirs)
     if eager_error is not None or program_error is not None:
         return _failures(eager_error, program_error)
     reason = unequal((want, mine), (got, theirs))
@@ -185,11 +186,13 @@ def _failures(eager: str | None, program: str | None) -> Replay:
     return Replay(Relation.BOTH_RAISE, eager)
 
 
-def _run(run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, str | None]:
+def run(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, str | None]:
+    """What a call gives, or else what it raises, in words; the random numbers are the same in every run."""
     try:
         # torch.fx prints the line of the graph that raised; a graph of torch.vmap that raises does not end it
-        with contextlib.redirect_stderr(io.StringIO()), transforms_ended():
-            return run(*args, **kwargs), None
+        with contextlib.redirect_stderr(io.StringIO()), transforms_ended(), torch.random.fork_rng():
+            torch.manual_seed(SEED)
+            return call(*args, **kwargs), None
     except Exception as error:  # noqa: BLE001 - whatever the model raises is the answer
         return None, with_kind(error)
 

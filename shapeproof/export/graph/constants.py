@@ -19,12 +19,25 @@ def same_constant(mine: Any, other: Any) -> bool:
     (False, True)
     """
     if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
-        return mine is other or _same_tensor(mine, other)
+        if mine is other or torch.strided in {mine.layout, other.layout}:
+            return mine is other or (mine.layout == other.layout and _same_tensor(mine, other))
+        alike = (mine.layout, mine.shape) == (other.layout, other.shape)
+        return alike and all(map(_same_tensor, _parts(mine), _parts(other)))
     if type(mine) is not type(other):
         return False
     if isinstance(mine, float | complex):
         return repr(mine) == repr(other)
     return mine is other or bool(mine == other)
+
+
+def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The dense tensors that a sparse one is made of."""
+    if tensor.layout == torch.sparse_coo:
+        parts = [getattr(tensor, name)() for name in ("_indices", "_values")]  # the public ones want it coalesced
+        return [*parts, torch.tensor(tensor.is_coalesced())]
+    by_row = tensor.layout in {torch.sparse_csr, torch.sparse_bsr}
+    indices = [tensor.crow_indices(), tensor.col_indices()] if by_row else [tensor.ccol_indices(), tensor.row_indices()]
+    return [*indices, tensor.values()]
 
 
 def _same_tensor(mine: torch.Tensor, other: torch.Tensor) -> bool:

@@ -14,6 +14,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import ONE
+from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.shim import symbols
 from shapeproof.export.shim.storages import storages
@@ -54,9 +55,9 @@ class There:
 
 
 def outdated(program: torch.export.ExportedProgram, there: There) -> Difference | None:
-    """A node whose noted rank or sizes are wrong on the region (`squeeze` at size 1)."""
+    """A node whose noted rank or sizes are wrong on the region (`squeeze` at size 1). Consumers drop unused ones."""
     noted_by = tracer.translator_of(program)
-    for node in program.graph.nodes:
+    for node in nodes.used(program.graph):
         noted, real = node.meta.get("val"), there.values.get(node)
         if not isinstance(noted, torch.Tensor) or not isinstance(real, torch.Tensor):
             continue

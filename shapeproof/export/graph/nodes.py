@@ -6,10 +6,14 @@ Nothing is traced or decided here.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+
+from shapeproof.constraints.decisions import SourceLocation
+from shapeproof.export.source.frames import in_torch
 
 _COPY_OR_VIEW = {
     "reshape",
@@ -52,7 +56,33 @@ _KEEPING = {"aten.batch_norm.default": "training", "aten.instance_norm.default":
 https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html"""
 
 
+_OWN = {"aten", "prim", "prims"}
+"""The namespaces of torch's own operators."""
+
+
 _RESIZING = {"resize_", "resize_as_", "set_", "resize_as_sparse_"}
+
+
+_LINE = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in .+\n *(?P<text>.*)$', re.MULTILINE)
+
+
+def line_of(node: torch.fx.Node) -> SourceLocation | None:
+    """The user's line, off the stack that torch notes."""
+    lines: Sequence[re.Match[str]] = list(_LINE.finditer(node.meta.get("stack_trace") or ""))
+    users = [line for line in lines if not in_torch(line["file"])] or lines
+    return SourceLocation(users[-1]["file"], int(users[-1]["line"]), users[-1]["text"]) if users else None
+
+
+def is_foreign(target: Any) -> bool:
+    """Whether it is an operator that is not torch's own."""
+    return schema_of(target) is not None and target.namespace not in _OWN
+
+
+def foreign_operators(module: torch.fx.GraphModule) -> list[str]:
+    """The names of a program's operators that are not torch's own, those in its bodies included."""
+    graphs = [each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
+    called = (node.target for graph in graphs for node in graph.nodes if node.op == "call_function")
+    return list(dict.fromkeys(target.name() for target in called if is_foreign(target)))
 
 
 def schema_of(target: Any) -> Any:
@@ -73,6 +103,15 @@ def is_trusted(target: Any) -> bool:
 def mutates(graph: torch.fx.Graph) -> bool:
     """Whether a graph changes any tensor in place."""
     return any(changed_operands(node) for node in graph.nodes)
+
+
+def used(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    """The nodes that a consumer keeps: those that do more than give a result, and whatever these make use of."""
+    kept: dict[torch.fx.Node, None] = {}
+    for node in reversed(graph.nodes):
+        if node in kept or node.is_impure():
+            kept |= dict.fromkeys((node, *node.all_input_nodes))
+    return list(reversed(kept))
 
 
 def is_random(graph: torch.fx.Graph) -> bool:

@@ -143,6 +143,16 @@ def narrowing_note(narrowing: Narrowing, inputs: Inputs) -> str:
     return f"inferred and enforced at run time: {required}{line}"
 
 
+def trust_note(operator: str, compared: int) -> str:
+    """The note about an operator that is not torch's own.
+
+    >>> trust_note("sp::half", 12)
+    'trusted: sp::half (its fake kernel was compared at 12 inputs, not proved)'
+    """
+    inputs = "1 input" if compared == 1 else f"{compared} inputs"
+    return f"trusted: {operator} (its fake kernel was compared at {inputs}, not proved)"
+
+
 def _identify(finding: Finding) -> str:
     """The id of a diagnostic: the page of the manual that explains it."""
     if finding.outcome is Outcome.UNDECIDED:

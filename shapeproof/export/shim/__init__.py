@@ -2,5 +2,5 @@
 
 inputs     example inputs and `dynamic_shapes`, by source names   binding.py, dims.py, marks.py
 programs   symbolic sizes, structures, storages, archives        symbols.py, trees.py, storages.py, consumers.py
-process    noise, garbage collection, supported releases         quiet.py, collecting.py, versions.py
+process    noise, garbage, one thread at a time, releases         quiet.py, collecting.py, one_thread.py, versions.py
 """

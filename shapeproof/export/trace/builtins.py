@@ -18,13 +18,13 @@ import dis
 import functools
 import math
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
 
+from shapeproof.export.shim.one_thread import one_thread
 from shapeproof.export.trace.distinct import Distinct
 from shapeproof.export.trace.ranges import Range
 from shapeproof.export.trace.remembering import Remembered
@@ -33,8 +33,6 @@ _FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
 _IN_A_BYTE = 256
 _REMEMBERING = type(functools.cache(lambda: None))
 """A function behind functools.cache or lru_cache."""
-_ONE_TRACE = threading.RLock()
-"""Classes are as they were before another trace changes them."""
 
 
 def fresh_copy(mod: torch.nn.Module) -> torch.nn.Module:
@@ -228,7 +226,7 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[None]:
             made = rewriting.member(value)
             if made is not None:
                 vars(module)[name] = made
-    with _ONE_TRACE, contextlib.ExitStack() as after:
+    with one_thread, contextlib.ExitStack() as after:
         members = list(rewriting.members())
         after.callback(rewriting.remembered.bring_back)
         for cls, name, made in members:

@@ -85,7 +85,7 @@ class Operators:
 
     def _repeated(self, operation: _Operation) -> torch.Tensor | None:
         """The result of an operator that need not be run."""
-        may = self._by_rule and settle.settling()
+        may = self._by_rule and self._env.trial.in_place
         return self._repeats.given(operation.key, operation.operands) if may else None
 
     def run(self, func: Any, args: Any, kwargs: Any, run: Run) -> Any:

@@ -22,7 +22,6 @@ Decisions outside an operator (Python code, decompositions that emit other nodes
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,24 +40,6 @@ from shapeproof.solver.witness import find
 
 RERUNS = 16
 """How often one operator is run again at most for one decision."""
-
-_enabled = True
-
-
-@contextlib.contextmanager
-def retracing_everything() -> Iterator[None]:
-    """Settle nothing here while this lasts: every open question is given a trace of its own."""
-    global _enabled  # noqa: PLW0603 - a switch for tests and doubts, not a setting of one export
-    before, _enabled = _enabled, False
-    try:
-        yield
-    finally:
-        _enabled = before
-
-
-def settling() -> bool:
-    """Whether anything is settled here now."""
-    return _enabled
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +68,7 @@ def settle(trial: Trial, first: int, known: int, call: Call) -> None:
     What it promised is what the trial has learned after the first `known` facts. What was found for one call holds for
     a later one like it, with the same results: the region only shrinks while a trial goes on.
     """
-    if not settling():
+    if not trial.in_place:
         return
     steps = trial.steps[first:]
     key = (call.key, tuple((step.decision.taken, step.teaches) for step in steps))

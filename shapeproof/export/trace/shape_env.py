@@ -145,7 +145,7 @@ class ProofShapeEnv(ShapeEnv):
         if term in map(symbol, term.symbols):
             self._roots.setdefault(next(iter(term.symbols)), created)
         self.backed_var_to_val[created] = sympy.Integer(evaluate(term, self.trial.point))
-        self.var_to_range[created] = value_range(bounds)
+        self.var_to_range[created] = value_range(bounds if sign else Interval())  # torch wants room at 0
         self.symbol_guard_counter[created] = 0
         return created
 

@@ -23,6 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental import proxy_tensor
 from torch.overrides import TorchFunctionMode
 
+from shapeproof.constraints import intervals
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.graph.serializable import make_serializable
@@ -32,7 +33,7 @@ from shapeproof.export.shim.binding import bind, map_leaves
 from shapeproof.export.shim.hashing import hashed
 from shapeproof.export.shim.quiet import quiet
 from shapeproof.export.shim.storages import is_wrapped
-from shapeproof.export.shim.symbols import values
+from shapeproof.export.shim.symbols import value_range, values
 from shapeproof.export.shim.transforms import transforms_ended
 from shapeproof.export.source.frames import read_by_the_model
 from shapeproof.export.source.lookups import hash_looked_up
@@ -40,7 +41,9 @@ from shapeproof.export.trace.builtins import bounded_by_numbers, fresh_copy, kep
 from shapeproof.export.trace.failures import is_of_tracing
 from shapeproof.export.trace.operators import Operators
 from shapeproof.export.trace.shape_env import ProofShapeEnv
+from shapeproof.export.trace.sparse import refuse_hidden, with_rows
 from shapeproof.export.trace.translate import Translator
+from shapeproof.export.trace.views import as_asked
 
 if TYPE_CHECKING:
     from shapeproof.constraints.formulas import Formula
@@ -72,8 +75,12 @@ def recording_mode(
     operators = env.operators = Operators(env, apart=proxy_tensor.disable_proxy_modes_tracing, by_rule=not on_data)
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        outer = env.innermost  # none where torch makes the inputs, and nothing is recorded
+
         def run(func: Any, args: Any, kwargs: Any) -> Any:
-            return FakeTensorMode.dispatch(mode, func, types, args, kwargs)
+            result = FakeTensorMode.dispatch(mode, func, types, args, kwargs)
+            result = as_asked(env, func, args, kwargs or {}, result)
+            return result if outer is None else with_rows(env, func, args, result, nested=outer != str(func))
 
         result = operators.run(func, args, kwargs or {}, run)
         env.called(func, args, kwargs or {}, result)
@@ -84,19 +91,21 @@ def recording_mode(
     return mode, env
 
 
-def trace(
+def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     mod: torch.nn.Module,
     inputs: Inputs,
     trial: Trial,
     *,
     preserve_module_call_signature: tuple[str, ...] = (),
     on_data: bool = False,
+    in_place: bool = True,
 ) -> torch.export.ExportedProgram:
     """Trace the model at the trial's point, on a fresh copy; what torch asks about sizes goes to the trial.
 
     `on_data`: with the example's own inputs, whose data the trial is told of as far as torch can follow them.
-    Whatever the model or torch raises is let through.
+    Whatever the model or torch raises is let through. Without `in_place` no operator settles its own decisions.
     """
+    trial.in_place = trial.in_place and in_place
     args, kwargs = inputs.at(trial.point, filled=on_data)
     (mode, env), model = recording_mode(trial, inputs.sizes, on_data=on_data), fresh_copy(mod)
     model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
@@ -108,12 +117,21 @@ def trace(
             dynamic_shapes=_hints(mod, inputs),
             preserve_module_call_signature=preserve_module_call_signature,
         )
+    _note_ranges(program, inputs, env)
     for name, value in program.constants.items():
         if isinstance(value, FakeTensor) or is_wrapped(value):
             message = f"torch.export cannot follow the model: `{name}`, which it computes, is taken for a constant"
             raise UsageError(message)
     make_serializable(program)
     return program
+
+
+def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: ProofShapeEnv) -> None:
+    """Have the program note where its int inputs lie: torch notes that each is at least 0, and loads no other."""
+    for leaf in inputs.leaves:
+        noted = env.source_to_var.get(leaf.source)
+        if noted is not None and not leaf.is_tensor:
+            program.range_constraints[noted] = value_range(intervals.bounds(leaf.terms[0], env.trial.known.ranges))
 
 
 @contextlib.contextmanager
@@ -152,6 +170,7 @@ class _Watch(TorchFunctionMode):
         if torch.compiler.is_dynamo_compiling():  # torch.cond has its branches read by dynamo, this mode included
             return func(*args, **kwargs)
         self._watch_recording(proxy_tensor.get_proxy_mode())
+        refuse_hidden(func)
         if acts_on_layout(func, args, kwargs) and self._env.innermost is None and read_by_the_model():
             self._env.trial.layout_read()
         if func in self._subscripts:

@@ -115,6 +115,7 @@ class Trial:
         region nothing.
         observed: numbers that the example's data give, taken where they are possible.
         raising: what the model raises where a branch on data goes the other way; such a branch is a check.
+        in_place: whether operators may settle their decisions where they make them (settle.py).
     """
 
     def __init__(  # noqa: PLR0913 - what may be taught beforehand is given by name
@@ -127,8 +128,10 @@ class Trial:
         oblivious: Container[Formula] = frozenset(),
         observed: Mapping[str, int] | None = None,
         raising: Raisings | None = None,
+        in_place: bool = True,
     ) -> None:
         self.known = known
+        self.in_place = in_place
         self.facts = known.fork()
         self.region = known.fork()
         self.point = dict(point)
@@ -315,7 +318,8 @@ class Trial:
 
     def elsewhere(self, cell: Facts, point: Mapping[str, int]) -> Trial:
         """A trial of its own in a part of the domain."""
-        apart = Trial(cell, {**self.point, **point}, data=self._data, budget=self._budget)
+        point = {**self.point, **point}
+        apart = Trial(cell, point, data=self._data, budget=self._budget, in_place=self.in_place)
         apart._varying = self._varying
         return apart
 

@@ -1,0 +1,89 @@
+"""Sparse tensors: how many elements one holds is a number that data give, and what else torch's fakes make up.
+
+The fake of a sparse tensor holds no elements, so `values()`, `indices()` and their like have 0 rows there. Here the
+rows are a fresh number from data. What a fake can only make up, and no graph can compute, is refused where the model
+reads it: it would be a constant of the program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.errors import UsageError
+from shapeproof.export.ops.call import product
+from shapeproof.export.source.frames import place, read_by_the_model
+from shapeproof.export.source.wording import short
+from shapeproof.export.trace.shape_env import ProofShapeEnv
+
+_VALUES = {"values", "_values", "values_copy", "_values_copy"}
+_INDICES = {"indices", "_indices", "indices_copy", "_indices_copy"}
+_COMPRESSED = {"col_indices", "row_indices", "col_indices_copy", "row_indices_copy"}
+_COALESCED = {"values", "indices", "values_copy", "indices_copy"}
+"""Those that raise for a tensor that may name an element twice."""
+
+_HIDDEN = {
+    "_nnz": "how many elements a sparse tensor holds (read `values().shape[0]`)",
+    "is_coalesced": "whether a sparse tensor is coalesced (call `coalesce()`)",
+    "_version": "how often a tensor was written into",
+    "data_ptr": "where a tensor lies in memory",
+}
+_FACTORIES = {f"sparse_{layout}_tensor" for layout in ("csr", "csc", "bsr", "bsc", "compressed")}
+
+
+def with_rows(env: ProofShapeEnv, func: Any, args: Sequence[Any], result: Any, *, nested: bool) -> Any:
+    """The result of an operator; where it has a row for each element of a sparse tensor, as many as data give.
+
+    `nested`: it is a part of another operator, whose results need not show the number.
+    """
+    name = str(func).removeprefix("aten.").removesuffix(".default")
+    source = args[0] if args else None
+    if not isinstance(source, torch.Tensor) or source.layout == torch.strided:
+        return result
+    index = _rows_at(name, source)
+    if index is None:
+        return result
+    with env.ignore_fresh_unbacked_symbols() if nested else contextlib.nullcontext():
+        rows = env.create_unbacked_symint()
+    env.trial.learn(f.ge(env.read(rows), 0))
+    if name in _COALESCED and source.layout == torch.sparse_coo:
+        env.trial.learn(f.le(env.read(rows), product(map(env.read, source.shape[: source.sparse_dim()]))))
+    return result.new_empty([*result.shape[:index], rows, *result.shape[index + 1 :]])
+
+
+def _rows_at(name: str, source: torch.Tensor) -> int | None:
+    """Which size of the result it is."""
+    if name in _INDICES:
+        return 1
+    of_a_batch = name in _VALUES | _COMPRESSED  # asked first: what follows are operators, too
+    return source.dim() - source.sparse_dim() - source.dense_dim() if of_a_batch else None
+
+
+def refuse_hidden(func: Any) -> None:
+    """Refuse what a fake makes up.
+
+    Raises:
+        UsageError: the model asks for it, or makes a tensor whose fake cannot be had; the sentence says where.
+    """
+    name = _name(func)
+    if name in _HIDDEN and read_by_the_model():
+        raise UsageError(f"the model reads {_HIDDEN[name]}{_where()}: a program would keep the number of the trace")
+    if name in _FACTORIES:
+        raise UsageError(f"torch cannot trace `{name}`{_where()}: make the tensor outside the model, or use COO")
+    if name.startswith(("nested", "_nested")):
+        raise UsageError(f"torch cannot trace nested tensors with dynamic sizes{_where()}: use padded tensors")
+
+
+def _name(func: Any) -> str:
+    """What a function of torch is called; the getter of a property as the property."""
+    name = getattr(func, "__name__", "")
+    return getattr(getattr(func, "__self__", None), "__name__", name) if name == "__get__" else name
+
+
+def _where() -> str:
+    user = place(None).user
+    return f", at {short(user.file)}:{user.line}: {user.text}" if user else ""

@@ -1,0 +1,41 @@
+"""Gives a view the sizes that it was asked for.
+
+Torch's rule for `view` splits dimensions one by one: `x.view(-1, 2, 4)` of `x: [n, 4]` is noted as
+`[n // 2, n // (n // 2), 4]`, which is right where there are elements and has no value at n = 0. Eager takes the sizes
+from the call, and the last one from the number of elements: `[4*n // 8, 2, 4]`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.export.graph import nodes
+from shapeproof.export.trace.shape_env import ProofShapeEnv
+
+_VIEWS = frozenset({"aten.view.default", "aten._unsafe_view.default"})
+Size = int | torch.SymInt
+
+
+def as_asked(env: ProofShapeEnv, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
+    """The result of an operator; of a view whose noted sizes may have no value, the view with those asked for."""
+    if str(func) not in _VIEWS or all(env.read(size).total for size in result.shape):
+        return result
+    call = nodes.by_name(func, args, kwargs)
+    sizes = _asked(call["self"], call["size"])
+    strides = [math.prod(sizes[index + 1 :]) for index in range(len(sizes))]
+    known = [*zip(result.shape, sizes, strict=True), *zip(result.stride(), strides, strict=True)]
+    if not all(env.trial.settled(f.eq(env.read(noted), env.read(asked))) for noted, asked in known):
+        return result
+    return result.as_strided(sizes, strides, result.storage_offset())
+
+
+def _asked(source: torch.Tensor, sizes: Sequence[Size]) -> list[Size]:
+    """The sizes of a view, with the one that is left to torch, if any: eager has seen that they fit."""
+    given = [not isinstance(size, int) or size != -1 for size in sizes]
+    others = math.prod(size for size, known in zip(sizes, given, strict=True) if known)
+    return [size if known else source.numel() // others for size, known in zip(sizes, given, strict=True)]

@@ -1,0 +1,74 @@
+"""Int inputs may be negative: what is inferred of them is said, enforced, and can be declared."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.export import check
+from tests.agreement import agree
+
+MODELS = {
+    "a branch": lambda x, k: x if k < 0 else x + 1,
+    "a branch elsewhere": lambda x, k: x if k < -1 else x + k,
+    "a check": lambda x, k: (torch._check(k <= -2), x * k)[1],
+    "an equality": lambda x, k: x if k == -1 else x + 1,
+    "members": lambda x, k: x if k in (-3, -1) else x * 2,
+    "a size": lambda x, k: x.new_zeros(k + 5),
+    "a slice": lambda x, k: x[k:],
+    "a pad": lambda x, k: torch.nn.functional.pad(x, (k, 0)),
+    "a narrow": lambda x, k: x.narrow(0, k, 1),
+    "a shift": lambda x, k: torch.roll(x, k, 0) + k // 2 + k % 4,
+    "a power": lambda x, k: x**k,
+}
+TAKEN = range(-6, 4)
+
+
+@pytest.mark.parametrize("hint", [Dim.AUTO, Dim.DYNAMIC], ids=["auto", "dynamic"])
+@pytest.mark.parametrize("example", [-3, -1, 2])
+@pytest.mark.parametrize("name", MODELS)
+def test_an_int_may_be_negative(name, example, hint):
+    """Law: the program does what eager does or refuses; it takes its example; a repair is proved."""
+    mod = type("Model", (torch.nn.Module,), {"forward": lambda _, x, k: MODELS[name](x, k)})()
+    inputs = torch.arange(1.0, 13).reshape(4, 3)
+    try:
+        mod(inputs, example)
+    except (RuntimeError, IndexError):
+        return
+    shapes = {"x": None, "k": hint}
+    report = check(mod, (inputs, example), dynamic_shapes=shapes)
+    if report.program is None:
+        found = report.repair()
+        report = check(mod, (inputs, example), dynamic_shapes=found.dynamic_shapes, constraints=found.constraints)
+    assert report.status == "proved"
+    run = report.program.module()
+    assert agree(mod, run, (inputs, example))
+    assert all(agree(mod, run, (inputs, k), may_refuse=True) for k in TAKEN)
+
+
+def test_what_is_inferred_can_be_declared():
+    """Torch's hints have no negative ends: what they cannot say is a constraint."""
+    mod = type("Model", (torch.nn.Module,), {"forward": lambda _, x, k: x if k < 0 else x + 1})()
+    report = check(mod, (torch.ones(3), -3), dynamic_shapes={"x": None, "k": Dim.AUTO})
+    assert report.domain == ("k <= -1",)
+    again = check(mod, (torch.ones(3), -3), dynamic_shapes={"x": None, "k": Dim.AUTO}, constraints=report.domain)
+    assert (again.status, again.domain) == ("proved", ("k <= -1",))
+    assert report.repair().constraints == ("k <= -1",)
+
+
+def test_a_program_that_takes_negative_ints_can_be_loaded():
+    mod = type("Model", (torch.nn.Module,), {"forward": lambda _, x, k: x * max(k, -2) + k // 2})()
+    program = check(mod, (torch.ones(3), -3), dynamic_shapes={"x": None, "k": Dim.AUTO}).program
+    saved = io.BytesIO()
+    torch.export.save(program, saved)
+    saved.seek(0)
+    run = torch.export.load(saved).module()
+    assert all(agree(mod, run, (torch.ones(3), k)) for k in TAKEN)
+
+
+def test_an_int_may_be_declared_to_be_a_negative_number():
+    mod = type("Model", (torch.nn.Module,), {"forward": lambda _, x, k: x.narrow(0, k, 1)})()
+    assert check(mod, (torch.ones(3), -1), dynamic_shapes={"x": None, "k": -1}).status == "proved"
