@@ -22,7 +22,7 @@ from shapeproof.export.build.outside import OutsideDomain
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph.aliasing import told_apart, written_inputs
 from shapeproof.export.ops.properties import STRIDES
-from shapeproof.export.shim import consumers
+from shapeproof.export.shim import guarding
 from shapeproof.export.shim.strides import memory_order
 
 _Program = torch.export.ExportedProgram
@@ -102,14 +102,14 @@ class Contract:
         """The module of a program, which refuses from now on what lies outside."""
         if self.inputs:
             without_kinds(module)
-            consumers.guard_inputs(module, InputGuards(self, program), self.state(program))
-        consumers.guard_structure(module, _misfit)
+            guarding.guard_inputs(module, InputGuards(self, program), self.state(program))
+        guarding.guard_structure(module, _misfit)
         return module
 
     def note_in(self, program: _Program) -> None:
         """Have the program take along, when it is saved, what its graph cannot hold; its `module()` checks it then."""
         sources = [f"L['flat_args'][{index}]" for index in range(len(self.inputs))]
-        consumers.note_guards(
+        guarding.note_guards(
             program,
             [
                 code
@@ -175,7 +175,7 @@ class InputGuards(torch.nn.Module):
         """Refuse what lies outside. A tracer goes on to the graph, where the assertions on sizes are, too."""
         for guard, value in zip(self._each, values, strict=False):
             guard.check(value)
-        if consumers.is_traced():
+        if guarding.is_traced():
             return
         self._sizes.check(values)
         if self._memory.matters:
@@ -183,9 +183,9 @@ class InputGuards(torch.nn.Module):
 
     def point(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, int]:
         """The value of each symbol in inputs as the model takes them; OutsideDomain where they lie outside."""
-        said = consumers.misfit(args, kwargs, self._spec)
+        said = guarding.misfit(args, kwargs, self._spec)
         if said is not None:
             raise _misfit(said)
-        given = consumers.flat_inputs(args, kwargs, self._spec)
+        given = guarding.flat_inputs(args, kwargs, self._spec)
         self(*given)
         return self._sizes.point(given)

@@ -22,7 +22,7 @@ from shapeproof.constraints.terms import Term
 from shapeproof.constraints.text import format_formula
 from shapeproof.export.build.outside import OutsideDomain, refusal
 from shapeproof.export.graph.emit import Reading, plainly, readings
-from shapeproof.export.shim import consumers
+from shapeproof.export.shim import guarding
 from shapeproof.solver.compiled import compiled
 from shapeproof.solver.points import has_meaning, true_at
 
@@ -96,7 +96,7 @@ class IntGuard:
 
 @dataclass(frozen=True)
 class ConstantGuard:
-    """A value that the trace took as it was: None, a bool, a float, a text, a dtype."""
+    """A value that the trace took as it was: None, a bool, an int, a float, a text."""
 
     name: str
     expected: Any
@@ -105,7 +105,7 @@ class ConstantGuard:
         """Raise OutsideDomain if the value is another one, or one of another type that is only equal."""
         if _same(value, self.expected):
             return
-        if not consumers.is_traced() or value != self.expected:  # AOTAutograd hands a 1 to a program for a True
+        if not guarding.is_traced() or value != self.expected:  # AOTAutograd hands a 1 to a program for a True
             formula = "None" if self.expected is None else f"{self.name} == {self.expected!r}"
             raise refusal({self.name: value}, formula)
 
@@ -113,9 +113,7 @@ class ConstantGuard:
         """What torch does not check by itself: that nothing is given for None, and the type of a number."""
         if self.expected is None:
             return [f"{source} is None"]
-        if isinstance(self.expected, bool | int | float | str):
-            return [f"type({source}) is {type(self.expected).__name__}"]
-        return [f"str({source}) == {str(self.expected)!r}"]
+        return [f"type({source}) is {type(self.expected).__name__}"]
 
 
 def _same(value: Any, expected: Any) -> bool:
@@ -127,11 +125,29 @@ def _same(value: Any, expected: Any) -> bool:
     return bool(value == expected)
 
 
+@dataclass(frozen=True)
+class NoGuard:
+    """An object of a class of its own, of which nothing is known."""
+
+    def check(self, value: Any) -> None:
+        """Take whatever is given."""
+
+    def code(self, source: str) -> list[str]:  # noqa: ARG002 - what it says of a source
+        """Nothing."""
+        return []
+
+
 def guard_of(name: str, noted: Any) -> Guard:
     """The guard of one flat input, as a program notes it."""
-    if isinstance(noted, torch.Tensor):
-        return TensorGuard.of(name, noted)
-    return IntGuard(name) if isinstance(noted, torch.SymInt) else ConstantGuard(name, noted)
+    match noted:
+        case torch.Tensor():
+            return TensorGuard.of(name, noted)
+        case torch.SymInt():
+            return IntGuard(name)
+        case None | bool() | int() | float() | str():
+            return ConstantGuard(name, noted)
+        case _:
+            return NoGuard()
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from shapeproof.export.shim import consumers
+from shapeproof.export.shim import guarding
 
 if TYPE_CHECKING:
     from shapeproof.export.build.contract import Contract
@@ -46,7 +46,7 @@ class VerifiedProgram(torch.export.ExportedProgram):
     def module(self, check_guards: bool = True) -> torch.fx.GraphModule:  # noqa: FBT001, FBT002 - torch's signature
         """As torch's: a module of the program. It raises OutsideDomain for what lies outside of the declared domain."""
         module = super().module(check_guards=False)
-        return self.contract.on(self, module) if check_guards and consumers.takes_guards() else module
+        return self.contract.on(self, module) if check_guards and guarding.takes_guards() else module
 
     def run_decompositions(
         self,
@@ -60,7 +60,7 @@ class VerifiedProgram(torch.export.ExportedProgram):
         """
         plain = torch.export.ExportedProgram.__new__(torch.export.ExportedProgram)
         plain.__dict__.update(self.__dict__)
-        consumers.note_guards(plain, [])  # they would be called with what a tracer makes of the inputs
+        guarding.note_guards(plain, [])  # they would be called with what a tracer makes of the inputs
         decompose = functools.partial(plain.run_decompositions, decomp_table, decompose_custom_triton_ops)
         verified = VerifiedProgram.of(self.taken_apart.by(decompose), self.taken_apart, self.contract)
         verified.report = self.report

@@ -2,5 +2,6 @@
 
 inputs     example inputs and `dynamic_shapes`, by source names   binding.py, dims.py, marks.py
 programs   symbolic sizes, structures, storages, archives        symbols.py, trees.py, storages.py, consumers.py
+runs       guards, and how inputs lie in memory                  guarding.py, strides.py
 process    noise, garbage collection, supported releases         quiet.py, collecting.py, versions.py
 """
