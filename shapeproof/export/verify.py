@@ -34,7 +34,6 @@ from shapeproof.export.report.explain import also, contradiction, diagnose, disa
 from shapeproof.export.report.given import of_given, offering_split
 from shapeproof.export.report.remedies import Cause, causes, helps, remedied
 from shapeproof.export.report.report import Report
-from shapeproof.export.shim import binding
 from shapeproof.export.shim.collecting import only_new_garbage
 from shapeproof.export.source.frames import raised_by_user
 from shapeproof.export.trace import tracer
@@ -165,8 +164,7 @@ def _by_several(task: _Task, done: Split) -> Report:
         if not diagnostics:
             other = disagreement(task.mod, task.inputs, region.found, done.within(region))
             diagnostics += [] if other is None else [disagreeing(other, task.inputs)]
-    arguments = tuple(binding.bind(task.mod, task.inputs.args, task.inputs.kwargs))
-    report = together(task.inputs, arguments, done, diagnostics, task.budget)
+    report = together(task.inputs, done, diagnostics, task.budget)
     if report.program is not None:
         report.program.merging = Merging(task.mod, task.inputs, done, functools.partial(_by_cond, task))
     return report

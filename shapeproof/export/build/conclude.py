@@ -16,6 +16,7 @@ from shapeproof.export.build.assertions import assert_domain, word_checks
 from shapeproof.export.build.bounds import Bounding
 from shapeproof.export.build.clamps import write_clamps
 from shapeproof.export.build.closing_audit import Claims, unmatched
+from shapeproof.export.build.contract import Contract
 from shapeproof.export.build.decompose import TakenApart
 from shapeproof.export.build.dispatch import Regions
 from shapeproof.export.build.hints import exemplify
@@ -55,6 +56,9 @@ def conclude(  # noqa: PLR0913 - all that was found
     notes = list(dict.fromkeys([*inputs.notes, *(narrowing_note(each, inputs) for each in found.narrowings)]))
     program = None
     if not refuted and found.main.program is not None:
+        reads = set[str]().union(*(traced.trial.reads for traced in (found.main, *found.served)))
+        contract = Contract.of(inputs, enforced, found.main.program, reads)
+        contract.refuse_example(inputs)
         word_checks(found.main.program, found.main.trial, budget)
         notes += [trust_note(name, compared) for name, compared in found.trusted.items()]
         assert_domain(found.main.program, inputs, enforced)
@@ -63,7 +67,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         taken_apart = TakenApart(found.main.program, inputs)
         tracer.close(found.main.program, enforced, inputs.user_names, taken_apart.where)
         exemplify(found.main.program, inputs.hints)
-        program = VerifiedProgram.of(found.main.program, taken_apart)
+        program = VerifiedProgram.of(found.main.program, taken_apart, contract)
     bounding = Bounding(program, found, inputs, budget) if program is not None else None
     return Report(
         status="refuted" if refuted else "undecided" if undecided or diagnostics else "proved",
@@ -92,10 +96,8 @@ def _unenforced(found: Exploration, inputs: Inputs, enforced: Sequence[Formula],
     ]
 
 
-def together(
-    inputs: Inputs, arguments: Sequence[str], done: Split, diagnostics: Sequence[Diagnostic], budget: Budget
-) -> Report:
-    """The verdict on a model that is served by several programs; `arguments`: the names of the model's, in order."""
+def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic], budget: Budget) -> Report:
+    """The verdict on a model that is served by several programs."""
     reports = [conclude(inputs, each.found, diagnostics, None, budget, within=(each.holds,)) for each in done.regions]
     counts = {key: sum(report.statistics[key] for report in reports) for key in reports[0].statistics}
     traces = max(report.statistics["traces"] for report in reports)
@@ -121,9 +123,7 @@ def together(
     regions = Regions(
         programs=tuple(report.program for report in reports),
         holds=tuple(region.holds for region in done.regions),
-        sizes=tuple(leaf.terms for leaf in inputs.leaves),
-        arguments=tuple(arguments),
-        names=inputs.user_names,
+        contract=Contract.of_sizes(inputs, domain),
     )
     for report in reports:
         report.program.report = report

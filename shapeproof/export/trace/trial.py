@@ -148,6 +148,8 @@ class Trial:
         """Questions that what is known answers."""
         self.harmless: list[Step] = []
         """Decisions that were seen to make no difference where they were made, and forgotten."""
+        self.reads: set[str] = set()
+        """What the model reads of tensors, other than sizes (ops/properties.py): it was answered as of the example."""
         self.doubtful = False
         """Whether decisions that were forgotten may make a difference after all."""
         self.observed = dict(observed or {})
