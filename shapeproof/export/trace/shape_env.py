@@ -238,11 +238,6 @@ class ProofShapeEnv(ShapeEnv):
         for backed in self.backed_var_to_val:
             self.backed_var_to_val[backed] = sympy.Integer(evaluate(self._terms[backed], point))
 
-    def tune_for(self, hints: Mapping[str, int]) -> None:
-        """Have compilers tune for sizes, by symbol, as torch has them by `hint_override`."""
-        terms = {symbol(name): size for name, size in hints.items()}
-        self.var_to_hint_override |= {free: terms[term] for free, term in self._terms.items() if term in terms}
-
     def note_example(self, number: object) -> None:
         """Have a symbolic number carry its value at the point that its symbols stand for."""
         if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
