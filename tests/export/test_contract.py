@@ -263,9 +263,12 @@ def test_a_fixed_size_is_refused_by_every_form(run):
     assert refusal(run, (x, y, torch.ones(4, 5)))
 
 
-def test_what_a_graph_cannot_check_is_said():
+def test_a_power_is_asserted():
     shapes = {"x": {0: Dim("b", min=2, max=8)}, "n": None}
     report = check(Scaling(), (torch.ones(3), 2.0), dynamic_shapes=shapes, constraints=("2**b < 200",))
-    assert report.program is not None
-    assert "not checked at run time: 2**x.shape[0] <= 199" in report.notes
+    assert report.status == "proved", str(report)
     assert "2**x.shape[0] <= 199" in report.domain
+    run = report.program.module()
+    run(torch.ones(7), 2.0)
+    with pytest.raises(RuntimeError, match="2\\*\\*x.shape"):
+        run(torch.ones(8), 2.0)
