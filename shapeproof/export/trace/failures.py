@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.graph import nodes
+from shapeproof.export.shim.sym_nodes import BY_ZERO
 from shapeproof.export.shim.symbols import ASSERTION
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.source.frames import raised_by_check
@@ -22,11 +23,6 @@ from shapeproof.export.source.handlers import Kinds
 
 RAISED = frozenset({RuntimeError, IndexError, ValueError, vars(torch.linalg)["LinAlgError"]})
 """What an operator of torch's raises on data."""
-
-DIVISIONS = {operator.floordiv, operator.mod, operator.truediv}
-"""What fails on numbers where the divisor is 0."""
-BY_ZERO = "division by zero"
-"""The message of the check that a division makes."""
 
 OF_NUMBERS: Mapping[Any, frozenset[type[BaseException]]] = {
     **dict.fromkeys((math.trunc, math.floor, math.ceil, round, torch.sym_int), frozenset({ValueError, OverflowError})),
