@@ -24,8 +24,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
-from shapeproof.constraints.errors import Unevaluable, UsageError
-from shapeproof.constraints.evaluate import evaluate, holds
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.evaluate import evaluate, holds, holds_at
 from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, negate
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.constraints.text import format_term
@@ -412,12 +412,8 @@ class Trial:
         """
         if self.about_data(formula):
             return truth(formula, self.facts, self._budget).always is None
-        seen = {
-            holds(formula, point)
-            for point in self.known.samples()
-            if formula.symbols <= point.keys() and _defined(formula, point)
-        }
-        return len(seen) > 1
+        samples = self.known.samples()
+        return all(any(holds_at(side, point) for point in samples) for side in (formula, formula.negation))
 
     def _check_data(self, formula: Formula, place: Callable[[], Place], message: Callable[[], str]) -> bool:
         if not self._repair_point(formula):
@@ -465,14 +461,6 @@ class Trial:
         """The numbers of the example, as far as the symbols or the point are about them."""
         names = sorted(self.observed.keys() & (symbols | self.point.keys()))
         return conjunction(*(eq(symbol(name), self.observed[name]) for name in names))
-
-
-def _defined(formula: Formula, point: Mapping[str, int]) -> bool:
-    try:
-        holds(formula, point)
-    except (ArithmeticError, Unevaluable):
-        return False
-    return True
 
 
 def _decision(formula: Formula, kind: Kind, place: Place, *, outcome: bool) -> Decision:
