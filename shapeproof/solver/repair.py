@@ -123,7 +123,7 @@ def _anchor(required: Formula, facts: Facts, given: Mapping[str, int] | None, bu
 
 
 def _kept(formula: Formula, points: Sequence[Mapping[str, int]]) -> bool:
-    return all(true_at(formula, dict(point)) for point in points)
+    return all(holds_at(formula, dict(point)) for point in points)
 
 
 def _parts(required: Sequence[Formula]) -> list[Formula]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import torch
+
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.domain import Origin
@@ -37,6 +39,7 @@ from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.remedies import declarations
 from shapeproof.export.report.report import Report
 from shapeproof.export.trace import tracer
+from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
@@ -61,18 +64,18 @@ def conclude(  # noqa: PLR0913 - all that was found
     proved_where = _proved_where(undecided, Facts([*declared, *inferred], budget), budget)
     enforced = [*_irredundant([*declared, *inferred]), *proved_where]
     notes = list(dict.fromkeys([*inputs.notes, *(narrowing_note(each, inputs) for each in found.narrowings)]))
-    program = None
-    if not refuted and found.main.program is not None and f.FALSE not in enforced:
-        notes += [trust_note(name, compared) for name, compared in found.trusted.items()]
-        answers = [answer for finding in undecided for answer in finding.answers]
-        reads = set[str]().union(*(traced.trial.reads for traced in (found.main, *found.served)))
-        contract = Contract.of(inputs, enforced, found.main.program, reads)
+    program, traced = None, found.main.program
+    if not refuted and traced is not None and f.FALSE not in enforced:
+        reads = set[str]().union(*(each.trial.reads for each in (found.main, *found.served)))
+        contract = Contract.of(inputs, enforced, traced, reads)
         contract.refuse_example(inputs)
-        lacking = _enforce(found, inputs, enforced, budget)
-        open_ = assert_answers(found.main.program, answers)
+        notes += [trust_note(name, compared) for name, compared in found.trusted.items()]
+        lacking = _enforce(traced, found.main.trial, inputs, Facts(enforced, budget))
+        unasserted = assert_answers(traced, [answer for finding in undecided for answer in finding.answers])
         diagnostics = [*diagnostics, *(unenforced(formula, found.main.trial, inputs) for formula in lacking)]
         # Law: in the declared domain a program that is given out does what eager does, or refuses.
-        program = None if open_ or not set(lacking) <= set(declared) else _built(inputs, found, enforced, contract)
+        if not unasserted and set(lacking) <= set(declared):
+            program = _built(traced, inputs, contract)
     if not refuted and program is None:
         notes.append(NO_PROGRAM)
     bounding = Bounding(program, found, inputs, budget) if program is not None else None
@@ -100,26 +103,21 @@ def _proved_where(undecided: Sequence[Finding], domain: Facts, budget: Budget) -
     return simplified(told, domain, budget)
 
 
-def _enforce(found: Exploration, inputs: Inputs, enforced: Sequence[Formula], budget: Budget) -> list[Formula]:
+def _enforce(traced: torch.export.ExportedProgram, trial: Trial, inputs: Inputs, domain: Facts) -> list[Formula]:
     """Put the domain into the graph; what the proof relies on and the program does not check is returned."""
-    trial, program = found.main.trial, found.main.program
-    word_checks(program, trial, budget)
-    assert_domain(program, inputs, enforced)
-    write_clamps(program, Facts(enforced, budget))
-    claims = Claims(enforced, trial.checks, trial.promised)
-    return unmatched(program, inputs, claims, tracer.translator_of(program), budget)
+    word_checks(traced, trial, domain.budget)
+    assert_domain(traced, inputs, domain.formulas)
+    write_clamps(traced, domain)
+    claims = Claims(domain.formulas, trial.checks, trial.promised)
+    return unmatched(traced, inputs, claims, tracer.translator_of(traced), domain.budget)
 
 
-def _built(inputs: Inputs, found: Exploration, enforced: Sequence[Formula], contract: Contract) -> VerifiedProgram:
+def _built(traced: torch.export.ExportedProgram, inputs: Inputs, contract: Contract) -> VerifiedProgram:
     """The program that is given out; its domain is in its graph."""
-    traced = found.main.program
     taken_apart = TakenApart(traced, inputs)
-    tracer.close(traced, enforced, inputs.user_names, taken_apart.where)
+    tracer.close(traced, contract.formulas, inputs.user_names, taken_apart.where)
     exemplify(traced, inputs.hints)
-    program = VerifiedProgram.of(traced, taken_apart, contract)
-    if inputs.verify is not None:
-        inputs.verify(program)
-    return program
+    return VerifiedProgram.of(traced, taken_apart, contract)
 
 
 def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic], budget: Budget) -> Report:
