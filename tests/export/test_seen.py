@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch.export import AdditionalInputs
 
 from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.text import parse_formula
 from shapeproof.export import check
-from shapeproof.export.explore.findings import taken_at
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.repair import repaired
 from tests.agreement import agree
@@ -131,5 +131,5 @@ def test_each_input_that_was_given_lies_in_the_domain_of_every_proved_report(pro
         return
     for point, inputs in zip(points, args, strict=True):
         formulas = [parse_formula(text) for text in report.domain]
-        assert all(taken_at(formula, point) for formula in formulas)
+        assert all(holds_at(formula, point) for formula in formulas)
         assert agree(program.model, report.program.module(), inputs)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.text import format_formula, format_term, parse_formula, parse_term
 from shapeproof.export.build.contract import Contract, InputGuards
 from shapeproof.export.build.outside import refusal
-from shapeproof.export.explore.findings import taken_at
 from shapeproof.export.report.render import said_by
 from shapeproof.export.shim import consumers
 from shapeproof.export.shim.one_thread import one_thread
@@ -78,6 +78,9 @@ class Regions:
         """
         if self.merging is None:
             message = "regions that were loaded from a file cannot be merged: merge them first and save the program"
+            raise UsageError(message)
+        if self.report is not None and self.report.status != "proved":
+            message = "the regions cannot be merged into one program: it is undecided whether they cover the domain"
             raise UsageError(message)
         with one_thread:
             return self.merging.merged(self.programs)  # type: ignore[arg-type]  # nothing that was loaded
@@ -156,7 +159,7 @@ class _Dispatch(torch.nn.Module):
         """
         point = self._guards.point(args, kwargs)
         for program, holds in zip(self.programs, self._regions.holds, strict=True):
-            if taken_at(holds, point):
+            if holds_at(holds, point):
                 return program(*args, **kwargs)
         names = self._regions.contract.names
         raise refusal(

@@ -17,6 +17,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.evaluate import true_at
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.constraints.text import format_formula
@@ -24,7 +25,7 @@ from shapeproof.export.build.outside import OutsideDomain, refusal
 from shapeproof.export.graph.emit import Reading, plainly, readings
 from shapeproof.export.shim import guarding
 from shapeproof.solver.compiled import compiled
-from shapeproof.solver.points import has_meaning, true_at
+from shapeproof.solver.points import has_meaning
 
 
 class Guard(Protocol):

@@ -407,7 +407,7 @@ def _relation(text: str, known: Collection[str]) -> Formula:
 def _holds(declaration: Declaration, example: Mapping[str, int]) -> bool:
     try:
         return holds(declaration.formula, example)
-    except ArithmeticError:
+    except (ArithmeticError, ValueError):
         return False
     except Unevaluable as error:
         raise UsageError(f"{declaration.origin.text!r} cannot be evaluated at the example: {error}") from None

@@ -17,14 +17,13 @@ from torch.export import Dim
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.domain import ranges
-from shapeproof.constraints.evaluate import evaluate
+from shapeproof.constraints.evaluate import evaluate, holds_at
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import FloorDiv, Symbol, Term, modulo, symbol
 from shapeproof.constraints.text import format_formula, format_term, parse_formula
 from shapeproof.export.declare.inputs import Inputs, Leaf, listed_dims
-from shapeproof.export.explore.findings import taken_at
 from shapeproof.export.shim import dims
 from shapeproof.export.shim.dims import declaration_text, hint_within
 from shapeproof.export.shim.marks import Mark
@@ -251,7 +250,7 @@ def _residue(name: str, part: Formula) -> tuple[int, int] | None:
     for node in postorder(part):
         if isinstance(node, FloorDiv) and node.divisor.is_constant and node.divisor.constant_value > 1:
             modulus = node.divisor.constant_value
-            rest = next((value for value in range(modulus) if taken_at(part, {name: value})), 0)
+            rest = next((value for value in range(modulus) if holds_at(part, {name: value})), 0)
             if part is f.eq(modulo(symbol(name), modulus), rest):
                 return modulus, rest
     return None

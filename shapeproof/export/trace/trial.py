@@ -24,8 +24,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
-from shapeproof.constraints.errors import Unevaluable, UsageError
-from shapeproof.constraints.evaluate import evaluate, evaluate_real, holds
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.evaluate import evaluate, evaluate_real, holds, holds_at
 from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, negate, real_compare
 from shapeproof.constraints.reals import Real, RealConstant
 from shapeproof.constraints.terms import Term, symbol
@@ -413,12 +413,8 @@ class Trial:
         """
         if self.about_data(formula):
             return truth(formula, self.facts, self._budget).always is None
-        seen = {
-            holds(formula, point)
-            for point in self.known.samples()
-            if formula.symbols <= point.keys() and _defined(formula, point)
-        }
-        return len(seen) > 1
+        samples = self.known.samples()
+        return all(any(holds_at(side, point) for point in samples) for side in (formula, formula.negation))
 
     def _check_data(self, formula: Formula, place: Callable[[], Place], message: Callable[[], str]) -> bool:
         if not self._repair_point(formula):
@@ -477,14 +473,6 @@ def _specialized(number: Term | Real, point: Mapping[str, int]) -> tuple[float, 
     if double != double:  # noqa: PLR0124 - nan
         return double, real_compare("!=", number, number)
     return double, real_compare("==", number, RealConstant(double))
-
-
-def _defined(formula: Formula, point: Mapping[str, int]) -> bool:
-    try:
-        holds(formula, point)
-    except (ArithmeticError, Unevaluable):
-        return False
-    return True
 
 
 def _decision(formula: Formula, kind: Kind, place: Place, *, outcome: bool) -> Decision:
