@@ -12,13 +12,13 @@ from shapeproof.export.trace.failures import may_fail
 FLOATS = torch.tensor([0.0, -0.0, float("nan"), float("inf"), -float("inf"), -1.0, 2.0, 3e38])
 WHOLE = torch.tensor([0, -1, 1, 5, -7, 2**31 - 1, -(2**31), 3])
 FLAGS = torch.tensor([True, False] * 4)
-NUMBERS = (2, -1, 0, 0.5)
-TAKEN = {"Tensor", "number", "int", "float", "Tensor?"}
+NUMBERS = (2, 0.5)
+TAKEN = {"Tensor", "number", "int", "float", "Optional[Tensor]"}
 
 
 def overloads():
     for name in dir(torch.ops.aten):
-        packet = getattr(torch.ops.aten, name)
+        packet = getattr(torch.ops.aten, name) if "_polynomial_" not in name else None  # takes 3e38 steps
         for overload in getattr(packet, "overloads", list)():
             yield getattr(packet, overload)
 
@@ -26,7 +26,7 @@ def overloads():
 def calls(operator):
     """Calls of an operator on tame data that it takes, each with the same call on wild data."""
     needed = [each for each in operator._schema.arguments if not each.has_default_value()]
-    if not needed or any(str(each.type) not in TAKEN or each.kwarg_only for each in needed):
+    if not needed or any(str(each.real_type) not in TAKEN or each.kwarg_only for each in needed):
         return
     for wild, number, square in itertools.product((FLOATS, WHOLE, FLAGS), NUMBERS, (False, True)):
         data = wild.repeat(8).reshape(8, 8) if square else wild

@@ -104,8 +104,15 @@ class Model(torch.nn.Module):
 """
 
 
-@pytest.mark.parametrize("file", ["<string>", "<stdin>", "<ipython-input-3-abcdef>", "cell.py"])
-@pytest.mark.parametrize("names", [{}, {"__name__": "__main__"}, {"__name__": "notebook"}])
+@pytest.mark.parametrize(
+    ("file", "names"),
+    [
+        ("<string>", {}),
+        ("<stdin>", {"__name__": "__main__"}),
+        ("<ipython-input-3-abcdef>", {"__name__": "__main__"}),
+        ("cell.py", {"__name__": "notebook"}),
+    ],
+)
 def test_code_without_a_file_keeps_its_checks_and_lines(file, names):
     scope = dict(names)
     exec(compile(SOURCE, file, "exec"), scope)  # noqa: S102

@@ -106,13 +106,11 @@ def _set_as(kind: type) -> Callable[..., Any]:
     """A set, of sizes too."""
 
     def made(*args: Any) -> Any:
-        values = list(args[0]) if len(args) == 1 else []
-        return (
-            Distinct(values)
-            if any(isinstance(value, torch.SymInt) for value in values)
-            else kind(*(args and (values,)))
-        )
+        values = [list(each) for each in args[:1]]
+        symbolic = any(isinstance(value, torch.SymInt) for each in values for value in each)
+        return Distinct(*values) if symbolic and len(args) == 1 else kind(*values, *args[1:])
 
+    vars(made)["makes"] = kind
     return made
 
 
