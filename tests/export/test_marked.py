@@ -184,6 +184,11 @@ REPAIRED = {
         SHARED,
         'mark_unbacked(x, 0, shape_id="b", min=3, max=9)\nmark_unbacked(y, 0, shape_id="b", min=3, max=9)',
     ),
+    "beside one size of a shape_id": (
+        "(x * 2 if x.shape[0] > 2 else x), y",
+        (lambda x: mark_unbacked(x, 0), lambda y: mark_unbacked(y, 0, shape_id="b", min=4, max=4)),
+        "mark_unbacked(x, 0, min=3)",
+    ),
     "beside marks of other inputs": (
         "(x * 2 if x.shape[0] > 2 else x), y",
         (lambda x: mark_unbacked(x, 0), lambda x: (maybe_mark_dynamic(x, 0), mark_static(x, 1))),

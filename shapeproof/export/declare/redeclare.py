@@ -200,7 +200,9 @@ class _Writer:
             self._code.append(mark.text(leaf.name, index))
         if form is not None and form.root is None:
             return form.offset
-        return mark.hint if mark.shape_id is None else Dim(name, min=bounds.lower, max=bounds.upper)
+        if mark.shape_id is None:
+            return mark.hint
+        return bounds.lower if bounds.lower == bounds.upper else Dim(name, min=bounds.lower, max=bounds.upper)
 
     def _dim(self, name: str, entry: Any) -> Any:
         if dims.is_dim(entry):
