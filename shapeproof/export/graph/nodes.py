@@ -90,7 +90,7 @@ def schema_of(target: Any) -> Any:
     return getattr(target, "_schema", None)
 
 
-_OWN = {"aten", "prims", "prim"}
+_OWN = {"aten", "prims", "prim", "higher_order"}
 _STATING = {"aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default"}
 """Operators by which a user states the range of a number."""
 
