@@ -1,0 +1,112 @@
+"""What is relied on of torch and Python where exceptions, lookups and transforms are followed: a test for each."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import io
+import operator
+
+import pytest
+import torch
+from torch.export import Dim
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv, uninteresting_files
+
+N = Dim("n", min=0, max=9)
+
+
+class Absolute(torch.nn.Module):
+    def forward(self, x):
+        return x * abs(x.shape[0] - 4)
+
+
+class CatchesAShape(torch.nn.Module):
+    def forward(self, x):
+        try:
+            return x.reshape(2, 2)
+        except RuntimeError:
+            return x + 1
+
+
+class Doubles(torch.nn.Module):
+    def forward(self, x):
+        return torch.vmap(lambda row: row * 2)(x)
+
+
+@pytest.mark.parametrize("check", [torch._check, torch._check_value, torch._check_index, torch._check_type])
+def test_a_check_of_torchs_hands_its_kind_of_error_on(check):
+    """frames.raised_by_check relies on it."""
+    assert list(inspect.signature(torch._check_with).parameters)[:2] == ["error_type", "cond"]
+    assert "_check_with(" in inspect.getsource(check)
+
+
+def test_a_symbolic_size_has_no_hash_and_its_class_is_written_in_python():
+    """shim/hashing.py relies on it."""
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(ShapeEnv().create_unbacked_symint())
+    assert inspect.isfunction(torch.SymInt.__hash__)
+
+
+def test_torch_records_an_operator_before_it_runs_it():
+    """tracer._unrecorded_if_it_fails relies on it: an operator that fails leaves its node."""
+    program = torch.export.export(CatchesAShape(), (torch.ones(5),))
+    assert torch.ops.aten.reshape.default in [node.target for node in program.graph.nodes]
+
+
+def test_torch_wants_the_mode_to_have_its_own_dispatch():
+    """tracer._watch_recording relies on it: a function that is no method is refused, a method of an instance is not."""
+
+    def traced(bind):
+        def inside(x):
+            mode = get_proxy_mode()
+            record = mode.__torch_dispatch__
+            mode.__torch_dispatch__ = bind(lambda *args: record(*args[-4:]), mode)
+            return x + 1
+
+        return make_fx(inside)(torch.ones(2))
+
+    with pytest.raises(RuntimeError, match="as a classmethod is not supported"):
+        traced(lambda function, _: lambda *args: function(None, *args))
+    assert traced(lambda function, mode: function.__get__(mode))(torch.ones(2)).sum() == 4
+
+
+def test_a_program_of_vmap_does_not_end_it_where_it_fails():
+    """shim/transforms.py relies on it, and on how deep the stack is."""
+    program = torch.export.export(Doubles(), (torch.ones(3),), dynamic_shapes=({0: N},)).module()
+    functorch = torch._C._functorch
+    before = functorch.get_dynamic_layer_stack_depth()
+    with pytest.raises(IndexError):
+        program(torch.ones(0))
+    assert functorch.get_dynamic_layer_stack_depth() == before + 1
+    functorch.pop_dynamic_layer_stack_and_undo_to_depth(before)
+    assert functorch.get_dynamic_layer_stack_depth() == before
+
+
+def test_torchs_serializer_does_not_know_absolute_values():
+    """graph/serializable.py relies on it; where it does, that file can go."""
+    program = torch.export.export(Absolute(), (torch.ones(5),), dynamic_shapes=({0: N},))
+    assert operator.abs in [node.target for node in program.graph.nodes]
+    with pytest.raises(Exception, match="Failed serializing node"):
+        torch.export.save(program, io.BytesIO())
+
+
+def test_torch_passes_over_code_without_a_file():
+    """frames.user_frame relies on it: `<string>` may be the user's."""
+    assert "<string>" in uninteresting_files()
+
+
+def test_python_tells_which_instructions_a_handler_covers():
+    """source/handlers.py relies on it."""
+
+    def guarded(operation):
+        try:
+            operation()
+        except ValueError:
+            return 1
+        return 2
+
+    names = {step.offset: step.opname for step in dis.get_instructions(guarded)}
+    entries = dis._parse_exception_table(guarded.__code__)
+    assert {names[entry.target] for entry in entries} == {"PUSH_EXC_INFO", "COPY"}
+    assert "CHECK_EXC_MATCH" in names.values()
