@@ -156,3 +156,10 @@ def test_no_file_is_too_long():
 
 def test_the_list_of_long_files_is_not_stale():
     assert all((ROOT / name).exists() for name in LONG_FILES)
+
+
+def test_each_room_of_export_names_its_files_in_its_table():
+    for room in sorted(path.parent for path in (PACKAGE / "export").glob("*/__init__.py")):
+        table = (room / "__init__.py").read_text(encoding="utf-8")
+        missing = [path.name for path in room.glob("*.py") if path.name not in table and path.name != "__init__.py"]
+        assert not missing, f"{room.name}/__init__.py does not say what these are for: {missing}"

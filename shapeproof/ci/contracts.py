@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shapeproof.ci.dims import parse_size
-from shapeproof.constraints.evaluate import evaluate, holds
+from shapeproof.constraints.evaluate import evaluate, holds_at
 from shapeproof.constraints.formulas import Formula, conjunction, eq, negate
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.constraints.text import format_formula, format_term, parse_formula, parse_term
@@ -51,17 +51,10 @@ def lost(old: Contract, new: Contract) -> Lost | Undecided | None:
     if found is None or isinstance(found, Undecided):
         return found
     symbols = {name: evaluate(term, found) for name, term in after.symbols.items()}
-    demand = next(text for text, formula in after.demands.items() if not _holds(formula, found | symbols))
+    demand = next(text for text, formula in after.demands.items() if not holds_at(formula, found | symbols))
     sizes = {name: found[name] for name in before.sizes}
     bare = {name.partition(".")[2]: value for name, value in symbols.items()}
     return Lost({name: sizes[name] for name in varying}, sizes | bare, demand)
-
-
-def _holds(formula: Formula, point: Mapping[str, int]) -> bool:
-    try:
-        return holds(formula, point)
-    except ArithmeticError:
-        return False
 
 
 class _Side:

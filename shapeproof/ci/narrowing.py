@@ -11,8 +11,7 @@ from typing import Literal
 from shapeproof.ci.contracts import Lost, lost
 from shapeproof.ci.jobs import Outcome
 from shapeproof.ci.lock import Locked, locked
-from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.evaluate import holds
+from shapeproof.constraints.evaluate import true_at
 from shapeproof.constraints.text import parse_formula
 from shapeproof.constraints.verdicts import Undecided
 
@@ -91,19 +90,10 @@ def _place(found: Lost, outcome: Outcome) -> tuple[Path, int]:
     """The line of the spec that the input does not meet; else the user's line that asked for what was inferred."""
     check = outcome.check
     for text, line in check.job.lines.items():
-        if text not in check.job.dims and not _met(text, found.point):
+        if text not in check.job.dims and true_at(parse_formula(text), found.point) is False:
             return check.file, line
     for note in outcome.result.notes:
         asked = _ASKED_FOR.search(note)
         if asked and found.demand in note:
             return Path(check.job.root, asked[1]), int(asked[2])
     return check.file, check.line
-
-
-def _met(text: str, point: Mapping[str, int]) -> bool:
-    try:
-        return holds(parse_formula(text), point)
-    except Unevaluable:  # of other symbols
-        return True
-    except ArithmeticError:
-        return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from shapeproof.constraints.division import FloorDiv
 from shapeproof.constraints.formulas import TRUE, And, Formula, Or, conjunction, disjunction, ge, ne, real_compare
 from shapeproof.constraints.nodes import Node, postorder
-from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant
+from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, real_call
 from shapeproof.constraints.terms import Apply, Term, Where
 
 
@@ -60,6 +60,8 @@ def _own(node: Node) -> Formula:
             return _real(">=", arg)
         case RealCall("log" | "log2", (arg,)):
             return _real(">", arg)
+        case RealCall("asin" | "acos", (arg,)):
+            return real_compare("<=", real_call("abs", arg), RealConstant(1.0))
     return TRUE
 
 

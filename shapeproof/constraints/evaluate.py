@@ -49,6 +49,32 @@ def holds(formula: Formula, env: Environment) -> bool:
     return bool(_value(formula, env))
 
 
+def true_at(formula: Formula, env: Environment) -> bool | None:
+    """Whether `formula` holds at `env`; False where Python raises, None where it has no value there.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> formula = parse_formula("8 // n >= 2")
+    >>> true_at(formula, {"n": 4}), true_at(formula, {"n": 0}), true_at(formula, {"m": 4})
+    (True, False, None)
+    """
+    try:
+        return holds(formula, env)
+    except (ArithmeticError, ValueError):
+        return False
+    except Unevaluable:
+        return None
+
+
+def holds_at(formula: Formula, env: Environment) -> bool:
+    """Whether `formula` has a value at `env` and holds. Nothing is raised: what is undefined does not hold.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> [holds_at(parse_formula("8 // n >= 2"), {"n": n}) for n in (4, 0)]
+    [True, False]
+    """
+    return true_at(formula, env) is True
+
+
 class _Values(dict[Node, Any]):
     """The values so far. Reading one that could not be computed raises what computing it raised."""
 

@@ -100,6 +100,12 @@ REAL: dict[str, Callable[..., float]] = {
     "cos": math.cos,
     "tan": math.tan,
     "tanh": math.tanh,
+    "sinh": math.sinh,
+    "cosh": math.cosh,
+    "asin": math.asin,
+    "acos": math.acos,
+    "atan": math.atan,
+    "round": lambda value, digits: round(value, int(digits)),
 }
 
 NEVER_RAISE = frozenset({"and", "or", "xor", "add", "sub", "mul", "neg", "abs", "min", "max"})

@@ -406,6 +406,8 @@ def _called(function_name: str, args: list[Value]) -> Value:
     if function_name.startswith("`"):
         return t.unknown(_unquoted(function_name), *numbers)
     name = function_name.removeprefix("math.")
+    if name == "round" and len(args) == 2 and isinstance(numbers[0], Real):
+        return real_call("round", *numbers)
     if name not in _FUNCTIONS:
         raise UsageError(f"There is no function called {function_name}.")
     arity, function = _FUNCTIONS[name]

@@ -24,7 +24,7 @@ from shapeproof.constraints.terms import ZERO, Apply, FloorDiv, Max, Min, Symbol
 
 NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]`]*\])*"
 KEYWORDS = frozenset({"and", "or", "not", "if", "else", "True", "False", "inf", "nan"})
-REAL_FUNCTIONS = ("sqrt", "exp", "log", "log2", "sin", "cos", "tan", "tanh")
+REAL_FUNCTIONS = ("sqrt", "exp", "log", "log2", "sin", "cos", "tan", "tanh", "sinh", "cosh", "asin", "acos", "atan")
 
 # How tightly each form binds, as in Python.
 TERNARY, OR, AND, NOT, COMPARISON, BIT_OR, BIT_XOR, BIT_AND, SHIFT, SUM, PRODUCT, UNARY, POWER, PRIMARY = range(14)
@@ -176,6 +176,8 @@ def _real(node: Real) -> tuple[int, list[_Piece]]:
             return POWER, [(base, PRIMARY), "**", (exponent, UNARY)]
         case RealCall(op, (left, right)) if op in REAL_INFIX:
             return _infix(*REAL_INFIX[op], left, right)
+        case RealCall("round", (value, FromInt(digits))):
+            return _call("round", (value, digits))
         case RealCall(op, args):
             return _call(op, args)
     raise TypeError(f"{type(node).__name__} has no text")

@@ -430,6 +430,8 @@ def apply(op: str, *args: IntLike | Real) -> Term:
             return value * right
         case "trunc" | "floor" | "ceil" | "round", (Term() as value,):
             return value
+        case "floor", (RealCall("neg", (value,)),):
+            return -apply("ceil", value)
         case "pow" | "lshift" | "rshift", (Term() as value, Term() as right) if right.is_constant:
             count = right.constant_value
             if 0 <= count <= operators.LARGEST_COUNT:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from shapeproof.export.api import UndecidedWarning, check, export
     from shapeproof.export.build.dispatch import Regions, load_regions
+    from shapeproof.export.build.outside import OutsideDomain
     from shapeproof.export.build.program import VerifiedProgram
     from shapeproof.export.checks import constrain_range
     from shapeproof.export.declare.inputs import TensorSpec
@@ -22,6 +23,7 @@ _HOMES = {
     "Budget": "shapeproof.solver.budget",
     "ConstraintViolation": "shapeproof.export.report.report",
     "Dim": "torch.export",
+    "OutsideDomain": "shapeproof.export.build.outside",
     "Regions": "shapeproof.export.build.dispatch",
     "Report": "shapeproof.export.report.report",
     "TensorSpec": "shapeproof.export.declare.inputs",
@@ -38,6 +40,7 @@ __all__ = [
     "Budget",
     "ConstraintViolation",
     "Dim",
+    "OutsideDomain",
     "Regions",
     "Report",
     "TensorSpec",

@@ -24,17 +24,17 @@ from shapeproof.export.explore import replay
 from shapeproof.export.explore.corners import disagreement
 from shapeproof.export.explore.emptied import refused_where_none
 from shapeproof.export.explore.explorer import Explorer
-from shapeproof.export.explore.findings import Exploration, Impossible, narrowed
+from shapeproof.export.explore.extent import Extent
+from shapeproof.export.explore.findings import Exploration, Impossible, narrowed, served_part
 from shapeproof.export.explore.kernels import operator_faults
 from shapeproof.export.explore.refusals import refusals
 from shapeproof.export.explore.regions import Split, split
 from shapeproof.export.explore.unmet import unmet
 from shapeproof.export.report.advice import distinct
-from shapeproof.export.report.explain import also, contradiction, diagnose, disagreeing, untraceable
+from shapeproof.export.report.explain import also, contradiction, diagnose, disagreeing, unexplored, untraceable
 from shapeproof.export.report.given import of_given, offering_split
 from shapeproof.export.report.remedies import Cause, causes, helps, remedied
 from shapeproof.export.report.report import Report
-from shapeproof.export.shim import binding
 from shapeproof.export.shim.collecting import only_new_garbage
 from shapeproof.export.source.frames import raised_by_user
 from shapeproof.export.trace import tracer
@@ -115,10 +115,10 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
     task.inputs.check_anchors()
     try:
         if splitting:
-            return _by_several(task, split(explorer, domain, task.budget, functools.partial(_refused, task)))
+            return _by_several(task, explorer, split(explorer, domain, task.budget, functools.partial(_refused, task)))
         found = explorer.run(domain)
         _refused(task, found, domain)
-        return _by_one(task, found, domain)
+        return _by_one(task, explorer, found, domain)
     except Impossible as impossible:
         return Report("refuted", (contradiction(impossible.trial, task.inputs),), inputs=task.inputs.shapes)
 
@@ -130,10 +130,12 @@ def _refused(task: _Task, found: Exploration, domain: Facts) -> None:
     found.take(refused_where_none(task.mod, task.inputs, found, domain, task.budget))
 
 
-def _by_one(task: _Task, found: Exploration, domain: Facts) -> Report:
+def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) -> Report:
     """The verdict on a model that is served by one program."""
     inputs, budget, trial = task.inputs, task.budget, found.main.trial
     told = distinct(found.findings, trial, budget)
+    extent = Extent(task.mod, inputs, found.begun, narrowed(domain, found.narrowings), budget, explorer.leaving)
+    told = [extent.named(finding) for finding in told]
     task.progress("replaying at the corners")
     faults = operator_faults(inputs, found, narrowed(domain, found.narrowings))
     repairs, wrong = (None, []) if faults else remedied(task.mod, inputs, found, domain, told, budget)
@@ -152,21 +154,26 @@ def _by_one(task: _Task, found: Exploration, domain: Facts) -> Report:
     return conclude(inputs, found, [*diagnostics, *faults], repairs, budget)
 
 
-def _by_several(task: _Task, done: Split) -> Report:
+def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
     """The verdict on a model that is served by several programs."""
     task.progress("replaying at the corners of each region")
-    diagnostics = [
+    extent = Extent(task.mod, task.inputs, done.regions[-1].found.begun, done.domain, task.budget, explorer.leaving)
+    errors = [
         of_given(task.mod, task.inputs, region.found, Cause(each), diagnose(each, task.inputs, done.trial, task.budget))
         for region in done.regions[-1:]
-        for each in done.findings
+        for each in map(extent.named, done.findings)
     ]
     for region in done.regions:
-        diagnostics += operator_faults(task.inputs, region.found, done.within(region)) if not diagnostics else []
-        if not diagnostics:
-            other = disagreement(task.mod, task.inputs, region.found, done.within(region))
-            diagnostics += [] if other is None else [disagreeing(other, task.inputs)]
-    arguments = tuple(binding.bind(task.mod, task.inputs.args, task.inputs.kwargs))
-    report = together(task.inputs, arguments, done, diagnostics, task.budget)
+        here = done.within(region)
+        errors += operator_faults(task.inputs, region.found, here) if not errors else []
+        served = served_part(region.found, here)
+        if not errors and served is not None:
+            other = disagreement(task.mod, task.inputs, region.found, served)
+            errors += [] if other is None else [disagreeing(other, task.inputs)]
+    warnings = [diagnose(finding, task.inputs, trial, task.budget) for finding, trial in done.opened]
+    if done.unexplored is not None:
+        warnings.append(unexplored(*done.unexplored, task.inputs))
+    report = together(task.inputs, done, [*errors, *warnings], task.budget)
     if report.program is not None:
         report.program.merging = Merging(task.mod, task.inputs, done, functools.partial(_by_cond, task))
     return report

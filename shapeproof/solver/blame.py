@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.verdicts import Proved, Vacuous
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import redundant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +29,7 @@ def reasons(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Bud
     kept = _not_implied_by_lighter(by_weight, formulas, facts, budget)
     for index in reversed(list(kept)):
         rest = [each for each in kept if each != index]
-        if _implied(formulas[index][0], _with(facts, [formulas[each][0] for each in rest]), budget):
+        if redundant(formulas[index][0], facts.assuming(*(formulas[each][0] for each in rest)), budget):
             kept = rest
     return sorted(kept)
 
@@ -50,9 +49,9 @@ def needed(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budg
     """
     total = [index for index, (formula, _) in enumerate(formulas) if formula.total]
     kept = [total[index] for index in reasons([formulas[index] for index in total], facts, budget)]
-    here = _with(facts, [formulas[index][0] for index in total])
+    here = facts.assuming(*(formulas[index][0] for index in total))
     for index, (formula, _) in enumerate(formulas):
-        if not formula.total and not _implied(formula, here, budget):
+        if not formula.total and not redundant(formula, here, budget):
             kept.append(index)
             here.learn(formula)
     return sorted(kept)
@@ -65,18 +64,7 @@ def _not_implied_by_lighter(
     kept = []
     for index in order:
         formula = formulas[index][0]
-        if not _implied(formula, here, budget):
+        if not redundant(formula, here, budget):
             kept.append(index)
             here.learn(formula)
     return kept
-
-
-def _with(facts: Facts, formulas: Sequence[Formula]) -> Facts:
-    here = facts.fork()
-    for formula in formulas:
-        here.learn(formula)
-    return here
-
-
-def _implied(formula: Formula, facts: Facts, budget: Budget | None) -> bool:
-    return isinstance(decide(formula, facts, budget), Proved | Vacuous)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints import operators
 from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.evaluate import true_at
 from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Or, RealCompare, Truth
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.reals import FromInt, RealCall, RealConstant, RealSymbol
 from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Where
 from shapeproof.constraints.work import charge
-from shapeproof.solver.points import true_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -49,6 +49,11 @@ class Range:
     high: float = math.inf
     nan: bool = True
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether neither an infinity nor nan is among them."""
+        return not self.nan and math.isfinite(self.low) and math.isfinite(self.high)
+
     def ends(self) -> set[float]:
         """The ends, and 0 where it is between them."""
         return {self.low, self.high, 0.0} if self.low < 0 < self.high else {self.low, self.high}

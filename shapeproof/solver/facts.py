@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints.definedness import defined
 from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.evaluate import holds_at, true_at
 from shapeproof.constraints.formulas import FALSE, Formula
 from shapeproof.constraints.intervals import Bounds, Interval
 from shapeproof.constraints.terms import constant
@@ -47,7 +48,6 @@ from shapeproof.solver.points import (
     nudged,
     public,
     satisfies,
-    true_at,
 )
 from shapeproof.solver.reduction import Expression, Reducer
 from shapeproof.solver.session import Answer
@@ -177,7 +177,24 @@ class Facts:
         """Facts that say the same now, and learn on their own from here on. What was worked out so far is shared."""
         return copy.copy(self)
 
+    def assuming(self, *formulas: Formula) -> Facts:
+        """Facts that say these formulas, too; the facts themselves learn nothing.
+
+        >>> from shapeproof.constraints.text import parse_formula
+        >>> facts = Facts([parse_formula("n >= 3")])
+        >>> facts.assuming(parse_formula("n % 2 == 0")).formulas, facts.formulas
+        ((n >= 3, n % 2 == 0), (n >= 3,))
+        """
+        here = self.fork()
+        for formula in formulas:
+            here.learn(formula)
+        return here
+
     # reading
+
+    def contains(self, env: Environment) -> bool:
+        """Whether every fact has a value at a point and holds there."""
+        return all(holds_at(formula, env) for formula in self.formulas)
 
     @property
     def formulas(self) -> tuple[Formula, ...]:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.evaluate import evaluate, holds
+from shapeproof.constraints.evaluate import evaluate, true_at
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.nodes import MEMORY, postorder
 from shapeproof.constraints.terms import Unknown
@@ -28,16 +28,6 @@ _PRIMES = (7, 11, 5, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71,
 _FAR = 1000
 _RANDOM_PROFILES = 8
 _MOST_NUDGED = 3
-
-
-def true_at(formula: Formula, point: Mapping[str, int | float]) -> bool | None:
-    """Whether the formula holds there; False where it raises; None where it has no meaning."""
-    try:
-        return holds(formula, point)
-    except (ArithmeticError, ValueError):
-        return False
-    except Unevaluable:
-        return None
 
 
 @lru_cache(maxsize=MEMORY)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from shapeproof.constraints.definedness import defined
 from shapeproof.constraints.errors import Unevaluable, UsageError
+from shapeproof.constraints.evaluate import true_at
 from shapeproof.constraints.formulas import TRUE, conjunction
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.text import parse_relation
@@ -34,7 +35,7 @@ from shapeproof.solver.equalities import FRESH
 from shapeproof.solver.exhaustion import TooManyPointsError, box_size, points_where
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.knowledge import within
-from shapeproof.solver.points import Point, complete, has_meaning, named, public, true_at
+from shapeproof.solver.points import Point, complete, has_meaning, named, public
 from shapeproof.solver.search import search
 from shapeproof.solver.session import Answer
 
@@ -125,6 +126,16 @@ def decide(formula: Formula, facts: Facts, budget: Budget | None = None) -> Verd
     answer = _decided(formula, facts, budget or facts.budget)
     facts.ledger.note(answer.evidence.step if answer.evidence else "none", answer.status)
     return answer
+
+
+def implied(formula: Formula, facts: Facts, budget: Budget | None = None) -> bool:
+    """Whether it is proved that the formula holds wherever the facts do, and they do somewhere."""
+    return isinstance(decide(formula, facts, budget), Proved)
+
+
+def redundant(formula: Formula, facts: Facts, budget: Budget | None = None) -> bool:
+    """Whether the formula says nothing more: it is proved wherever the facts hold, if they hold anywhere."""
+    return isinstance(decide(formula, facts, budget), Proved | Vacuous)
 
 
 def _decided(formula: Formula, facts: Facts, budget: Budget) -> Verdict:

@@ -21,6 +21,7 @@ from math import lcm
 from typing import Literal, TypeAlias
 
 from shapeproof.constraints.definedness import defined
+from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.formulas import TRUE, And, Compare, Formula, conjunction, disjunction, eq, ge, gt, le, lt
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import FloorDiv, Term, modulo, symbol
@@ -28,8 +29,8 @@ from shapeproof.constraints.verdicts import Undecided
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.optimum import greatest_lower_bound, least_upper_bound
-from shapeproof.solver.points import Point, true_at
-from shapeproof.solver.prove import decide
+from shapeproof.solver.points import Point
+from shapeproof.solver.prove import implied
 from shapeproof.solver.simplify import simplified
 from shapeproof.solver.witness import smallest
 from shapeproof.solver.wording import reworded
@@ -108,7 +109,7 @@ def repairs(
     sufficient = [
         each
         for each in dict.fromkeys(_candidates(required, facts, point, budget))
-        if true_at(each.formula, point) and _implies(_with(facts, each.formula), required, budget)
+        if holds_at(each.formula, point) and implied(required, facts.assuming(each.formula), budget)
     ]
     return _ranked(sufficient, facts, budget)
 
@@ -116,13 +117,13 @@ def repairs(
 def _anchor(required: Formula, facts: Facts, given: Mapping[str, int] | None, budget: Budget | None) -> Point | None:
     """The point that a repair must not rule out; None if the requirement rules it out."""
     if given is not None:
-        return dict(given) if true_at(required, given) else None
+        return dict(given) if holds_at(required, given) else None
     found = smallest(conjunction(defined(required), required), facts, None, budget)
     return found if isinstance(found, dict) else None
 
 
 def _kept(formula: Formula, points: Sequence[Mapping[str, int]]) -> bool:
-    return all(true_at(formula, dict(point)) for point in points)
+    return all(holds_at(formula, dict(point)) for point in points)
 
 
 def _parts(required: Sequence[Formula]) -> list[Formula]:
@@ -154,7 +155,7 @@ def _intervals(name: str, required: Formula, facts: Facts, point: Point, budget:
     """For each modulus, the residue that the anchor has, and the longest interval of it around the anchor."""
     for modulus in (1, *_moduli(required)):
         residue = eq(modulo(symbol(name), modulus), point[name] % modulus)
-        failing = _with(facts, residue, required.negation)
+        failing = facts.assuming(residue, required.negation)
         below = _nearest(name, lt(symbol(name), point[name]), failing, budget, sign=1)
         above = _nearest(name, gt(symbol(name), point[name]), failing, budget, sign=-1)
         if isinstance(below, Undecided) or isinstance(above, Undecided):
@@ -181,7 +182,7 @@ def _moduli(required: Formula) -> list[int]:
 
 def _nearest(name: str, side: Formula, failing: Facts, budget: Budget | None, *, sign: int) -> int | Undecided | None:
     """The failing value of the symbol on one side of the anchor that is nearest to it; None if there is none."""
-    here = _with(failing, side)
+    here = failing.assuming(side)
     if here.contradictory:
         return None
     best = (least_upper_bound if sign > 0 else greatest_lower_bound)(symbol(name), here, budget)
@@ -190,14 +191,14 @@ def _nearest(name: str, side: Formula, failing: Facts, budget: Budget | None, *,
 
 def _values(name: str, required: Formula, facts: Facts, point: Point, budget: Budget | None) -> Iterator[Repair]:
     """All values of the symbol that serve, whatever the others are."""
-    serving = _with(facts, required)
+    serving = facts.assuming(required)
     low, high = (best(symbol(name), serving, budget) for best in (greatest_lower_bound, least_upper_bound))
     if not isinstance(low, int) or not isinstance(high, int) or high - low >= _WIDEST:
         return
     chosen = []
     for value in range(low, high + 1):
-        here = _with(facts, eq(symbol(name), value))
-        if not here.contradictory and _implies(here, required, budget):
+        here = facts.assuming(eq(symbol(name), value))
+        if not here.contradictory and implied(required, here, budget):
             chosen.append(value)
         if min(len(chosen), value + 1 - low - len(chosen)) > _MOST_VALUES:
             return
@@ -239,8 +240,8 @@ def _ranked(candidates: Sequence[Repair], facts: Facts, budget: Budget | None) -
     by_simplicity = sorted(candidates, key=lambda each: (_SIMPLEST.index(each.kind), len(str(each.formula))))
     weaker: dict[Repair, set[Repair]] = {each: set() for each in by_simplicity}
     for each in by_simplicity:
-        here = _with(facts, each.formula)
-        weaker[each] = {other for other in by_simplicity if other is not each and _implies(here, other.formula, budget)}
+        here = facts.assuming(each.formula)
+        weaker[each] = {other for other in by_simplicity if other is not each and implied(other.formula, here, budget)}
     kept = []
     for index, each in enumerate(by_simplicity):
         same = {other for other in by_simplicity[:index] if other in weaker[each] and each in weaker[other]}
@@ -254,14 +255,3 @@ def _alike(each: Repair, other: Repair) -> bool:
     """Whether they are of one kind; an interval is one of the residues of the modulus 1."""
     one_residue = {"bounds", "multiple"}
     return each.kind == other.kind or {each.kind, other.kind} == one_residue
-
-
-def _with(facts: Facts, *formulas: Formula) -> Facts:
-    here = facts.fork()
-    for formula in formulas:
-        here.learn(formula)
-    return here
-
-
-def _implies(facts: Facts, formula: Formula, budget: Budget | None) -> bool:
-    return decide(formula, facts, budget).status == "proved"

@@ -12,10 +12,9 @@ from itertools import takewhile
 
 from shapeproof.constraints.definedness import defined
 from shapeproof.constraints.formulas import FALSE, TRUE, And, Formula, Or, conjunction, disjunction
-from shapeproof.constraints.verdicts import Proved, Vacuous
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import redundant
 from shapeproof.solver.wording import reworded
 
 
@@ -37,9 +36,9 @@ def simplified(formulas: Sequence[Formula], facts: Facts, budget: Budget | None 
 
 def _within(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
     """The formula where the facts hold."""
-    if _always(formula, facts, budget):
+    if redundant(formula, facts, budget):
         return TRUE
-    if _always(formula.negation, facts, budget):
+    if redundant(formula.negation, facts, budget):
         return FALSE
     match formula:
         case And(args):
@@ -54,7 +53,7 @@ def _within(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
 def _reworded(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
     """In fewer words, where these are proved to say the same."""
     shorter = reworded(formula, lambda term: facts.known.bounds(facts.reduce(term)))
-    return shorter if shorter is formula or _always(_same(formula, shorter), facts, budget) else formula
+    return shorter if shorter is formula or redundant(_same(formula, shorter), facts, budget) else formula
 
 
 def _same(left: Formula, right: Formula) -> Formula:
@@ -69,18 +68,14 @@ def _each(args: Sequence[Formula], facts: Facts, budget: Budget | None, *, oppos
     """
     left = list(args)
     for index in sorted(range(len(args)), key=lambda index: -len(str(args[index]))):
-        harmless = len(list(takewhile(lambda arg: _always(defined(arg), facts, budget), left)))
+        harmless = len(list(takewhile(lambda arg: redundant(defined(arg), facts, budget), left)))
         for among in (range(harmless), range(min(harmless, index))):
             here = facts.fork()
             for at in among:
                 if at != index:
                     here.learn(left[at].negation if opposite else left[at])
             simpler = _within(args[index], here, budget)
-            if _always(defined(simpler), facts, budget):
+            if redundant(defined(simpler), facts, budget):
                 break
         left[index] = simpler
     return left
-
-
-def _always(formula: Formula, facts: Facts, budget: Budget | None) -> bool:
-    return isinstance(decide(formula, facts, budget), Proved | Vacuous)

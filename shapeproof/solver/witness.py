@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.evaluate import evaluate
+from shapeproof.constraints.evaluate import evaluate, true_at
 from shapeproof.constraints.formulas import TRUE, Formula, conjunction, disjunction, ge, le, ne
 from shapeproof.constraints.terms import ZERO, maximum, symbol
 from shapeproof.constraints.verdicts import Proved, Refuted, Undecided, Vacuous
-from shapeproof.solver.points import public, true_at
+from shapeproof.solver.points import public
 from shapeproof.solver.prove import decide
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ def smallest(
     if found is None or isinstance(found, Undecided):
         return found
     names = list(order) if order is not None else sorted(found)
-    here = facts.fork()
-    here.learn(formula)
+    here = facts.assuming(formula)
     best = dict.fromkeys(names, 0) | found  # nothing is said of a symbol that the point leaves out
     for measure in _measures(names):
         best = _least(measure, here, best, budget)

@@ -72,7 +72,7 @@ def test_formulas_print_readably(text, printed):
         ("`a b`*2", "2*`a b`"),
         ("`f`(x, 1)", "`f`(x, 1)"),
         ("int(x / 2)", "int(x / 2)"),
-        ("floor(-(x * 0.5))", "floor(-(float(x) * 0.5))"),
+        ("floor(-(x * 0.5))", "-ceil(float(x) * 0.5)"),
         ("0*(x//y) + 1", "1 + 0//y"),
     ],
 )

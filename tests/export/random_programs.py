@@ -6,8 +6,8 @@ nested branches.
 
 `judge` holds a verdict against every point of the box. Proved: eager never raises there and the program does what eager
 does; of several programs just one serves each point. Refuted: at each witness eager raises, or (where one program was
-asked for) does something else than it does at the example. Undecided: as proved, but the program may refuse, except at
-the example.
+asked for) does something else than it does at the example; where a diagnostic says that eager raises, it does.
+Undecided: as proved, but the program may refuse, except at the example, and where it cannot refuse there is none.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from torch.export import Dim
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from shapeproof.constraints.evaluate import holds_at, true_at
+from shapeproof.constraints.text import parse_formula
 from shapeproof.export import check
 from shapeproof.export.build.dispatch import Regions
-from shapeproof.export.explore.findings import taken_at
 from tests.agreement import RAISES, agree, outcome
 
 # ---------------------------------------------------------------------- programs
@@ -280,6 +281,23 @@ RAISING = [
 ]
 """Lines that it refuses at some sizes."""
 
+PROBING = [
+    "x = x + (1 if x.t().is_contiguous() else 2)",
+    "x = x * (2 if x[:, ::2].is_contiguous() else 1)",
+    "x = x * (1 + x.stride(0))",
+    "x = x + x.t().contiguous().stride(0)",
+    "x = x + x.expand(a, 2).reshape(-1, 2).stride(1)",
+    "z = x.t().contiguous().t(); x = x + (z.stride(0) == 1)",
+    "z = x.reshape(k, -1)",
+    "z = y.reshape(a, -1); x = x + z.shape[0]",
+    "x = x + y.reshape(x.shape[0], -1).sum()",
+    "x.squeeze(0)",
+    "z = x.squeeze(0).dim(); x = x + z",
+    "x = torch.cond({comparison}, lambda x: x * 2, lambda x: x + 1, (x,))",
+    "x = torch.cond(x.sum() > {number}, lambda x: x * 2, lambda x: x + 1, (x,))",
+]
+"""Lines that ask how tensors lie in memory, sizes that are left to torch, and branches that the program keeps."""
+
 wide_terms = terms_over(["a", "b", "k", "x.shape[0]"], ["2", "3", "2", "3", "k", "(a - 1)"])
 wide_comparisons = comparisons_of(wide_terms)
 statements = st.builds(
@@ -291,12 +309,20 @@ statements = st.builds(
 )
 
 
-def wide_blocks(depth):
+probes = st.builds(
+    lambda line, number, comparison: line.format(number=number, comparison=comparison),
+    st.sampled_from(PROBING),
+    st.integers(0, 4),
+    wide_comparisons,
+)
+
+
+def wide_blocks(depth, statements=statements):
     """One or two lines; then, it may be, an if with such blocks on its sides, of which the first may return."""
     lines = st.lists(statements, min_size=1, max_size=2)
     if depth == 0:
         return lines
-    sides = wide_blocks(depth - 1)
+    sides = wide_blocks(depth - 1, statements)
     returning = st.builds(lambda side, end: side + end, sides, st.sampled_from([[], [], [], ["return x * 2, y"]]))
     branches = st.builds(branch, conditions_of(wide_comparisons), returning, st.none() | sides)
     return st.builds(lambda first, rest: first + rest, lines, branches | branches | st.just([]))
@@ -312,33 +338,63 @@ def wide_programs():
     return programs_of(PAIR, bodies, [few_rows, few_rows, numbers])
 
 
+def probing_programs():
+    """A model of two matrices and a number that asks how they lie in memory, and keeps branches of its own."""
+    bodies = wide_blocks(1, probes | probes | statements).map(lambda block: [*block, "return x, y"])
+    return programs_of(PAIR, bodies, [few_rows, few_rows, numbers])
+
+
 # ---------------------------------------------------------------------- verdicts
 
 
-def judge(program, report):
-    """Hold a report, on one program or on several, against every point of the box."""
+def judge(program, report, *, limited=False):
+    """Hold a report, on one program or on several, against every point of the box; `limited`: an export cut short."""
     if report.status == "refuted":
         errors = [diagnostic for diagnostic in report.diagnostics if diagnostic.severity == "error"]
         assert errors
         several = bool(report.regions)
         assert all(is_a_counterexample(program, each, several=several) for each in errors)
+        assert [each.message for each in errors if not names_its_condition(program, each)] == []
         return
     undecided = report.status == "undecided"
     assert undecided or (report.status == "proved" and program.raising == [])
+    if undecided and report.program is None:
+        assert report.diagnostics
+        return
     run = report.program.module()
     assert program.disagreements(run, may_refuse=undecided) == []
     if isinstance(report.program, Regions):
         serving = {sizes: served(report.program, program, sizes) for sizes in program.box}
         assert all(count == 1 or (undecided and count == 0) for count in serving.values()), serving
+        assert [sizes for sizes, count in serving.items() if count and not served_there(program, run, sizes)] == []
     else:
-        assert agree(program.model, run, program.inputs(program.example))
+        assert limited or agree(program.model, run, program.inputs(program.example))
+
+
+def served_there(program, run, sizes):
+    """Whether the program of a region does not refuse what goes there."""
+    return outcome(run, program.inputs(sizes)) != RAISES or sizes in program.raising
+
+
+REFUSALS = {"bound", "divides", "equal", "relation"}
+"""The ids of diagnostics that say where eager raises."""
+
+
+def names_its_condition(program, diagnostic):
+    """Whether eager raises wherever what a diagnostic requires does not hold, if that is what it says."""
+    if diagnostic.id not in REFUSALS or "at some sizes" in diagnostic.message:
+        return True
+    (text,) = (note.text for note in diagnostic.notes if note.label == "required")
+    required = parse_formula(text.partition("   ")[0].partition(", and ")[0])
+    named = ((sizes, dict(zip(program.interface.names, sizes, strict=True))) for sizes in program.box)
+    return all(sizes in program.raising or true_at(required, point) is not False for sizes, point in named)
 
 
 def served(regions, program, sizes):
     """How many regions a point lies in; it lies in none whose formula is not defined there."""
     by_name = dict(zip(program.interface.names, sizes, strict=True))
     point = {symbol: by_name[name] for symbol, name in regions.names.items() if name in by_name}
-    return sum(taken_at(formula, point) for formula in regions.holds)
+    return sum(holds_at(formula, point) for formula in regions.holds)
 
 
 def is_a_counterexample(program, diagnostic, *, several):

@@ -24,7 +24,9 @@ def marked(size, **bounds):
 
 
 def model(result, names="x"):
-    return built(f"class Model(torch.nn.Module):\n    def forward(self, {', '.join(names)}):\n        return {result}\n")
+    return built(
+        f"class Model(torch.nn.Module):\n    def forward(self, {', '.join(names)}):\n        return {result}\n"
+    )
 
 
 class Branching(torch.nn.Module):
@@ -181,6 +183,11 @@ REPAIRED = {
         "x + y if x.shape[0] > 2 else x",
         SHARED,
         'mark_unbacked(x, 0, shape_id="b", min=3, max=9)\nmark_unbacked(y, 0, shape_id="b", min=3, max=9)',
+    ),
+    "beside one size of a shape_id": (
+        "(x * 2 if x.shape[0] > 2 else x), y",
+        (lambda x: mark_unbacked(x, 0), lambda y: mark_unbacked(y, 0, shape_id="b", min=4, max=4)),
+        "mark_unbacked(x, 0, min=3)",
     ),
     "beside marks of other inputs": (
         "(x * 2 if x.shape[0] > 2 else x), y",

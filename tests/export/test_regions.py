@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, note
+from dataclasses import replace
 
-from tests.export.random_programs import MATRIX, PAIR, Program, few, judge, programs, wide_programs
+import pytest
+import torch
+from hypothesis import given, note
+from torch.export import Dim
+
+from shapeproof.export import check
+from tests.agreement import agree
+from tests.export.random_programs import (
+    MATRIX,
+    PAIR,
+    Program,
+    few,
+    judge,
+    probing_programs,
+    programs,
+    wide_programs,
+)
 
 DIVIDED = {
     "and another outcome": "return x + 1 if a // (b - 3) > 1 else x + 2",
@@ -103,6 +118,69 @@ def test_the_regions_of_a_random_program_partition_its_box(program):
 @given(wide_programs())
 def test_the_regions_of_a_wide_program_partition_its_box(program):
     judged(program, branches="split")
+
+
+@few(25)
+@given(probing_programs())
+def test_a_verdict_on_a_program_that_asks_for_layouts_is_true_at_every_point_of_the_box(program):
+    judged(program)
+
+
+@few(25)
+@given(probing_programs())
+def test_the_regions_of_a_program_that_asks_for_layouts_partition_its_box(program):
+    judged(program, branches="split")
+
+
+@few(16)
+@given(programs().filter(lambda program: not program.raising))
+def test_the_number_of_regions_does_not_depend_on_the_example(program):
+    note(str(program))
+    ends = {program.box[0], program.box[len(program.box) // 2], program.box[-1], program.example}
+    reports = [replace(program, example=example).check(branches="split") for example in ends]
+    assert len({(report.status, len(report.regions)) for report in reports}) == 1, list(map(str, reports))
+
+
+def test_a_program_of_one_size_alone_is_merged_into_one_that_serves_it():
+    """The fault: explored from ten on, its program served no other size, and the one that serves ten came later."""
+
+    class Pairs(torch.nn.Module):
+        def forward(self, x):
+            n = x.shape[0]
+            if n == 10:
+                return x.reshape(2, 5).sum(1)
+            return x.reshape(2, -1).sum(1) if n <= 20 and n % 2 == 0 else x * 2
+
+    shapes = ({0: Dim("n", min=0, max=60)},)
+    reports = [check(Pairs(), (torch.ones(n),), dynamic_shapes=shapes, branches="split") for n in (10, 4, 40)]
+    assert [report.status for report in reports] == ["proved"] * 3
+    assert len({frozenset(report.regions) for report in reports}) == 1
+    run = reports[0].program.module()
+    assert all(agree(Pairs(), run, (torch.randn(n),)) for n in range(61))
+
+
+CONDITIONS = {
+    "under a branch": (["if a > 2:", "    torch._check(b % 2 == 0)", "return x + 1"], (3, 2), "(a <= 2) or b % 2 == 0"),
+    "under another branch of the model's": (
+        ["if a <= 2:", "    return x + 1", "return x.view(2, -1)"],
+        (1, 2),
+        "a <= 2 or (a * b) % 2 == 0",
+    ),
+    "of a size that is left to torch": (["z = x.reshape(b, -1)", "return x"], (2, 2), "b != 0"),
+}
+
+
+@pytest.mark.parametrize("branches", ["error", "split"])
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_a_diagnostic_names_the_whole_condition_under_which_eager_raises(name, branches):
+    """The fault: a requirement that matters only where other sizes go that way was named alone."""
+    body, example, served = CONDITIONS[name]
+    program = Program(MATRIX, body, [range(5), range(5)], example)
+    assert set(program.raising) == {(a, b) for a, b in program.box if not eval(served, {"a": a, "b": b})}  # noqa: S307
+    report = program.check(branches=branches)
+    judge(program, report)
+    assert report.status == "refuted"
+    assert "at some sizes" not in str(report)
 
 
 @pytest.mark.slow

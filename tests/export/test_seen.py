@@ -1,4 +1,4 @@
-"""Every input that was given is served, or its loss is an error: `error[seen]` (declare/anchors.py, report/given.py)."""
+"""Every input that was given is served, or its loss is `error[seen]` (declare/anchors.py, report/given.py)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch.export import AdditionalInputs
 
 from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.text import parse_formula
 from shapeproof.export import check
-from shapeproof.export.explore.findings import taken_at
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.repair import repaired
 from tests.agreement import agree
@@ -19,7 +19,9 @@ from tests.export.random_programs import built, programs
 
 
 def model(result, names="x"):
-    return built(f"class Model(torch.nn.Module):\n    def forward(self, {', '.join(names)}):\n        return {result}\n")
+    return built(
+        f"class Model(torch.nn.Module):\n    def forward(self, {', '.join(names)}):\n        return {result}\n"
+    )
 
 
 def vectors(*sizes):
@@ -98,7 +100,9 @@ def test_what_is_given_lies_in_the_declared_domain_and_is_like_the_example():
     mod = model("x * 2")
     with pytest.raises(UsageError, match=r"additional input 2 has x.shape\[0\] = 8, but x.shape\[0\] <= 7 is declared"):
         check(mod, vectors(3), dynamic_shapes=more(vectors(5), vectors(8)), constraints=("x.shape[0] <= 7",))
-    with pytest.raises(UsageError, match="additional input 1 has `x` of dtype torch.float64, the example torch.float32"):
+    with pytest.raises(
+        UsageError, match=r"additional input 1 has `x` of dtype torch.float64, the example torch.float32"
+    ):
         check(mod, vectors(3), dynamic_shapes=more((torch.ones(4, dtype=torch.float64),)))
     with pytest.raises(UsageError, match="too many positional arguments"):
         check(mod, vectors(3), dynamic_shapes=more(vectors(4, 4)))
@@ -114,7 +118,7 @@ def test_a_repair_keeps_every_anchor():
 @settings(max_examples=12, deadline=None)
 @given(programs(), st.data())
 def test_each_input_that_was_given_lies_in_the_domain_of_every_proved_report(program, data):
-    """Law. What is lost is said, with an input that was given; what is proved serves them all, and does as eager does."""
+    """Law. What is lost is said, with an input that was given; what is proved serves them all, as eager does."""
     others = data.draw(st.lists(st.sampled_from(program.box), min_size=1, max_size=3))
     args = [program.inputs(sizes) for sizes in (program.example, *others)]
     report = check(program.model, args[0], dynamic_shapes=more(*args[1:]))
@@ -127,5 +131,5 @@ def test_each_input_that_was_given_lies_in_the_domain_of_every_proved_report(pro
         return
     for point, inputs in zip(points, args, strict=True):
         formulas = [parse_formula(text) for text in report.domain]
-        assert all(taken_at(formula, point) for formula in formulas)
+        assert all(holds_at(formula, point) for formula in formulas)
         assert agree(program.model, report.program.module(), inputs)

@@ -6,6 +6,7 @@ an expression, it is asked too.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 
@@ -21,6 +22,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.evaluate import evaluate, evaluate_real, holds
+from shapeproof.export.shim.doubles import Comparison, Double, operation
 from shapeproof.export.trace.translate import Translator, Untranslatable, Writer
 from tests.strategies import terms
 
@@ -72,6 +74,29 @@ MEANINGS = {
 }
 
 
+FLOATS = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "pow": operator.pow,
+    "neg": operator.neg,
+    "abs": abs,
+    "min": min,
+    "max": max,
+    "sqrt": math.sqrt,
+    "round": round,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
 def python_value(expr, point):
     """What Python says that the expression is. Only the side that is taken of a Where is computed."""
     if expr.is_Symbol:
@@ -86,6 +111,8 @@ def python_value(expr, point):
         return next(python_value(value, point) for value, condition in expr.args if python_value(condition, point))
     if isinstance(expr, fn.Where):
         return python_value(expr.args[1 if python_value(expr.args[0], point) else 2], point)
+    if isinstance(expr, Double | Comparison):
+        return FLOATS[expr.op](*(python_value(arg, point) for arg in expr.args))
     return MEANINGS[expr.func](*(python_value(arg, point) for arg in expr.args))
 
 
@@ -140,24 +167,23 @@ ROUNDINGS = (fn.TruncToInt, fn.CeilToInt, fn.FloorToInt, fn.RoundToInt)
 
 
 def reals_over(integers):
-    """Floats, each of at most two operands: sympy does not keep the order of three."""
+    """Floats, as symbolic numbers form them."""
     leaves = st.one_of(
         st.builds(built, st.just(fn.IntTrueDiv), integers, integers),
         st.builds(fn.ToFloat, integers),
         st.sampled_from((sympy.Float(0.29), sympy.Float(2.5), sympy.Float(-1.5))),
     )
+    binary = ("add", "sub", "mul", "truediv", "floordiv", "mod", "min", "max")
     operations = st.sampled_from(
         (
+            *(functools.partial(operation, op) for op in binary),
+            *(lambda a, _, op=op: operation(op, a) for op in ("neg", "abs", "sqrt")),
+            lambda a, _: operation("pow", a, sympy.Float(2.0)),
+            lambda a, _: operation("round", a, sympy.Integer(1)),
             fn.FloatTrueDiv,
-            fn.Min,
-            fn.Max,
-            lambda a, b: sympy.Mul(fn.Identity(a), fn.Identity(b)),
-            lambda a, b: sympy.Add(fn.Identity(a), fn.Identity(b)),
-            lambda a, _: fn.FloatPow(a, sympy.Float(2.0)),
-            lambda a, _: fn.OpaqueUnaryFn_sqrt(a),
         )
     )
-    return st.one_of(leaves, st.builds(built, operations, leaves, leaves))
+    return st.recursive(leaves, lambda parts: st.builds(built, operations, parts, parts), max_leaves=3)
 
 
 def grow(integers):
@@ -174,8 +200,10 @@ def grow(integers):
 
 def conditions_over(integers):
     """Comparisons of integers, and of floats."""
-    operands = st.one_of(st.tuples(integers, integers), st.tuples(reals_over(integers), reals_over(integers)))
-    return st.builds(lambda compare, pair: joined(compare, *pair), st.sampled_from(COMPARISONS), operands)
+    reals = reals_over(integers)
+    of_integers = st.builds(joined, st.sampled_from(COMPARISONS), integers, integers)
+    of_floats = st.builds(operation, st.sampled_from(("==", "!=", "<", "<=", ">", ">=")), reals, reals | integers)
+    return st.one_of(of_integers, of_floats)
 
 
 def joined(make, *operands):
@@ -227,8 +255,12 @@ def test_a_formula_holds_where_its_condition_does(condition, point):
 @given(expr=integers.flatmap(lambda x: reals_over(st.just(x))), point=points)
 def test_a_real_has_the_value_of_its_expression(expr, point):
     assume(not expr.has(sympy.zoo, sympy.nan))
-    real = translator().real(expr)
-    assert outcome(lambda: evaluate_real(real, point)) == outcome(lambda: float(python_value(expr, point)))
+    real = translator().number(expr)
+    assert outcome(lambda: float(evaluated(real, point))) == outcome(lambda: float(python_value(expr, point)))
+
+
+def evaluated(number, point):
+    return evaluate(number, point) if isinstance(number, t.Term) else evaluate_real(number, point)
 
 
 class Reference(PythonReferenceAnalysis):
@@ -279,7 +311,7 @@ FUNCTIONS = {
     "RoundToInt": fn.RoundToInt(fn.IntTrueDiv(S, 2)),
     "FloatPow": fn.TruncToInt(fn.FloatPow(fn.ToFloat(S), sympy.Float(0.5))),
     "sqrt": fn.TruncToInt(fn.OpaqueUnaryFn_sqrt(fn.ToFloat(S))),
-    "a scale factor": fn.TruncToInt(sympy.Float(0.29) * fn.ToFloat(S)),
+    "a scale factor": fn.TruncToInt(operation("mul", 0.29, fn.ToFloat(S))),
 }
 
 
@@ -294,7 +326,7 @@ def test_each_function_has_a_meaning(name, point):
 
 def test_a_double_is_a_double():
     """`int(100 * 0.29)` is 28."""
-    term = translator().term(fn.TruncToInt(sympy.Float(0.29) * fn.ToFloat(S)))
+    term = translator().term(fn.TruncToInt(operation("mul", 0.29, fn.ToFloat(S))))
     assert evaluate(term, {"s": 100}) == 28
 
 
@@ -351,7 +383,7 @@ def test_a_float_is_no_size_and_a_size_no_condition_of_two():
     with pytest.raises(Untranslatable):
         translator().formula(fn.ToFloat(S))
     with pytest.raises(Untranslatable):
-        translator().real(sympy.Lt(S, N))
+        translator().number(sympy.Lt(S, N))
     assert translator().formula(S) is f.ne(t.symbol("s"), 0)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.terms import Term
+from shapeproof.export.build.assertions import without_kinds
 from shapeproof.export.explore.replay import decomposed
 from shapeproof.export.report.render import said_by
 from shapeproof.export.shim import symbols
@@ -91,13 +92,12 @@ def is_number(value: Any) -> bool:
 
 
 def _unchecked(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
-    """The graph without its assertions on sizes: where a branch is taken, they hold."""
+    """The graph without its assertions on inputs: where a branch is taken, they hold."""
     module: torch.fx.GraphModule = copy.deepcopy(program.graph_module)
     for node in list(module.graph.nodes):
         if node.target is symbols.ASSERTION and not symbols.about_data(node.args[0].meta["val"]):
             module.graph.erase_node(node)
-    module.recompile()
-    return module
+    return without_kinds(module)
 
 
 def _views(program: torch.export.ExportedProgram, output: Sequence[Any]) -> set[int]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import torch
+
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.domain import Origin
@@ -16,18 +18,28 @@ from shapeproof.export.build.assertions import assert_domain, word_checks
 from shapeproof.export.build.bounds import Bounding
 from shapeproof.export.build.clamps import write_clamps
 from shapeproof.export.build.closing_audit import Claims, unmatched
+from shapeproof.export.build.contract import Contract
+from shapeproof.export.build.data_assertions import assert_answers
 from shapeproof.export.build.decompose import TakenApart
 from shapeproof.export.build.dispatch import Regions
 from shapeproof.export.build.hints import exemplify
 from shapeproof.export.build.program import VerifiedProgram
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.findings import Exploration, Outcome, statistics
+from shapeproof.export.explore.findings import Exploration, Finding, Outcome, statistics
 from shapeproof.export.explore.regions import Split, proved
-from shapeproof.export.report.explain import declared_at, domain_texts, narrowing_note, trust_note, unenforced
+from shapeproof.export.report.explain import (
+    declared_at,
+    domain_texts,
+    narrowing_note,
+    trust_note,
+    uncovered,
+    unenforced,
+)
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.remedies import declarations
 from shapeproof.export.report.report import Report
 from shapeproof.export.trace import tracer
+from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
@@ -49,27 +61,29 @@ def conclude(  # noqa: PLR0913 - all that was found
     undecided = [finding for finding in found.findings if finding.outcome is Outcome.UNDECIDED]
     declared = _irredundant(inputs.domain.formulas)
     inferred = [*(narrowing.requirement for narrowing in found.narrowings), *within]
-    served = simplified([finding.served for finding in undecided], Facts([*declared, *inferred], budget), budget)
-    # Where nothing is known of where a question about data is answered otherwise, there is nothing to enforce.
-    enforced = [*_irredundant([*declared, *inferred]), *(formula for formula in served if formula is not f.FALSE)]
+    proved_where = _proved_where(undecided, Facts([*declared, *inferred], budget), budget)
+    enforced = [*_irredundant([*declared, *inferred]), *proved_where]
     notes = list(dict.fromkeys([*inputs.notes, *(narrowing_note(each, inputs) for each in found.narrowings)]))
-    program = None
-    if not refuted and found.main.program is not None:
-        word_checks(found.main.program, found.main.trial, budget)
+    program, traced = None, found.main.program
+    if not refuted and traced is not None and f.FALSE not in enforced:
+        reads = set[str]().union(*(each.trial.reads for each in (found.main, *found.served)))
+        contract = Contract.of(inputs, enforced, traced, reads)
+        contract.refuse_example(inputs)
         notes += [trust_note(name, compared) for name, compared in found.trusted.items()]
-        assert_domain(found.main.program, inputs, enforced)
-        write_clamps(found.main.program, Facts(enforced, budget))
-        diagnostics = [*diagnostics, *_unenforced(found, inputs, enforced, budget)]
-        taken_apart = TakenApart(found.main.program, inputs)
-        tracer.close(found.main.program, enforced, inputs.user_names, taken_apart.where)
-        exemplify(found.main.program, inputs.hints)
-        program = VerifiedProgram.of(found.main.program, taken_apart)
+        lacking = _enforce(traced, found.main.trial, inputs, Facts(enforced, budget))
+        unasserted = assert_answers(traced, [answer for finding in undecided for answer in finding.answers])
+        diagnostics = [*diagnostics, *(unenforced(formula, found.main.trial, inputs) for formula in lacking)]
+        # Law: in the declared domain a program that is given out does what eager does, or refuses.
+        if not unasserted and set(lacking) <= set(declared):
+            program = _built(traced, inputs, contract)
+    if not refuted and program is None:
+        notes.append(NO_PROGRAM)
     bounding = Bounding(program, found, inputs, budget) if program is not None else None
     return Report(
         status="refuted" if refuted else "undecided" if undecided or diagnostics else "proved",
         diagnostics=tuple(diagnostics),
         decisions=found.main.trial.decisions,
-        domain=domain_texts(enforced, inputs),
+        domain=domain_texts(enforced, inputs) if refuted or program is not None else (),
         notes=tuple(notes),
         statistics=statistics(found),
         inputs=inputs.shapes,
@@ -80,29 +94,46 @@ def conclude(  # noqa: PLR0913 - all that was found
     )
 
 
-def _unenforced(found: Exploration, inputs: Inputs, enforced: Sequence[Formula], budget: Budget) -> list[Diagnostic]:
-    """A warning for each formula that the proof relies on and the finished program does not check."""
-    trial, program = found.main.trial, found.main.program
-    if program is None:
-        return []
-    claims = Claims(enforced, trial.checks, trial.promised)
-    return [
-        unenforced(formula, trial, inputs)
-        for formula in unmatched(program, inputs, claims, tracer.translator_of(program), budget)
-    ]
+NO_PROGRAM = "no program is given out: what is undecided cannot be refused at run time"
 
 
-def together(
-    inputs: Inputs, arguments: Sequence[str], done: Split, diagnostics: Sequence[Diagnostic], budget: Budget
-) -> Report:
-    """The verdict on a model that is served by several programs; `arguments`: the names of the model's, in order."""
+def _proved_where(undecided: Sequence[Finding], domain: Facts, budget: Budget) -> list[Formula]:
+    """What holds of the sizes outside everything that is undecided and told by sizes; FALSE if nothing tells it."""
+    told = [f.FALSE if each.served is f.TRUE else each.served for each in undecided if not each.answers]
+    return simplified(told, domain, budget)
+
+
+def _enforce(traced: torch.export.ExportedProgram, trial: Trial, inputs: Inputs, domain: Facts) -> list[Formula]:
+    """Put the domain into the graph; what the proof relies on and the program does not check is returned."""
+    word_checks(traced, trial, domain.budget)
+    assert_domain(traced, inputs, domain.formulas)
+    write_clamps(traced, domain)
+    claims = Claims(domain.formulas, trial.checks, trial.promised)
+    return unmatched(traced, inputs, claims, tracer.translator_of(traced), domain.budget)
+
+
+def _built(traced: torch.export.ExportedProgram, inputs: Inputs, contract: Contract) -> VerifiedProgram:
+    """The program that is given out; its domain is in its graph."""
+    taken_apart = TakenApart(traced, inputs)
+    tracer.close(traced, contract.formulas, inputs.user_names, taken_apart.where)
+    exemplify(traced, inputs.hints)
+    return VerifiedProgram.of(traced, taken_apart, contract)
+
+
+def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic], budget: Budget) -> Report:
+    """The verdict on a model that is served by several programs."""
     reports = [conclude(inputs, each.found, diagnostics, None, budget, within=(each.holds,)) for each in done.regions]
     counts = {key: sum(report.statistics[key] for report in reports) for key in reports[0].statistics}
     traces = max(report.statistics["traces"] for report in reports)
     domain = _irredundant([*inputs.domain.formulas, *done.inferred])
-    refuted = Report(
-        status="refuted",
-        diagnostics=tuple(diagnostics),
+    refuted = any(diagnostic.severity == "error" for diagnostic in diagnostics)
+    told = list(diagnostics)
+    told += [each for report in reports for each in report.diagnostics if each not in diagnostics]
+    if not told and not proved(done, budget):
+        told.append(uncovered())
+    found = Report(
+        status="refuted" if refuted else "undecided" if told else "proved",
+        diagnostics=tuple(told),
         decisions=tuple(decision for report in reports for decision in report.decisions),
         domain=domain_texts(domain, inputs),
         notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
@@ -115,20 +146,16 @@ def together(
         statistics=counts | {"regions": len(reports), "traces": traces},
         inputs=inputs.shapes,
     )
-    if diagnostics:
-        return refuted
-    open_ = tuple(dict.fromkeys(diagnostic for report in reports for diagnostic in report.diagnostics))
+    if any(report.program is None for report in reports):
+        return found
     regions = Regions(
         programs=tuple(report.program for report in reports),
         holds=tuple(region.holds for region in done.regions),
-        sizes=tuple(leaf.terms for leaf in inputs.leaves),
-        arguments=tuple(arguments),
-        names=inputs.user_names,
+        contract=Contract.of_sizes(inputs, domain),
     )
     for report in reports:
         report.program.report = report
-    status = "undecided" if open_ or not proved(done, budget) else "proved"
-    return replace(refuted, status=status, diagnostics=open_, program=regions)
+    return replace(found, program=regions)
 
 
 def vacuous(inputs: Inputs, core: Sequence[Formula]) -> Report:

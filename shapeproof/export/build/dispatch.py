@@ -6,7 +6,7 @@ Each program asserts its own region, so one that is used alone refuses the rest.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import Term
 from shapeproof.constraints.text import format_formula, format_term, parse_formula, parse_term
-from shapeproof.export.explore.findings import taken_at
-from shapeproof.export.graph.emit import plainly, readings
+from shapeproof.export.build.contract import Contract, InputGuards
+from shapeproof.export.build.outside import refusal
 from shapeproof.export.report.render import said_by
 from shapeproof.export.shim import consumers
 from shapeproof.export.shim.one_thread import one_thread
-from shapeproof.export.shim.trees import leaves
 
 if TYPE_CHECKING:
     from shapeproof.export.build.merge import Merging
@@ -40,16 +39,13 @@ class Regions:
     Attributes:
         programs: one torch.export.ExportedProgram for each region.
         holds: for each program, what holds of the sizes in its region.
-        sizes: for each input in order, the terms of its sizes (an int: of itself), over the symbols in `holds`.
-        arguments: the names of the model's arguments, in order.
+        contract: what all inputs must satisfy, whichever region they lie in.
         report: what was proved; None where the regions were loaded from a file.
     """
 
     programs: tuple[torch.export.ExportedProgram, ...]
     holds: tuple[Formula, ...]
-    sizes: tuple[tuple[Term, ...], ...]
-    arguments: tuple[str, ...]
-    names: Mapping[str, str]
+    contract: Contract
     report: Report | None = None
     merging: Merging | None = field(default=None, repr=False)
     """What `merged` rests on; None where the regions were loaded from a file."""
@@ -57,7 +53,7 @@ class Regions:
     @property
     def domains(self) -> tuple[str, ...]:
         """What holds of the sizes in each region, in the user's names."""
-        return tuple(format_formula(formula, rename=self.names) for formula in self.holds)
+        return tuple(format_formula(formula, rename=self.contract.names) for formula in self.holds)
 
     def module(self) -> torch.nn.Module:
         """The programs as one module, which takes what the model takes."""
@@ -83,17 +79,22 @@ class Regions:
         if self.merging is None:
             message = "regions that were loaded from a file cannot be merged: merge them first and save the program"
             raise UsageError(message)
+        if self.report is not None and self.report.status != "proved":
+            message = "the regions cannot be merged into one program: it is undecided whether they cover the domain"
+            raise UsageError(message)
         with one_thread:
-            return self.merging.merged(self.programs)
+            return self.merging.merged(self.programs)  # type: ignore[arg-type]  # nothing that was loaded
 
     def save(self, path: str | Path) -> None:
         """Write all programs and their regions as one PT2 archive; `load_regions` reads it."""
         manifest = {
             "format": FORMAT,
             "holds": [str(formula) for formula in self.holds],
-            "sizes": [[format_term(term) for term in terms] for terms in self.sizes],
-            "arguments": list(self.arguments),
-            "names": dict(self.names),
+            "sizes": [[format_term(term) for term in terms] for terms in self.contract.sizes],
+            "inputs": list(self.contract.inputs),
+            "domain": [str(formula) for formula in self.contract.formulas],
+            "declared": [str(formula) for formula in self.contract.declared],
+            "names": dict(self.contract.names),
         }
         programs = {f"region{index}": program for index, program in enumerate(self.programs)}
         consumers.save_archive(str(path), programs, {_MANIFEST: json.dumps(manifest)})
@@ -130,13 +131,15 @@ def _regions(programs: Mapping[str, torch.export.ExportedProgram], manifest: Map
     """Raises KeyError for a part that is missing, and ValueError or TypeError for one that cannot be read."""
     if manifest["format"] != FORMAT:
         raise _OtherFormatError(manifest["format"])
-    return Regions(
-        tuple(programs[f"region{index}"] for index in range(len(manifest["holds"]))),
-        tuple(map(parse_formula, manifest["holds"])),
+    programs_in_order = tuple(programs[f"region{index}"] for index in range(len(manifest["holds"])))
+    contract = Contract(
+        tuple(manifest["inputs"]),
         tuple(tuple(map(parse_term, terms)) for terms in manifest["sizes"]),
-        tuple(manifest["arguments"]),
+        tuple(map(parse_formula, manifest["domain"])),
+        frozenset(map(parse_formula, manifest["declared"])),
         manifest["names"],
     )
+    return Regions(programs_in_order, tuple(map(parse_formula, manifest["holds"])), contract)
 
 
 class _Dispatch(torch.nn.Module):
@@ -146,23 +149,19 @@ class _Dispatch(torch.nn.Module):
         super().__init__()
         self._regions = regions
         self.programs = torch.nn.ModuleList(program.module() for program in regions.programs)
+        self._guards = InputGuards(regions.contract, regions.programs[0])
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the program of the inputs' region; where there is none, the first refuses them by its assertions."""
-        point = _point(self._regions, args, kwargs)
-        chosen = (
-            program for program, holds in zip(self.programs, self._regions.holds, strict=True) if taken_at(holds, point)
+        """Run the program of the inputs' region.
+
+        Raises:
+            OutsideDomain: there is none.
+        """
+        point = self._guards.point(args, kwargs)
+        for program, holds in zip(self.programs, self._regions.holds, strict=True):
+            if holds_at(holds, point):
+                return program(*args, **kwargs)
+        names = self._regions.contract.names
+        raise refusal(
+            {names[name]: point[name] for name in sorted(names)}, " or ".join(self._regions.domains), "required"
         )
-        return next(chosen, self.programs[0])(*args, **kwargs)
-
-
-def _point(regions: Regions, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, int]:
-    """The value of each symbol, read off the inputs' sizes as far as they are what they should be."""
-    given = dict(zip(regions.arguments, args, strict=False)) | dict(kwargs)
-    flat = leaves([given[name] for name in regions.arguments if name in given])
-    sizes = [leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in flat]
-    return {
-        name: place.value(sizes[place.leaf][place.index], plainly)
-        for name, place in readings(regions.sizes).items()
-        if place.leaf < len(sizes) and place.index < len(sizes[place.leaf])
-    }

@@ -17,7 +17,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import Term
+from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.shim import symbols
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Untranslatable
@@ -34,7 +34,10 @@ def exemplify(program: torch.export.ExportedProgram, hints: Mapping[str, int]) -
         env = tracer.shape_env_of(program)
     except LookupError:
         return
-    env.tune_for(hints)
+    wanted = {symbol(name): size for name, size in hints.items()}
+    for free in env.backed_var_to_val if wanted else ():
+        term = env.translator.term(free)
+        env.var_to_hint_override |= {free: wanted[term]} if term in wanted else {}
     point = unremarkable(_sizes(program), env.trial.facts, env.trial.point)
     if point != env.trial.point:
         env.trial.point = point

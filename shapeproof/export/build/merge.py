@@ -29,6 +29,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.export.build.branches import Branch, is_number, unlike
 from shapeproof.export.build.predicates import chosen, compared, kept_inside
+from shapeproof.export.build.program import VerifiedProgram
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore import replay
 from shapeproof.export.explore.corners import disagreement
@@ -74,7 +75,7 @@ class Merging:
     done: Split
     prove: Callable[[torch.nn.Module, Inputs], Report]
 
-    def merged(self, programs: Sequence[torch.export.ExportedProgram]) -> torch.export.ExportedProgram:
+    def merged(self, programs: Sequence[VerifiedProgram]) -> VerifiedProgram:
         """One program out of those of the regions.
 
         Raises:
@@ -90,6 +91,12 @@ class Merging:
         )
         inputs = self._enforced()
         dispatch = functools.partial(_Dispatch, branches, holds, inputs, self._common(branches, inputs))
+        program = self._either(dispatch, inputs)
+        program.rely_on(each.contract for each in programs)
+        return program
+
+    def _either(self, dispatch: Callable[..., _Dispatch], inputs: Inputs) -> VerifiedProgram:
+        """The program that dispatches, its branches read at the sizes of all, or each at sizes of its own region."""
         try:
             return self._proved(dispatch(), inputs)
         except UsageError:
@@ -99,7 +106,7 @@ class Merging:
                     return self._proved(dispatch(kept), inputs)
             raise
 
-    def _proved(self, run: _Dispatch, inputs: Inputs) -> torch.export.ExportedProgram:
+    def _proved(self, run: _Dispatch, inputs: Inputs) -> VerifiedProgram:
         """The program that dispatches, if it is proved to do what the model does."""
         try:
             report = self.prove(_conditional(self.mod, run), inputs)

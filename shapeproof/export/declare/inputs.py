@@ -28,6 +28,7 @@ from shapeproof.export.declare.followable import check_layout
 from shapeproof.export.shim import binding, dims, marks
 from shapeproof.export.shim.dims import declaration_text
 from shapeproof.export.shim.marks import Mark
+from shapeproof.export.shim.strides import dense_strides, memory_order
 from shapeproof.export.source.declared_at import Where, nowhere
 
 DimEntry = Any
@@ -145,7 +146,18 @@ class Inputs:
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Concrete inputs at a point: `filled` with data like the example's, without a seed its own again and again."""
         values = {leaf.source: _materialize(leaf, point, filled=filled, seed=seed) for leaf in self.leaves}
+        if filled:
+            self._identify(values)
         return binding.rebuild_inputs(self.args, self.kwargs, values)
+
+    def _identify(self, values: dict[str, Any]) -> None:
+        """Where the example has one tensor twice, have it twice, if its sizes allow: a model may ask `q is k`."""
+        first: dict[int, Any] = {}
+        for leaf in self.leaves:
+            if isinstance(leaf.example, torch.Tensor):
+                made = first.setdefault(id(leaf.example), values[leaf.source])
+                if made.shape == values[leaf.source].shape:
+                    values[leaf.source] = made
 
 
 def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
@@ -395,7 +407,7 @@ def _relation(text: str, known: Collection[str]) -> Formula:
 def _holds(declaration: Declaration, example: Mapping[str, int]) -> bool:
     try:
         return holds(declaration.formula, example)
-    except ArithmeticError:
+    except (ArithmeticError, ValueError):
         return False
     except Unevaluable as error:
         raise UsageError(f"{declaration.origin.text!r} cannot be evaluated at the example: {error}") from None
@@ -447,23 +459,24 @@ def _materialize(leaf: Leaf, point: Mapping[str, int], *, filled: bool, seed: in
             else torch.empty(sizes, dtype=leaf.example.dtype)
         )
     if sizes == list(leaf.example.shape):
-        return leaf.example.detach().clone().requires_grad_(leaf.example.requires_grad)
+        return _own_copy(leaf.example.detach()).requires_grad_(leaf.example.requires_grad)
     tensor = _empty_like_layout(leaf.example, sizes)
     if filled:
         tensor = _fill(tensor, leaf.example, seed)
     return tensor.requires_grad_(leaf.example.requires_grad)
 
 
+def _own_copy(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy that is dense in memory, also where a size of 1 or a slice has left other strides."""
+    strided = tensor.layout == torch.strided and not tensor.is_quantized
+    if strided and tensor.stride() != dense_strides(memory_order(tensor), tensor.shape):
+        return _empty_like_layout(tensor, tensor.shape).copy_(tensor)
+    return tensor.clone()
+
+
 def _empty_like_layout(example: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
     """An uninitialised tensor of the given sizes in the example's memory format."""
-    order = sorted(range(example.dim()), key=lambda i: (example.stride(i), example.shape[i] != 1), reverse=True)
-    if example.is_contiguous():
-        order = list(range(example.dim()))
-    strides = [0] * len(sizes)
-    step = 1
-    for i in reversed(order):
-        strides[i] = step
-        step *= max(1, sizes[i])
+    strides = dense_strides(memory_order(example), sizes)
     return torch.empty_strided(list(sizes), strides, dtype=example.dtype, device=example.device)
 
 

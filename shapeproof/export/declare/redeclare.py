@@ -17,14 +17,13 @@ from torch.export import Dim
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.domain import ranges
-from shapeproof.constraints.evaluate import evaluate
+from shapeproof.constraints.evaluate import evaluate, holds_at
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import FloorDiv, Symbol, Term, modulo, symbol
 from shapeproof.constraints.text import format_formula, format_term, parse_formula
 from shapeproof.export.declare.inputs import Inputs, Leaf, listed_dims
-from shapeproof.export.explore.findings import taken_at
 from shapeproof.export.shim import dims
 from shapeproof.export.shim.dims import declaration_text, hint_within
 from shapeproof.export.shim.marks import Mark
@@ -92,7 +91,8 @@ class _Writer:
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
         self._leaves = {leaf.source: leaf for leaf in inputs.leaves}
-        self._declared = inputs.domain.ranges()
+        entries = inputs.domain.formulas[: len(inputs.domain.formulas) - len(inputs.constraints)]
+        self._declared = ranges(entries)
         self._named = {name for name, variable in inputs.domain.symbols.items() if variable.kind == "dim"}
         self._tied = {name for text in inputs.constraints for name in parse_formula(text).symbols}
         self._taken = set(inputs.domain.symbols)
@@ -200,7 +200,9 @@ class _Writer:
             self._code.append(mark.text(leaf.name, index))
         if form is not None and form.root is None:
             return form.offset
-        return mark.hint if mark.shape_id is None else Dim(name, min=bounds.lower, max=bounds.upper)
+        if mark.shape_id is None:
+            return mark.hint
+        return bounds.lower if bounds.lower == bounds.upper else Dim(name, min=bounds.lower, max=bounds.upper)
 
     def _dim(self, name: str, entry: Any) -> Any:
         if dims.is_dim(entry):
@@ -250,7 +252,7 @@ def _residue(name: str, part: Formula) -> tuple[int, int] | None:
     for node in postorder(part):
         if isinstance(node, FloorDiv) and node.divisor.is_constant and node.divisor.constant_value > 1:
             modulus = node.divisor.constant_value
-            rest = next((value for value in range(modulus) if taken_at(part, {name: value})), 0)
+            rest = next((value for value in range(modulus) if holds_at(part, {name: value})), 0)
             if part is f.eq(modulo(symbol(name), modulus), rest):
                 return modulus, rest
     return None

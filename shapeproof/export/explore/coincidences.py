@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision
+from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.terms import Symbol, Term, symbol
-from shapeproof.export.explore.findings import taken_at
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
 
@@ -18,7 +18,7 @@ from shapeproof.solver.facts import Facts
 def takes(trial: Trial, point: Mapping[str, int]) -> bool:
     """Whether an input of these sizes takes every decision on sizes as the trial did."""
     return all(
-        taken_at(decision.taken, point) for decision in trial.decisions if decision.formula.symbols <= point.keys()
+        holds_at(decision.taken, point) for decision in trial.decisions if decision.formula.symbols <= point.keys()
     )
 
 

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import torch
 
 from shapeproof.constraints import formulas as f
+from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore import replay
-from shapeproof.export.explore.findings import Exploration, lies_in, taken_at
+from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.trace.trial import flipped
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
@@ -55,7 +56,7 @@ def disagreement(mod: torch.nn.Module, inputs: Inputs, found: Exploration, domai
     raising: list[dict[str, int]] = []
     served = False
     for point in points(inputs, found, domain, run):
-        if point in run:
+        if point in run or not domain.contains(point):
             continue
         run.append(point)
         result = replay.compare(mod, found.forms, inputs, point)
@@ -79,7 +80,7 @@ def _claimed(
     kept = {name: found.begun[name] for name in inputs.inferred | inputs.liftable}
     for point in raising:
         claimed = point | kept
-        if claimed != found.begun and lies_in(domain, claimed):
+        if claimed != found.begun and domain.contains(claimed):
             yield claimed
 
 
@@ -119,13 +120,13 @@ def points(
     names = sorted(inputs.domain.symbols)
     for traced in (found.main, *found.served):
         yield {name: traced.trial.point[name] for name in names}
-    yield from (anchor for anchor in inputs.anchors if lies_in(domain, anchor))
+    yield from (anchor for anchor in inputs.anchors if domain.contains(anchor))
     for ends in itertools.islice(itertools.product((False, True), repeat=len(names)), CORNERS):
         corner = _corner(dict(zip(names, ends, strict=True)), found.begun, inputs, domain)
         if corner is not None:
             yield corner
     for slice_ in dict.fromkeys(map(flipped, found.main.trial.harmless)):
-        if slice_.symbols <= set(names) and not any(taken_at(slice_, point) for point in run):
+        if slice_.symbols <= set(names) and not any(holds_at(slice_, point) for point in run):
             point = find(slice_, domain)
             whole = found.begun | point if isinstance(point, dict) else None
             if whole is not None and fits(inputs, found.begun, whole):

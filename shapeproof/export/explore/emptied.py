@@ -17,7 +17,7 @@ from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore import replay
 from shapeproof.export.explore.corners import raises_whatever_the_data
-from shapeproof.export.explore.findings import Exploration, Narrowing, lies_in, narrowed
+from shapeproof.export.explore.findings import Exploration, Narrowing, narrowed
 from shapeproof.export.explore.narrowing import conceded
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
@@ -44,5 +44,5 @@ def _emptied(inputs: Inputs, begun: dict[str, int], domain: Facts) -> Iterator[t
     """Each size that may be given up where it is 0, and the point at which it alone is, if that is in the domain."""
     for name in sorted(inputs.inferred | inputs.liftable):
         point = begun | {name: 0}
-        if begun[name] > 0 and lies_in(domain, point):
+        if begun[name] > 0 and domain.contains(point):
             yield name, point

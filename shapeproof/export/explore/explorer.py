@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from dataclasses import replace
 
 import torch
@@ -26,6 +26,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore import replay
+from shapeproof.export.explore.cells import Cutter
 from shapeproof.export.explore.coincidences import alike, equated, pins, takes
 from shapeproof.export.explore.findings import (
     Exploration,
@@ -35,7 +36,6 @@ from shapeproof.export.explore.findings import (
     Traced,
     asking,
     attributed,
-    lies_in,
 )
 from shapeproof.export.explore.limits import LOOK_LIMIT, LOOK_TRACES, OBLIVIOUS_ROUNDS, SMALL_POINTS, TRACE_LIMIT
 from shapeproof.export.explore.narrowing import condensed, given_up, lifted, nonempty, sayable
@@ -45,7 +45,6 @@ from shapeproof.export.source.frames import raised_by_user
 from shapeproof.export.source.wording import with_kind
 from shapeproof.export.trace import raising, tracer
 from shapeproof.export.trace.trial import Step, Trial, Where, flipped
-from shapeproof.solver.blame import needed, reasons
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.witness import ascending, find, generic, smallest
@@ -80,6 +79,7 @@ class Explorer:
         self._progress = progress
         self._splitting = splitting
         self._declared = frozenset(inputs.domain.symbols)
+        self._cut = Cutter(inputs.domain, budget)
         self._traces = 0
         self._looks = 0
         self._oblivious: frozenset[Formula] = frozenset()
@@ -130,7 +130,7 @@ class Explorer:
         except Exception:  # noqa: BLE001 - what serves less has been found already
             return None
         point = again.main.trial.point | ({} if self._splitting else again.begun)
-        return again if again.serves(point) else None
+        return again if again.disagreement is None and again.serves(point) else None
 
     def _explore(self, domain: Facts) -> Exploration:
         main = self._followed(domain)
@@ -172,7 +172,7 @@ class Explorer:
         apart = domain.fork()
         for step in first.trial.steps:
             against = step.fallback is not None and step.decision.outcome != step.fallback
-            if against and equated(step.decision) is not None and not self._about_data(step.decision.formula):
+            if against and equated(step.decision) is not None and not self._cut.about_data(step.decision.formula):
                 apart.learn(f.negate(step.decision.taken))
         point = self._generic(apart) if len(apart.formulas) > len(domain.formulas) else None
         other = first if point is None else self._trace_in(domain, point, self._oblivious)
@@ -191,7 +191,7 @@ class Explorer:
         return main
 
     def _branches_on_data(self, main: Traced) -> bool:
-        asked = (step.decision for step in main.trial.steps if self._about_data(step.decision.formula))
+        asked = (step.decision for step in main.trial.steps if self._cut.about_data(step.decision.formula))
         return any(decision.kind is Kind.BRANCH for decision in asked)
 
     def _observe(self, domain: Facts) -> bool:
@@ -199,7 +199,7 @@ class Explorer:
         if self._inputs.example is None:
             return False
         self._traces += 1
-        trial = Trial(domain, self._inputs.example, data=self._is_data, budget=self._budget, raising=self._raising)
+        trial = Trial(domain, self._inputs.example, data=self._cut.is_data, budget=self._budget, raising=self._raising)
         with contextlib.suppress(Exception):
             self._trace(trial, on_data=True)
         self._observed = trial.observed
@@ -208,7 +208,7 @@ class Explorer:
     def _example_in(self, domain: Facts) -> dict[str, int] | None:
         """The user's example, if it is in this part of the domain."""
         example = self._inputs.example
-        return example if example is not None and lies_in(domain, example) else None
+        return example if example is not None and domain.contains(example) else None
 
     def _generalize(self, domain: Facts, example: Traced, tried: list[dict[str, int]]) -> Traced:
         """A generic point that takes the example's decisions, except those that pin a size to the example's.
@@ -219,7 +219,7 @@ class Explorer:
             return example
         region = domain.fork()
         for decision in example.trial.decisions:
-            if not pins(decision) and not self._about_data(decision.formula):
+            if not pins(decision) and not self._cut.about_data(decision.formula):
                 region.learn(decision.taken)
         for cell in (region, alike(region, self._inputs.example or {})):
             point = self._generic(cell)
@@ -254,22 +254,39 @@ class Explorer:
         alike = equivalence.same(program.program, there.program, there.trial)
         return alike and replay.agrees_apart(self._mod, program.program, self._inputs, point)
 
+    def leaving(self, point: dict[str, int]) -> Formula | None:
+        """What holds of the declared sizes that go another way through the model; None if it does not raise there."""
+        there = self._trace_in(Facts(self._inputs.domain.formulas, self._budget), point)
+        return None if there.program is not None else f.disjunction(*self._cut.beyond(there.trial))
+
     # ------------------------------------------------------------------ cells
 
     def _settle(self, traced: Traced, found: Exploration) -> None:
         """Account for all that the trace's decisions leave out."""
-        about_data = [step for step in traced.trial.steps if self._about_data(step.decision.formula)]
+        about_data = [step for step in traced.trial.steps if self._cut.about_data(step.decision.formula)]
         if len({asking(step.decision) for step in about_data}) > TRACE_LIMIT:
             reason = f"{len(about_data)} questions about data are open, and each would need a trace"
-            found.add(Finding(Outcome.UNDECIDED, about_data[0].decision, None, reason, unbounded=True))
+            found.add(self._open_answers(about_data[0].decision, reason, traced, found.main))
             about_data = []
-        for step, cell in self._cells(traced.trial, about_data):
+        for step, cell in self._cut.cells(traced.trial, about_data):
             if traced is not found.main or step not in about_data or not found.takes_in(step.decision):
                 self._settle_cell(step, cell, found)
 
+    def _open_answers(self, decision: Decision, reason: str, traced: Traced, main: Traced) -> Finding:
+        """That nothing is known of where data answer otherwise than in a trace: all its answers are asserted.
+
+        Where it is not the main program's trace, its cell is left out as a whole.
+        """
+        if traced is main:
+            answers = tuple(self._cut.data_answers(main.trial))
+            return Finding(Outcome.UNDECIDED, decision, None, reason, unbounded=True, answers=answers)
+        cell = traced.trial.known
+        answers, served = self._cut.answers(cell, main.trial), self._cut.outside(cell)
+        return Finding(Outcome.UNDECIDED, decision, None, reason, served=served, unbounded=True, answers=answers)
+
     def _settle_cell(self, step: Step, cell: Facts, found: Exploration) -> None:
         """Account for a cell. Where that leaves a finding, and the cell is the user's to be inferred, give it up."""
-        outside = f.disjunction(*map(f.negate, self._defining(cell)))
+        outside = self._cut.outside(cell)
         for narrowing in found.narrowings:
             cell.learn(narrowing.requirement)
         if find(f.TRUE, cell, self._budget) is None:
@@ -280,8 +297,8 @@ class Explorer:
             found.narrowings.append(whole)
             return
         before = list(found.findings), list(found.narrowings)
-        own = step.decision.of_the_model and not self._about_data(step.decision.formula)
-        given = any(lies_in(cell, anchor) for anchor in self._inputs.anchors)  # the program may serve that part
+        own = step.decision.of_the_model and not self._cut.about_data(step.decision.formula)
+        given = any(map(cell.contains, self._inputs.anchors))  # the program may serve that part
         closely = whole is not None or (own and self._traces < LOOK_TRACES)
         self._look_into(step, cell, outside, found, closely=given or (closely and not self._splitting))
         whole = whole or lifted(step.decision, self._inputs, self._budget)
@@ -296,7 +313,8 @@ class Explorer:
             reason = (
                 "the solver's budget ran out" if point is None else f"more than {TRACE_LIMIT} traces would be needed"
             )
-            found.add(Finding(Outcome.UNDECIDED, step.decision, None, reason, served=outside))
+            answers = self._cut.answers(cell, found.main.trial)
+            found.add(Finding(Outcome.UNDECIDED, step.decision, None, reason, served=outside, answers=answers))
             return
         same_where: Formula = f.FALSE
         finding = None if closely else self._run_in(step, cell, point)
@@ -305,8 +323,8 @@ class Explorer:
             there = self._trace_in(cell, point)
             finding = self._judge(step, cell, there, found.main)
             if finding is None or finding.outcome is Outcome.UNDECIDED or closely:
-                beyond = self._beyond(there)
-                outside = f.disjunction(*map(f.negate, self._defining(there.trial.known)), *beyond)
+                beyond = self._cut.beyond(there.trial)
+                outside = f.disjunction(self._cut.outside(there.trial.known), *beyond)
                 same_where = f.disjunction(*beyond)
                 self._settle(there, found)
             if finding is None:
@@ -327,46 +345,12 @@ class Explorer:
         cell.learn(finding.requirement)
         self._settle_cell(step, cell, found)
 
-    def _beyond(self, there: Traced) -> list[Formula]:
-        """Of which one holds just where an input of a cell is not in the part of it that a trace stands for."""
-        sizes = [s.decision.taken for s in there.trial.steps if not self._about_data(s.decision.formula)]
-        kept = reasons([(taken, len(str(taken))) for taken in sizes], there.trial.known, self._budget)
-        return [f.negate(sizes[index]) for index in sorted(kept)]
-
-    def _defining(self, cell: Facts) -> list[Formula]:
-        """The facts about sizes that set a cell apart from the rest of the domain."""
-        declared = set(self._inputs.domain.formulas)
-        return [fact for fact in cell.formulas if fact not in declared and not self._about_data(fact)]
-
-    def _cells(self, trial: Trial, about_data: Sequence[Step]) -> list[tuple[Step, Facts]]:
-        """What the trace leaves out, cut along the decisions that imply the others.
-
-        What eager asks comes first, so that a cell of torch's assumptions is looked at where eager's checks hold. What
-        may raise keeps its place: an earlier decision may be what makes it defined.
-        """
-        sizes = [step for step in trial.steps if not self._about_data(step.decision.formula)]
-        sizes.sort(key=lambda step: step.decision.kind is Kind.ASSUMED or not step.decision.formula.total)
-        base = trial.known.fork()
-        cells = []
-        for index in needed([(step.decision.taken, _weight(step.decision)) for step in sizes], base, self._budget):
-            cell = base.fork()
-            cell.learn(flipped(sizes[index]))
-            base.learn(sizes[index].decision.taken)
-            cells.append((sizes[index], cell))
-        for step in about_data:
-            cell = step.given.fork()
-            for other in sizes:
-                cell.learn(other.decision.taken)
-            cell.learn(flipped(step))
-            cells.append((step, cell))
-        return cells
-
     def _run_in(self, step: Step, cell: Facts, point: dict[str, int]) -> Finding | None:
         """Before a cell is traced, run the program at its smallest point; where another may be had, also at `point`.
 
         That another serves says more there than that the model raises, which is seen again with the other.
         """
-        if self._about_data(step.decision.formula):
+        if self._cut.about_data(step.decision.formula):
             return None
         first = None
         for each in (self._smallest(cell), self._sizes_of(point) if self._splitting else None):
@@ -394,7 +378,7 @@ class Explorer:
         difference = equivalence.difference(main.program, there.program, there.trial)
         if difference is None:
             return None
-        if self._about_data(step.decision.formula):
+        if self._cut.about_data(step.decision.formula):
             return Finding(Outcome.DATA, step.decision, dict(there.trial.point), difference.text)
         return self._judge_difference(step, there, difference)
 
@@ -403,8 +387,8 @@ class Explorer:
     ) -> Finding | None:
         """The model cannot be traced in the cell: does eager raise there too? On data, does the program?"""
         text = with_kind(there.error)
-        if self._about_data(step.decision.formula):
-            again = Trial(cell, there.trial.point, data=self._is_data, budget=self._budget)
+        if self._cut.about_data(step.decision.formula):
+            again = Trial(cell, there.trial.point, data=self._cut.is_data, budget=self._budget)
             try:
                 tracer.trace(replay.module_of(program), self._inputs, again)
             except Exception:  # noqa: BLE001 - the program raises there as the model does
@@ -443,7 +427,7 @@ class Explorer:
             raise UsageError(f"{message}: give an example")
         traced = self._attempt(known, point, oblivious)
         if traced.program is None and traced.trial.guessed:  # what was guessed may be checked later on
-            again = self._attempt(known, point, Where(self._about_data))
+            again = self._attempt(known, point, Where(self._cut.about_data))
             traced = again if again.program is not None else traced
         if traced.doubtful:
             traced = self._attempt(known, point, oblivious, in_place=False)
@@ -455,7 +439,7 @@ class Explorer:
         trial = Trial(
             known,
             point,
-            data=self._is_data,
+            data=self._cut.is_data,
             budget=self._budget,
             oblivious=oblivious,
             observed=self._observed,
@@ -481,19 +465,7 @@ class Explorer:
     def _sizes_of(self, point: dict[str, int]) -> dict[str, int]:
         return {name: value for name, value in point.items() if name in self._declared}
 
-    def _is_data(self, name: str) -> bool:
-        return name not in self._declared
-
-    def _about_data(self, formula: Formula) -> bool:
-        return not formula.symbols <= self._declared
-
     def describe(self, point: dict[str, int]) -> str:
         """A point in the user's words."""
         names = self._inputs.user_names
         return ", ".join(f"{names.get(name, name)} = {value}" for name, value in sorted(point.items())) or "the example"
-
-
-def _weight(decision: Decision) -> int:
-    """Reasons are sought among the user's own lines first, then among short formulas."""
-    framework = 0 if decision.operator is None else 1000
-    return framework + len(str(decision.taken))

@@ -13,7 +13,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind
-from shapeproof.constraints.evaluate import holds
+from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.explore.replay import Form, Replay
 from shapeproof.export.graph.aliasing import told_apart
@@ -48,13 +48,18 @@ class Finding:
     """Whether nothing is known of where that region ends."""
     same_where: Formula = f.FALSE
     """Where the program is the same although the decision is otherwise."""
+    answers: tuple[Formula, ...] = ()
+    """Answers about data: no input that gives them all to the program is in the region. Empty where sizes tell it."""
+    partly: bool = False
+    """Whether eager takes some of the sizes at which the requirement does not hold."""
     joint: Formula | None = None
     """What the cause asks for as a whole, where it asks for more than the decision."""
 
     @property
     def may_be_another(self) -> bool:
         """Whether another program might serve there: eager does, as far as is known, and sizes tell where."""
-        return self.outcome in {Outcome.DIFFERS, Outcome.UNDECIDED} and self.served is not f.TRUE
+        sizes_tell = self.served is not f.TRUE and not self.answers
+        return self.outcome in {Outcome.DIFFERS, Outcome.UNDECIDED} and sizes_tell
 
     @property
     def requirement(self) -> Formula:
@@ -133,9 +138,10 @@ class Exploration:
         Of those about data keep one for each cause.
         """
         for index, known in enumerate(self.findings):
-            if known.requirement is finding.requirement:
+            if known.requirement is finding.requirement and bool(known.answers) == bool(finding.answers):
                 worst = min(known, finding, key=_rank)
-                self.findings[index] = replace(worst, served=f.conjunction(known.served, finding.served))
+                served = f.conjunction(known.served, finding.served)
+                self.findings[index] = replace(worst, served=served, answers=known.answers + finding.answers)
                 return
         if finding.outcome is not Outcome.DATA or not self._joined(finding.decision):
             self.findings.append(finding)
@@ -168,7 +174,7 @@ class Exploration:
 
     def serves(self, point: Mapping[str, int]) -> bool:
         """Whether no finding is about the sizes at a point; torch's general path may not serve where it was traced."""
-        return all(taken_at(finding.served, point) for finding in self.findings)
+        return all(holds_at(finding.served, point) for finding in self.findings)
 
     def wrong_guesses(self) -> frozenset[Formula]:
         """Questions that the program answered against torch's fallback, where that does not serve the domain."""
@@ -199,10 +205,14 @@ def _rank(finding: Finding) -> tuple[int, tuple[int, int]]:
 
 def narrowed(domain: Facts, narrowings: Sequence[Narrowing]) -> Facts:
     """The domain with what was given up left out."""
-    facts = domain.fork()
-    for narrowing in narrowings:
-        facts.learn(narrowing.requirement)
-    return facts
+    return domain.assuming(*(narrowing.requirement for narrowing in narrowings))
+
+
+def served_part(found: Exploration, domain: Facts) -> Facts | None:
+    """The part of a domain that a program is known to serve by its sizes; None where it is refuted or data tell it."""
+    if any(finding.outcome is not Outcome.UNDECIDED or finding.answers for finding in found.findings):
+        return None
+    return narrowed(domain, found.narrowings).assuming(*(finding.served for finding in found.findings))
 
 
 def attributed(finding: Finding, trial: Trial) -> Finding:
@@ -214,7 +224,7 @@ def attributed(finding: Finding, trial: Trial) -> Finding:
     if witness is None or (finding.outcome is Outcome.DATA and finding.decision.of_the_model):
         return finding
     answered = [
-        d for d in trial.asked.values() if d.formula.symbols <= witness.keys() and not taken_at(d.taken, witness)
+        d for d in trial.asked.values() if d.formula.symbols <= witness.keys() and not holds_at(d.taken, witness)
     ]
     if finding.outcome is Outcome.DATA:
         answered = [d for d in answered if d.of_the_model and trial.about_data(d.formula)]
@@ -229,19 +239,6 @@ def _blame(decision: Decision, outcome: Outcome) -> int:
     if outcome is Outcome.RAISES:
         return 0 if decision.kind is Kind.ASSERTED else 1
     return 0 if decision.of_the_model else 1
-
-
-def taken_at(formula: Formula, point: Mapping[str, int]) -> bool:
-    """Whether a formula over the point's symbols holds there; one that is not defined there does not."""
-    try:
-        return formula.symbols <= point.keys() and holds(formula, point)
-    except ArithmeticError:
-        return False
-
-
-def lies_in(domain: Facts, point: Mapping[str, int]) -> bool:
-    """Whether a point is one of a domain."""
-    return all(taken_at(fact, point) for fact in domain.formulas)
 
 
 def statistics(found: Exploration) -> dict[str, int]:

@@ -25,7 +25,7 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore import replay
 from shapeproof.export.explore.corners import fits, points
-from shapeproof.export.explore.findings import Exploration, lies_in
+from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.explore.limits import KERNEL_ELEMENTS, KERNEL_POINTS
 from shapeproof.export.graph import nodes
 from shapeproof.export.shim import symbols
@@ -98,13 +98,13 @@ def _further(inputs: Inputs, found: Exploration, domain: Facts) -> Iterator[Poin
     names = sorted(inputs.domain.symbols)
     for point in itertools.chain(_borders(found, domain), _along_each(names, found, domain), _smallest(names, domain)):
         whole = {name: point.get(name, found.begun[name]) for name in names}
-        if lies_in(domain, whole) and fits(inputs, found.begun, whole):
+        if domain.contains(whole) and fits(inputs, found.begun, whole):
             yield whole
 
 
 def _smaller(point: Point, inputs: Inputs, domain: Facts) -> Iterator[Point]:
     names = sorted(inputs.domain.symbols)
-    lying = (each for each in _smallest(names, domain) if lies_in(domain, each) and fits(inputs, point, each))
+    lying = (each for each in _smallest(names, domain) if domain.contains(each) and fits(inputs, point, each))
     return itertools.islice(
         itertools.takewhile(lambda each: sum(each.values()) < sum(point.values()), lying), KERNEL_POINTS
     )
@@ -126,7 +126,7 @@ def _along_each(names: Sequence[str], found: Exploration, domain: Facts) -> Iter
     for offset, name in itertools.product(range(most), names):
         value = (domain.ranges[name].lower or 0) + offset if name in domain.ranges else offset
         point: Any = found.begun | {name: value}
-        point = point if lies_in(domain, point) else find(f.eq(symbol(name), value), domain)
+        point = point if domain.contains(point) else find(f.eq(symbol(name), value), domain)
         if isinstance(point, dict):
             yield point
 

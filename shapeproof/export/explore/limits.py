@@ -22,3 +22,9 @@ SMALL_POINTS = 8
 
 OBLIVIOUS_ROUNDS = 2
 """How often a domain is explored anew with torch's general path where the point's own path did not serve it."""
+
+EXTENT_POINTS = 32
+"""At how many sizes eager is run before it is said to raise wherever a condition holds."""
+
+EXTENT_BOX = 2**12
+"""Those are spread over a box of so many points, and the smallest of a larger one."""

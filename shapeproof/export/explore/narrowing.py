@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind
+from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.findings import Exploration, Narrowing, narrowed, taken_at
+from shapeproof.export.explore.findings import Exploration, Narrowing, narrowed
 from shapeproof.export.graph.emit import has_graph_form
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
@@ -32,7 +33,7 @@ def given_up(
 ) -> Narrowing | None:
     """The requirement as one on inferred sizes, if the decision that asks for it is about any."""
     anchors = anchors_of(found, inputs)
-    if not decision.formula.symbols & inputs.inferred or not all(taken_at(requirement, each) for each in anchors):
+    if not decision.formula.symbols & inputs.inferred or not all(holds_at(requirement, each) for each in anchors):
         return None
     left = narrowed(Facts(inputs.domain.formulas, budget), found.narrowings)
     return Narrowing(requirement, decision) if _stays_dynamic(requirement, left, anchors[0], inputs, budget) else None
@@ -64,7 +65,7 @@ def lifted(decision: Decision, inputs: Inputs, budget: Budget) -> Narrowing | No
     for name in sorted(decision.formula.symbols & inputs.liftable):
         for bound in (1, 2):
             raised = f.ge(symbol(name), bound)
-            if not all(taken_at(raised, anchor) for anchor in inputs.anchors):
+            if not all(holds_at(raised, anchor) for anchor in inputs.anchors):
                 continue
             facts = Facts(inputs.domain.formulas, budget)
             facts.learn(raised)

@@ -11,12 +11,12 @@ Exploring, and what a finding means, is in explorer.py; the programs are built a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.explore.explorer import Explorer
-from shapeproof.export.explore.findings import Exploration, Finding, Outcome, narrowed
+from shapeproof.export.explore.findings import Exploration, Finding, Impossible, Outcome, narrowed
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
@@ -38,12 +38,19 @@ class Region:
 
 @dataclass(slots=True)
 class Split:
-    """The regions of a domain, and what no program serves, as the last trial found it."""
+    """The regions of a domain, and what no program serves, as the last trial found it.
+
+    Attributes:
+        opened: what could not be decided in a region, about data, and the trial that found it.
+        unexplored: where no program could be found, and why; None if that is nowhere.
+    """
 
     domain: Facts
     regions: list[Region]
     findings: list[Finding]
     trial: Trial
+    opened: list[tuple[Finding, Trial]] = field(default_factory=list)
+    unexplored: tuple[Formula, Exception] | None = None
 
     @property
     def inferred(self) -> list[Formula]:
@@ -71,10 +78,12 @@ def split(explorer: Explorer, domain: Facts, budget: Budget, look: Callable[[Exp
     left = domain.fork()
     while True:
         others = [finding for finding in found.findings if finding.may_be_another]
-        done.findings = [finding for finding in found.findings if not finding.may_be_another]
+        opened = [finding for finding in found.findings if finding.outcome is Outcome.UNDECIDED and finding.answers]
+        done.findings = [each for each in found.findings if each not in others and each not in opened]
         done.trial = found.main.trial
+        done.opened += [(finding, done.trial) for finding in opened]
         served = f.conjunction(*(finding.served for finding in others))
-        found.findings = []
+        found.findings = opened
         # In few words, since they are part of what is found from here on: else texts double with each region.
         holds = f.conjunction(*simplified([*_beyond(left, domain), served], domain, budget))
         region = Region(found, holds)
@@ -87,7 +96,13 @@ def split(explorer: Explorer, domain: Facts, budget: Budget, look: Callable[[Exp
         if len(done.regions) == REGIONS:
             done.findings.append(_too_many(others))
             break
-        found = explorer.run(left)
+        try:
+            found = explorer.run(left)
+        except Impossible:
+            raise
+        except Exception as error:  # noqa: BLE001 - every program refuses there
+            done.unexplored = f.conjunction(*simplified(_beyond(left, domain), domain, budget)), error
+            break
     for region in done.regions:
         region.holds = f.conjunction(*simplified([region.holds], domain, budget))
     return done
@@ -124,15 +139,33 @@ def _beyond(left: Facts, domain: Facts) -> list[Formula]:
 
 
 def _take_in(regions: list[Region], new: Region, explorer: Explorer) -> None:
-    """Add a region, or widen the one whose program serves all of it."""
-    parts = [new.found.main, *new.found.served]
-    for region in regions:
-        if all(explorer.same(region.found.main, part) for part in parts):
-            region.holds = f.disjunction(region.holds, new.holds)
-            region.found.served += parts
-            region.found.narrowings += new.found.narrowings
-            return
-    regions.append(new)
+    """Add a region, or widen the one whose program serves all of it; then merge those that its program serves.
+
+    Which of two programs serves both does not depend on which was found first, and so the number of regions does not.
+    """
+    wider = next((region for region in regions if _serves(region, new, explorer)), None)
+    if wider is not None:
+        _widen(wider, new)
+        return
+    served = [region for region in regions if _serves(new, region, explorer)]
+    for region in served:
+        _widen(new, region)
+    place = regions.index(served[0]) if served else len(regions)
+    regions[place:] = [new, *(region for region in regions[place:] if region not in served)]
+
+
+def _serves(region: Region, other: Region, explorer: Explorer) -> bool:
+    """Whether the program of a region serves all of another, where nothing about data is open."""
+    return not other.found.findings and all(
+        explorer.same(region.found.main, part) for part in (other.found.main, *other.found.served)
+    )
+
+
+def _widen(region: Region, other: Region) -> None:
+    """Hand another region over to the program of this one."""
+    region.holds = f.disjunction(region.holds, other.holds)
+    region.found.served += [other.found.main, *other.found.served]
+    region.found.narrowings += other.found.narrowings
 
 
 def _too_many(others: Sequence[Finding]) -> Finding:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import torch
 
 from shapeproof.constraints import formulas as f
+from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.corners import raises_whatever_the_data
-from shapeproof.export.explore.findings import Exploration, taken_at
+from shapeproof.export.explore.findings import Exploration
 
 
 def serving_bound(mod: torch.nn.Module, inputs: Inputs, found: Exploration, point: dict[str, int]) -> Formula | None:
@@ -24,7 +25,7 @@ def serving_bound(mod: torch.nn.Module, inputs: Inputs, found: Exploration, poin
         moved = here | {name: found.begun[name]}
         if not raises_whatever_the_data(mod, inputs, found, moved):
             bound = _between(mod, inputs, found, here, name)
-            return bound if all(taken_at(bound, anchor) for anchor in inputs.anchors) else None
+            return bound if all(holds_at(bound, anchor) for anchor in inputs.anchors) else None
         here = moved
     return None
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import torch
 
+from shapeproof.constraints.evaluate import holds_at
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore import replay
-from shapeproof.export.explore.findings import Finding, Outcome, taken_at
+from shapeproof.export.explore.findings import Finding, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,4 +36,4 @@ def unserved(
 
 
 def _served(finding: Finding, point: dict[str, int]) -> bool:
-    return taken_at(finding.requirement, point) and taken_at(finding.served, point)
+    return holds_at(finding.requirement, point) and holds_at(finding.served, point)

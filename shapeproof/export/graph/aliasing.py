@@ -30,6 +30,18 @@ def told_apart(graph: torch.fx.Graph) -> bool:
     return any(watched.tells(at, node) for at, node in enumerate(graph.nodes) if nodes.copies_or_views(node.target))
 
 
+def written_inputs(graph: torch.fx.Graph) -> set[torch.fx.Node]:
+    """The placeholders of a graph whose memory it writes into; all of them where a body writes, which is not read."""
+    inputs = graph.find_nodes(op="placeholder")
+    if any(map(_body_writes, graph.find_nodes(op="get_attr"))):
+        return set(inputs)
+    written = set[Any]()
+    for node in graph.nodes:
+        for operand in [*nodes.changed_operands(node), *nodes.statistics(node)]:
+            written.update(storages(operand.meta.get("val")))
+    return {node for node in inputs if not written.isdisjoint(storages(node.meta.get("val")))}
+
+
 def _body_writes(node: torch.fx.Node) -> bool:
     body = getattr(node.graph.owning_module, str(node.target), None)
     bodies = body.modules() if isinstance(body, torch.fx.GraphModule) else ()

@@ -121,12 +121,16 @@ def is_random(graph: torch.fx.Graph) -> bool:
 
 def writes_statistics(graph: torch.fx.Graph) -> bool:
     """Whether a graph normalizes by statistics that it also keeps: the schemas of these operators do not say so."""
-    return any(str(node.target) in _KEEPING and _keeps_statistics(node) for node in graph.nodes)
+    return any(map(statistics, graph.nodes))
 
 
-def _keeps_statistics(node: torch.fx.Node) -> bool:
+def statistics(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """The running statistics that a node writes into."""
+    if str(node.target) not in _KEEPING:
+        return []
     named = by_name(node.target, node.args, node.kwargs)
-    return named["running_mean"] is not None and bool(named[_KEEPING[str(node.target)]])
+    kept = [named["running_mean"], named["running_var"]] if named[_KEEPING[str(node.target)]] else []
+    return [each for each in kept if isinstance(each, torch.fx.Node)]
 
 
 def changed_operands(node: torch.fx.Node) -> list[torch.fx.Node]:
@@ -223,10 +227,12 @@ def is_mutable(target: Any) -> bool:
     return schema is not None and bool(schema.is_mutable)
 
 
-def insert_call(before: torch.fx.Node, target: Callable[..., Any], args: Sequence[Any]) -> torch.fx.Node:
+def insert_call(
+    before: torch.fx.Node, target: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
+) -> torch.fx.Node:
     """Add a node for a call on nodes and numbers, with the metadata that torch's verifier and serializer expect."""
     with before.graph.inserting_before(before):
-        node = before.graph.call_function(target, tuple(args))
+        node = before.graph.call_function(target, tuple(args), dict(kwargs or {}))
     _describe(node, target, [arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg for arg in args])
     return node
 

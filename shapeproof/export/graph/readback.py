@@ -100,10 +100,7 @@ def _division(left: Value, right: Value) -> Value:
 
 
 def _negative(value: Value) -> Value:
-    """Law: `-floor(-x)` is `ceil(x)`."""
     match value:
-        case t.Term(monomials=((((t.Apply("floor", (t.RealCall("neg", (x,)),)), 1),), 1),)):
-            return t.apply("ceil", x)
         case t.Term():
             return -value
         case t.Real():
@@ -131,6 +128,13 @@ def _as_float(value: Value) -> Value:
 
 def _rounding(op: str) -> Callable[[Value], Value]:
     return lambda value: t.apply(op, value) if isinstance(value, t.Term | t.Real) else None
+
+
+def _round(value: Value, *digits: Value) -> Value:
+    if not digits:
+        return _rounding("round")(value)
+    known = isinstance(value, t.Real) and isinstance(digits[0], t.Term)
+    return t.real_call("round", value, digits[0]) if known else None  # type: ignore[arg-type]
 
 
 def _choice(condition: Value, then: Value, otherwise: Value) -> Value:
@@ -172,8 +176,8 @@ _MEANINGS: Mapping[Any, Callable[..., Value]] = {
     torch.sym_int: _whole,
     torch.sym_ite: _choice,
     torch.sym_sqrt: _root,
-    math.trunc: _rounding("trunc"),
+    math.trunc: _whole,
     math.floor: _rounding("floor"),
     math.ceil: _rounding("ceil"),
-    round: _rounding("round"),
+    round: _round,
 }

@@ -5,5 +5,6 @@ value_ranges.py     where the integers of a result lie
 decompositions.py   functions of torch that freeze a size, written in others that do not
 recurrent.py        what LSTM, GRU and RNN give
 layouts.py          which calls act on the layout of a tensor
+properties.py       which calls read what no operator computes again: strides, offset, requires_grad
 call.py, reading.py an operator's call, as the rules see it
 """

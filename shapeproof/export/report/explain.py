@@ -119,6 +119,21 @@ def untraceable(error: Exception) -> str:
     return f"torch cannot trace the model, which runs in eager: {said}{at}"
 
 
+def unexplored(where: Formula, error: Exception, inputs: Inputs) -> Diagnostic:
+    """The diagnostic of a part of the domain for which no program could be traced."""
+    text = format_formula(where, rename=inputs.user_names)
+    notes = Note("because", with_kind(error))
+    return Diagnostic(
+        "undecided", f"could not be decided: what does the model do where `{text}`?", "warning", notes=(notes,)
+    )
+
+
+def uncovered() -> Diagnostic:
+    """The diagnostic of regions that are not proved to partition the domain."""
+    message = "could not be decided: do the regions cover the domain, and does each size lie in one alone?"
+    return Diagnostic("undecided", message, "warning")
+
+
 def also(diagnostic: Diagnostic, cause: Cause, inputs: Inputs) -> Diagnostic:
     """The diagnostic of a cause, with a word on the other findings that it speaks for."""
     if not cause.others:
@@ -204,10 +219,12 @@ def _title(finding: Finding, names: dict[str, str], required: str) -> str:
         return f"the model needs too many programs: another wherever `{required}` is answered otherwise"
     if finding.outcome is Outcome.UNDECIDED:
         return f"could not be decided: is the program right where `{required}` does not hold?"
+    other = format_formula(f.negate(finding.requirement), rename=names)
+    if finding.outcome is Outcome.RAISES and finding.partly:
+        return f"the model raises at some sizes where `{other}`"
     if finding.outcome is Outcome.RAISES and decision.kind is not Kind.ASSERTED:
-        return f"the model raises where `{format_formula(f.negate(finding.requirement), rename=names)}`"
+        return f"the model raises where `{other}`"
     if finding.outcome is Outcome.DIFFERS or decision.kind is not Kind.ASSERTED:
-        other = format_formula(f.negate(finding.requirement), rename=names)
         return f"the model does something else where `{other}`"
     match _form(finding.requirement), finding.requirement:
         case "divides", f.Compare(_, term):

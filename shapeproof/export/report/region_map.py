@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 
 from shapeproof.constraints.domain import ranges
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.evaluate import holds
+from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.text import format_formula, parse_formula
@@ -81,11 +81,11 @@ class RegionMap(Sequence[str]):
 
     def where(self, point: Mapping[str, int]) -> str:
         """Where the sizes at a point go: `region 1` and so on, refused, refuted, or not served."""
-        if not all(_holds(formula, point) for formula in self.domain):
+        if not all(holds_at(formula, point) for formula in self.domain):
             return REFUSED
-        if any(_holds(formula, point) for formula in self.refuted):
+        if any(holds_at(formula, point) for formula in self.refuted):
             return REFUTED
-        inside = (number for number, formula in enumerate(self.holds, 1) if _holds(formula, point))
+        inside = (number for number, formula in enumerate(self.holds, 1) if holds_at(formula, point))
         return next((f"region {number}" for number in inside), UNSERVED)
 
     def svg(self) -> str:
@@ -130,13 +130,6 @@ class RegionMap(Sequence[str]):
             if self.where(point) == kind:
                 return ", ".join(f"{self.names.get(name, name)} = {value}" for name, value in point.items())
         return ""
-
-
-def _holds(formula: Formula, point: Mapping[str, int]) -> bool:
-    try:
-        return holds(formula, point)
-    except ArithmeticError:
-        return False
 
 
 def _shown(interval: Interval) -> Sequence[int]:

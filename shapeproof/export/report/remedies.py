@@ -17,7 +17,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.redeclare import Declarations, redeclared
 from shapeproof.export.explore.corners import Disagreement, disagreement
-from shapeproof.export.explore.findings import Exploration, Finding, Outcome, narrowed
+from shapeproof.export.explore.findings import Exploration, Finding, Outcome, narrowed, served_part
 from shapeproof.export.explore.narrowing import anchors_of, sayable
 from shapeproof.export.explore.serving_bound import serving_bound
 from shapeproof.solver.budget import Budget
@@ -57,7 +57,7 @@ def remedied(  # noqa: PLR0913, PLR0917 - what was found, and of what
         bounds = [each.bound for each in wrong if each.bound is not None]
         repairs = remedies(found, inputs, budget, bounds) if len(bounds) == len(wrong) else None
         if repairs is None and (told or wrong):
-            return None, wrong
+            return None, wrong or _in_the_part_served(mod, inputs, found, domain)
         left = narrowed(domain, found.narrowings)
         for formula in [*bounds, *(repair.formula for repair in (repairs or () if told else ()))]:
             left.learn(formula)
@@ -66,6 +66,13 @@ def remedied(  # noqa: PLR0913, PLR0917 - what was found, and of what
             return repairs, wrong
         bound = serving_bound(mod, inputs, found, other.point) if other.result.agrees else None
         wrong.append(replace(other, bound=bound))
+
+
+def _in_the_part_served(mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts) -> list[Disagreement]:
+    """Where a run is not as it should be though the sizes are not among those that are undecided."""
+    served = served_part(found, domain)
+    other = None if served is None else disagreement(mod, inputs, found, served)
+    return [] if other is None else [other]
 
 
 @dataclass(frozen=True, slots=True)

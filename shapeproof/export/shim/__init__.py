@@ -1,6 +1,8 @@
 """What knows torch's private names, dim classes, pytrees, storages and releases. It concludes nothing.
 
-inputs     example inputs and `dynamic_shapes`, by source names   binding.py, dims.py
-programs   symbolic sizes, structures, storages, archives        symbols.py, trees.py, storages.py, consumers.py
+inputs     example inputs and `dynamic_shapes`, by source names   binding.py, dims.py, marks.py
+programs   symbolic sizes, structures, storages, archives         symbols.py, trees.py, storages.py, consumers.py
+runs       guards, and how inputs lie in memory                   guarding.py, strides.py
+tracing    hashes of sizes, transforms that a trace leaves        hashing.py, transforms.py
 process    noise, garbage, one thread at a time, releases         quiet.py, collecting.py, one_thread.py, versions.py
 """

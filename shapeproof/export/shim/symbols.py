@@ -26,6 +26,9 @@ OPAQUE = (Max, TruncToInt, FloorToInt, CeilToInt, RoundToInt)
 INT64 = Interval(-(2**63), 2**63 - 1)
 """Where every size lies."""
 
+KIND_ASSERTION = torch.ops.aten._assert_tensor_metadata.default
+"""The operator that asserts a dtype, a device and a layout."""
+
 TorchConstraintError = torch._dynamo.exc.UserError
 
 CONSTRAINT_VIOLATION = torch._dynamo.exc.UserErrorType.CONSTRAINT_VIOLATION

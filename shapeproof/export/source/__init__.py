@@ -4,5 +4,8 @@ frames.py        the user's frame and torch's own, for a question
 names.py         what the code at a line calls its sizes
 declared_at.py   where in the call a declaration is written
 loops.py         which line repeats a question
+handlers.py      whether the user's code catches what is raised at a place
+lookups.py       in which dict or set a size is looked up
+bytecode.py      what an instruction works on
 wording.py       short forms of errors, files and lines
 """

@@ -21,6 +21,8 @@ _CALLS = {"CALL", "PRECALL"}
 _METHODS = {"get", "__contains__", "__getitem__", "pop", "discard", "remove"}
 """Methods that look for a key and put none in."""
 _VIEWS = {"keys"}
+_SETS = (set, frozenset)
+"""What makes a set. What stands for one of them while a model is traced says which it `makes`."""
 _KEYS = (int, float, str, tuple)
 _NUMBERS = (int, float, torch.SymInt)
 
@@ -72,7 +74,7 @@ def _known(value: Any) -> Any:
     match value:
         case Called(Member(owner, function), ()) if getattr(function, "__name__", "") in _VIEWS:
             return owner
-        case Called(function, (list() | tuple() as values,)) if function in {set, frozenset}:
+        case Called(function, (list() | tuple() as values,)) if getattr(function, "makes", function) in _SETS:
             return dict.fromkeys(values) if all(isinstance(each, _KEYS) for each in values) else UNKNOWN
     return value
 

@@ -25,6 +25,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.shim.one_thread import one_thread
+from shapeproof.export.shim.sym_nodes import is_finite
 from shapeproof.export.trace.distinct import Distinct
 from shapeproof.export.trace.ranges import Range
 from shapeproof.export.trace.remembering import Remembered
@@ -85,6 +86,15 @@ def _are_ratios(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return floats and len(args) == 2 and not kwargs and any(isinstance(value, torch.SymFloat) for value in args)
 
 
+def _round(number: Any, ndigits: Any = None) -> Any:
+    """Torch leaves an integer as it is. Python rounds it to tens, hundreds, ..., a half to the even one."""
+    if not isinstance(number, torch.SymInt) or ndigits is None or ndigits >= 0:
+        return round(number, ndigits)
+    unit = 10**-ndigits
+    down, rest = number // unit, number % unit
+    return (down + torch.sym_ite(2 * rest + down % 2 > unit, 1, 0)) * unit
+
+
 def _range(*args: Any) -> Any:
     """How often a loop goes round is what it asks of a size: it gives other numbers only where that is another."""
     start, stop, step = {1: (0, *args, 1), 2: (*args, 1), 3: args}.get(len(args), (None, None, None))
@@ -96,13 +106,11 @@ def _set_as(kind: type) -> Callable[..., Any]:
     """A set, of sizes too."""
 
     def made(*args: Any) -> Any:
-        values = list(args[0]) if len(args) == 1 else []
-        return (
-            Distinct(values)
-            if any(isinstance(value, torch.SymInt) for value in values)
-            else kind(*(args and (values,)))
-        )
+        values = [list(each) for each in args[:1]]
+        symbolic = any(isinstance(value, torch.SymInt) for each in values for value in each)
+        return Distinct(*values) if symbolic and len(args) == 1 else kind(*values, *args[1:])
 
+    vars(made)["makes"] = kind
     return made
 
 
@@ -114,6 +122,29 @@ def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
         return torch.sym_sqrt(value) if symbolic else original(value, *args, **kwargs)
 
     return sqrt
+
+
+def _isnan(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Whether a float, symbolic too, is nan: nothing else differs from itself."""
+    return _asking(original, lambda value: value != value)  # noqa: PLR0124
+
+
+def _isinf(original: Callable[..., Any]) -> Callable[..., Any]:
+    return _asking(original, lambda value: torch.sym_not(is_finite(value)) & (value == value))  # noqa: PLR0124
+
+
+def _isfinite(original: Callable[..., Any]) -> Callable[..., Any]:
+    return _asking(original, is_finite)
+
+
+def _asking(original: Callable[..., Any], asked: Callable[[Any], Any]) -> Callable[..., Any]:
+    """A question of `math` about a float, which Python answers for plain ones."""
+
+    def ask(value: Any) -> Any:
+        symbolic = isinstance(value, torch.SymInt | torch.SymFloat)
+        return asked(torch.sym_float(value)) if symbolic else original(value)
+
+    return ask
 
 
 def _forgetting(original: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -186,11 +217,19 @@ _CALLED: Mapping[str, Callable[..., Any]] = {
     "range": _range,
     "set": _set_as(set),
     "frozenset": _set_as(frozenset),
+    "round": _round,
 }
 _NAMES = {name: f"symbolic {name}" for name in _CALLED}
 """The global names they go by; none that a model can have."""
 _MEMBERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
-    "math": {"sqrt": _sqrt, "isqrt": _isqrt, "gcd": _gcd},
+    "math": {
+        "sqrt": _sqrt,
+        "isqrt": _isqrt,
+        "gcd": _gcd,
+        "isnan": _isnan,
+        "isinf": _isinf,
+        "isfinite": _isfinite,
+    },
     "numpy": {"sqrt": _sqrt},
     "torch.nn.functional": {"scaled_dot_product_attention": _deciding},
 }
@@ -199,6 +238,9 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     math.sqrt: _sqrt,
     math.isqrt: _isqrt,
     math.gcd: _gcd,
+    math.isnan: _isnan,
+    math.isinf: _isinf,
+    math.isfinite: _isfinite,
     torch.nn.functional.scaled_dot_product_attention: _deciding,
 }
 """Those that are imported by name."""
@@ -256,7 +298,7 @@ def _put_back(scope: dict[str, Any], name: str, made: Any, value: Any) -> None:
 def _is_foreign(value: Any) -> bool:
     home = value.__name__ if isinstance(value, ModuleType) else value.__module__
     if home == "builtins":  # so says what `exec` makes, too
-        return not (isinstance(value, FunctionType) or value.__flags__ & _HEAP)
+        return not (isinstance(value, FunctionType) or (isinstance(value, type) and value.__flags__ & _HEAP))
     return (home or "").partition(".")[0] in _FOREIGN
 
 

@@ -13,6 +13,7 @@ import torch
 
 from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.formulas import Formula
+from shapeproof.export.shim.recording import recorded
 from shapeproof.export.shim.symbols import ASSERTION
 from shapeproof.export.source.frames import sentence
 from shapeproof.export.source.names import message_of
@@ -50,7 +51,7 @@ class CheckWriter:
         self.writing = True
         try:
             for condition, message in unwritten:
-                ASSERTION(condition, message)
+                ASSERTION(recorded(condition), message)
         finally:
             self.writing = False
 

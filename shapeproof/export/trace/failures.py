@@ -13,20 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
 
 from shapeproof.export.graph import nodes
+from shapeproof.export.shim.sym_nodes import BY_ZERO
 from shapeproof.export.shim.symbols import ASSERTION
+from shapeproof.export.shim.trees import leaves
 from shapeproof.export.source.frames import raised_by_check
 from shapeproof.export.source.handlers import Kinds
 
 RAISED = frozenset({RuntimeError, IndexError, ValueError, vars(torch.linalg)["LinAlgError"]})
 """What an operator of torch's raises on data."""
-
-DIVISIONS = {operator.floordiv, operator.mod, operator.truediv}
-"""What fails on numbers where the divisor is 0."""
-BY_ZERO = "division by zero"
-"""The message of the check that a division makes."""
 
 OF_NUMBERS: Mapping[Any, frozenset[type[BaseException]]] = {
     **dict.fromkeys((math.trunc, math.floor, math.ceil, round, torch.sym_int), frozenset({ValueError, OverflowError})),
@@ -97,7 +93,7 @@ def may_fail(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], of_data:
         return _divides_whole_numbers(func, args, kwargs)
     if _is_elementwise(func):
         return False
-    numbers = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, _SYMBOLIC)]
+    numbers = [each for each in leaves((args, kwargs)) if isinstance(each, _SYMBOLIC)]
     if any(map(of_data, numbers)) or (numbers and _name(func) == "select"):
         return True  # which row is selected is a number that the fake form does not ask about
     return not _never_fails(func)

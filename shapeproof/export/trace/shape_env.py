@@ -22,7 +22,7 @@ import torch
 from torch._guards import Source
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.fx.experimental.sym_node import SymNode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv, uninteresting_files
+from torch.fx.experimental.symbolic_shapes import uninteresting_files
 from torch.utils._sympy.functions import FloorDiv, Max, Min
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, make_symbol, symbol_is_type
@@ -33,13 +33,16 @@ from shapeproof.constraints.decisions import Kind
 from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.reals import Real
 from shapeproof.constraints.terms import Term, constant, symbol, unknown
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops.call import Running
 from shapeproof.export.ops.output_sizes import PROMISING, VIEWING, counted, meanings, promises, ranged
 from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.value_ranges import INTEGRAL, SPEAKING, contents
+from shapeproof.export.shim.doubles import literal, value_of
 from shapeproof.export.shim.storages import storages
+from shapeproof.export.shim.sym_nodes import ExactShapeEnv, exact, is_needless_check
 from shapeproof.export.shim.symbols import INT64, OPAQUE, is_condition, value_range
 from shapeproof.export.source.frames import Body, body, merged, noting, origin, place, run_again, user_frame
 from shapeproof.export.source.handlers import Handlers
@@ -51,13 +54,14 @@ from shapeproof.export.trace.translate import Translator, Untranslatable, Writer
 from shapeproof.export.trace.trial import Place, Trial
 from shapeproof.export.trace.value_numbering import Numbering
 from shapeproof.export.trace.values import Contents
+from shapeproof.solver.doubles import range_of
 from shapeproof.solver.facts import Facts
 
 if TYPE_CHECKING:
     from shapeproof.export.trace.operators import Operators
 
 
-class ProofShapeEnv(ShapeEnv):
+class ProofShapeEnv(ExactShapeEnv):
     """A ShapeEnv whose questions go to a trial.
 
     Args:
@@ -238,16 +242,12 @@ class ProofShapeEnv(ShapeEnv):
         for backed in self.backed_var_to_val:
             self.backed_var_to_val[backed] = sympy.Integer(evaluate(self._terms[backed], point))
 
-    def tune_for(self, hints: Mapping[str, int]) -> None:
-        """Have compilers tune for sizes, by symbol, as torch has them by `hint_override`."""
-        terms = {symbol(name): size for name, size in hints.items()}
-        self.var_to_hint_override |= {free: terms[term] for free, term in self._terms.items() if term in terms}
-
     def note_example(self, number: object) -> None:
         """Have a symbolic number carry its value at the point that its symbols stand for."""
         if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
             value = number.node.expr.xreplace(self.backed_var_to_val)
-            number.node._hint = None if value.free_symbols else number.node.pytype(value)
+            known = value_of(value) if isinstance(value, sympy.Expr) else bool(value) if value.is_Atom else None
+            number.node._hint = None if known is None else number.node.pytype(known)
 
     @contextlib.contextmanager
     def expecting(self, known: list[sympy.Expr]) -> Iterator[None]:
@@ -299,6 +299,8 @@ class ProofShapeEnv(ShapeEnv):
     def set_real_tensor_prop_unbacked_vals(self, k: sympy.Symbol, v: Any) -> None:
         """What the example's data give for a symbol; told only where the operators run on data, too."""
         super().set_real_tensor_prop_unbacked_vals(k, v)
+        if isinstance(v, float):
+            return
         term = self._term(k.lhs if isinstance(k, sympy.Eq) else k)  # a bool is the question whether its symbol is 1
         for name in term.symbols:
             if term is symbol(name):
@@ -322,9 +324,12 @@ class ProofShapeEnv(ShapeEnv):
         self._keep_apart()
         try:
             return self._evaluate(orig_expr, fallback=fallback_value, size_oblivious=size_oblivious)
-        except Untranslatable:
+        except Untranslatable as error:
             self.handlers.must_not_catch(None, "torch's question")
-            raise self._make_data_dependent_error(orig_expr, orig_expr) from None
+            if self._about_data(orig_expr):
+                raise self._make_data_dependent_error(orig_expr, orig_expr) from None
+            message = f"what {orig_expr} is cannot be told: {error}"
+            raise NotImplementedError(message) from None
 
     def evaluate_sym_node(
         self,
@@ -338,7 +343,7 @@ class ProofShapeEnv(ShapeEnv):
 
     def _evaluate(self, expr: sympy.Basic, *, fallback: bool | None, size_oblivious: bool) -> sympy.Basic:
         if not is_condition(expr):
-            return sympy.Integer(self.trial.value(self.translator.term(expr), self._place))
+            return literal(self.trial.value(self.translator.number(expr), self._place))
         formula = self.translator.formula(expr)
         if fallback is not None and self.innermost is None and noting():
             return sympy.true if fallback else sympy.false
@@ -359,7 +364,7 @@ class ProofShapeEnv(ShapeEnv):
     def _checked(self, formula: Formula, expr: sympy.Basic) -> bool | None:
         """The answer to a question about data if one of its sides raises, so that it is a check; else None."""
         condition = self._condition(expr)
-        if self._is_assert():
+        if self._is_python_assert():
             return self._check(formula, condition)
         side, text = side_that_raises(self.trial, formula, self._place)
         if side is False:
@@ -373,9 +378,6 @@ class ProofShapeEnv(ShapeEnv):
     def _about_data(self, expr: sympy.Basic) -> bool:
         return any(map(self._is_data, expr.free_symbols))
 
-    def _is_assert(self) -> bool:
-        return bool(self._is_python_assert())
-
     def guard_or_defer_runtime_assert(  # type: ignore[override]
         self,
         orig_expr: sympy.Basic,
@@ -385,7 +387,7 @@ class ProofShapeEnv(ShapeEnv):
         """Answer a check that eager makes too; a check on data becomes an assertion of the program."""
         if orig_expr in (sympy.true, sympy.false):
             return bool(orig_expr)
-        if self.checks.writing:
+        if self.checks.writing or is_needless_check():
             return True
         self._asked = sys._getframe(1).f_locals.get("self")
         return self._check(self.translator.formula(orig_expr), self._condition(orig_expr))
@@ -394,7 +396,7 @@ class ProofShapeEnv(ShapeEnv):
         """The symbolic bool that is asked about: the caller's, which the graph computes as Python wrote it."""
         asked = self._asked
         if not isinstance(asked, SymNode) or asked.expr is not expr:
-            asked = SymNode(expr, self, bool, None)
+            asked = exact(SymNode(expr, self, bool, None))
         return lambda: torch.SymBool(asked)
 
     def _check(self, formula: Formula, condition: Callable[[], Any], message: str | None = None) -> bool:
@@ -405,7 +407,7 @@ class ProofShapeEnv(ShapeEnv):
         self._keep_apart(entering=on_data)
         passed = self.trial.check(formula, self._place, lambda: message or message_at(self._place().user, formula))
         if len(self.trial.checks) > before and made is not None:
-            kinds = failures.of_check(message, self.innermost, is_assert=self._is_assert)
+            kinds = failures.of_check(message, self.innermost, is_assert=self._is_python_assert)
             self.handlers.must_not_catch(kinds, "the check")
             self.checks.add(made, self.trial.checks[-1].message)
             self._refine(made.node.expr)
@@ -479,23 +481,16 @@ class ProofShapeEnv(ShapeEnv):
         self.dim_constraints = NoConstraints()  # type: ignore[assignment]
         return []
 
-    def _create_fx_call_function(self, op: Any, *_: object) -> tuple[None, bool]:
-        """Called for every operation on symbolic numbers. Eager raises where a divisor is zero, used or not."""
-        operands = sys._getframe(1).f_locals
-        if op in failures.OF_NUMBERS and self._about_data(operands["self"].expr):
-            self.handlers.must_not_catch(failures.OF_NUMBERS[op], "this")
-        if op in failures.DIVISIONS:
-            divisor = operands.get("other")
-            if isinstance(divisor, SymNode) and not divisor.expr.is_number:
-                self._check_divisor(divisor)
-        return None, False
+    def before(self, function: Any, node: Any) -> None:  # noqa: D102
+        if function in failures.OF_NUMBERS and self._about_data(node.expr):
+            self.handlers.must_not_catch(failures.OF_NUMBERS[function], "this")
 
-    def _check_divisor(self, divisor: SymNode) -> None:
-        try:
-            value = self.translator.term(divisor.expr)
-        except Untranslatable:
-            return
-        self._check(f.ne(value, 0), lambda: torch.SymInt(divisor) != 0, failures.BY_ZERO)
+    def demand(self, condition: torch.SymBool, message: str) -> None:  # noqa: D102
+        self._check(self.translator.formula(condition.node.expr), lambda: condition, message)
+
+    def may_be_infinite(self, expr: sympy.Expr) -> bool:  # noqa: D102
+        value = self.translator.number(expr)
+        return isinstance(value, Real) and not range_of(value, self._bounds).is_finite
 
     # ------------------------------------------------------------------ places
 

@@ -29,6 +29,7 @@ from shapeproof.constraints.terms import symbol
 from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import REWRITTEN, reference
 from shapeproof.export.ops.layouts import acts_on_layout
+from shapeproof.export.ops.properties import property_read
 from shapeproof.export.shim.binding import bind, map_leaves
 from shapeproof.export.shim.hashing import hashed
 from shapeproof.export.shim.quiet import quiet
@@ -155,8 +156,8 @@ class _Watch(TorchFunctionMode):
     """Sees every call into torch: operators that the graph records, questions about layouts, and symbolic sizes.
 
     Functions whose operator takes a plain int are written in others where a size is symbolic (decompositions.py). The
-    method `contiguous` looks at the layout before it calls its operator; the operator itself is called, so that it is
-    recorded whatever the layout is.
+    method `contiguous` looks at the layout before it calls its operator, and calls none for a tensor that is contiguous
+    already; the operator itself is called, so that the program does to an input of other strides what eager does.
     """
 
     _subscripts = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__})
@@ -173,11 +174,15 @@ class _Watch(TorchFunctionMode):
         refuse_hidden(func)
         if acts_on_layout(func, args, kwargs) and self._env.innermost is None and read_by_the_model():
             self._env.trial.layout_read()
+        read = property_read(func)
+        if read and self._env.innermost is None and read_by_the_model():
+            self._env.trial.reads.add(read)
         if func in self._subscripts:
             args = (args[0], bounded_by_numbers(args[1]), *args[2:])
-        contiguous = func is torch.Tensor.contiguous
-        if (contiguous or func in REWRITTEN) and any(map(_is_symbolic, pytree.tree_leaves((args, kwargs)))):
-            func = torch.ops.aten.contiguous.default if contiguous else reference(func, args, kwargs)
+        if func is torch.Tensor.contiguous:
+            func = torch.ops.aten.contiguous.default
+        elif func in REWRITTEN and any(map(_is_symbolic, pytree.tree_leaves((args, kwargs)))):
+            func = reference(func, args, kwargs)
         try:
             return func(*args, **kwargs)
         except Exception as error:

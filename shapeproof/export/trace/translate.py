@@ -1,12 +1,15 @@
 """sympy <-> terms. The only place that knows both.
 
 From sympy: every function that torch puts into a size expression is recognised by its class name and given its Python
-meaning; a function that is not known becomes an opaque term of its arguments (equal arguments, equal value), so that no
-constraint is ever dropped. Each expression is translated once.
+meaning; a function of integers that is not known becomes an opaque term of its arguments (equal arguments, equal
+value), so that no constraint is ever dropped. Each expression is translated once.
+
+Law: a float expression is translated only as Python wrote it (doubles.py, and torch's functions that sympy leaves
+alone). What sympy may have computed over the reals (a sum, a product, a comparison of floats) has no translation.
 
 To sympy: a term that sympy has functions for is written unevaluated, since it is in canonical form already.
 
-Functions of torch are known by name or handed over, so that this module imports nothing of torch.
+Functions of torch are known by name or handed over.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import sympy
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.nodes import Node, postorder
+from shapeproof.export.shim.doubles import Comparison, Double
 from shapeproof.solver.facts import Facts
 
 Value = t.Term | t.Real | f.Formula
@@ -49,6 +53,7 @@ _BITS = {
 _LARGE = 24
 """The number of nodes from which torch is given the canonical form of an expression."""
 _REALS = {"FloatTrueDiv": "truediv", "FloatPow": "pow", "OpaqueUnaryFn_sqrt": "sqrt"}
+"""Functions of floats that sympy leaves as they are."""
 
 
 class Untranslatable(ValueError):  # noqa: N818 - names what the expression is, and is always caught
@@ -86,13 +91,12 @@ class Translator:
 
     def real(self, expr: sympy.Basic) -> t.Real:
         """The float expression that the expression means."""
-        value = self._value(expr)
-        if isinstance(value, t.Term):
-            return t.FromInt(value)
-        if isinstance(value, f.Formula):
-            message = f"{expr} is not a number"
-            raise Untranslatable(message)
-        return value
+        value = self.number(expr)
+        return t.FromInt(value) if isinstance(value, t.Term) else value
+
+    def number(self, expr: sympy.Basic) -> t.Term | t.Real:
+        """The integer term or the float expression that the expression means."""
+        return _as_number(self._value(expr))
 
     def _value(self, expr: sympy.Basic) -> Value:
         """Arguments first, without recursion: size expressions nest deeply."""
@@ -114,6 +118,10 @@ class Translator:
         if not args:
             return self._leaf(expr)
         kind = type(expr).__name__
+        if isinstance(expr, Double):
+            return t.real_call(expr.op, *map(_as_number, args))
+        if isinstance(expr, Comparison):
+            return f.real_compare(expr.op, *map(_as_number, args))
         if kind in _COMPARISONS:
             return _compare(kind, *args)
         if kind in {"And", "Or", "Not"}:
@@ -131,7 +139,7 @@ class Translator:
             return self._meaning(expr) if expr.is_integer else t.RealSymbol(expr.name)
         if isinstance(expr, sympy.Integer):
             return t.constant(int(expr))
-        if isinstance(expr, sympy.Rational | sympy.Float):
+        if isinstance(expr, sympy.Number):
             return t.RealConstant(float(expr))
         if expr in (sympy.true, sympy.false):
             return f.TRUE if expr == sympy.true else f.FALSE
@@ -147,7 +155,10 @@ def _compare(kind: str, left: Value, right: Value) -> f.Formula:
         return same if kind == "Equality" else f.negate(same)
     if isinstance(left, t.Term) and isinstance(right, t.Term):
         return build(left, right)
-    return f.real_compare(symbol, _as_number(left), _as_number(right))
+    if any(isinstance(side, t.RealConstant) for side in (left, right)):
+        return f.real_compare(symbol, _as_term_or_constant(left), _as_term_or_constant(right))
+    message = "a comparison of floats, which sympy may have rearranged"
+    raise Untranslatable(message)
 
 
 def _connect(kind: str, args: list[Value]) -> f.Formula:
@@ -181,7 +192,10 @@ def _where(kind: str, args: list[Value]) -> Value:
 
 
 def _opaque(kind: str, args: list[Value]) -> t.Term:
-    """A function that is not known: all that is kept is that equal arguments give an equal value."""
+    """A function of integers that is not known: all that is kept is that equal arguments give an equal value."""
+    if any(isinstance(arg, t.Real) for arg in args):
+        message = f"{kind} of floats is not known"
+        raise Untranslatable(message)
     return t.unknown(kind, *(t.where(arg, 1, 0) if isinstance(arg, f.Formula) else arg for arg in args))
 
 
@@ -219,7 +233,7 @@ def _integer(kind: str, args: list[t.Term]) -> Value:
         case _ if kind in _BITS:
             return t.apply(_BITS[kind], *args)
         case _ if kind in _REALS:
-            return t.real_call(_REALS[kind], *map(_as_real, args))
+            return t.real_call(_REALS[kind], *args)
         case _:
             return t.unknown(kind, *args)
 
@@ -231,29 +245,42 @@ def _power(base: t.Term, exponent: t.Term) -> t.Term:
 
 
 def _real(kind: str, args: list[Value]) -> Value:
-    """A function with at least one float argument."""
+    """A function of floats, or of a condition."""
+    if kind == "ToFloat":
+        return t.FromInt(t.where(_as_formula(args[0]), 1, 0))
     if any(isinstance(arg, f.Formula) for arg in args):
         return _opaque(kind, args)
-    reals = tuple(map(_as_real, args))
     if kind in _ROUNDINGS:
-        return t.apply(_ROUNDINGS[kind], *reals)
-    names = {
-        "Add": "add",
-        "Mul": "mul",
-        "Min": "min",
-        "Max": "max",
-        "Pow": "pow",
-        "Mod": "mod",
-        "PythonMod": "mod",
-        "FloorDiv": "floordiv",
-    } | _REALS
-    if kind == "Identity":
-        return reals[0]
-    if kind in {"Min", "Max"}:
-        return functools.reduce(lambda a, b: t.real_call(names[kind], a, b), reals)
-    if kind not in names or len(reals) > 2:
-        return _opaque(kind, args)
-    return t.real_call(names[kind], *reals)
+        return _rounded(_ROUNDINGS[kind], _as_number(args[0]))
+    if kind not in _REALS:
+        message = f"{kind} of floats, which sympy may have rearranged"
+        raise Untranslatable(message)
+    return t.real_call(_REALS[kind], *map(_as_number, args))
+
+
+def _rounded(rounding: str, value: t.Term | t.Real) -> t.Term:
+    """Law: `int(x // 1.0)` is `floor(x)`, and `int(round(x, 0))` is `round(x)`."""
+    match rounding, value:
+        case "trunc", t.RealCall("floordiv", (x, t.RealConstant(value=1.0))):
+            return t.apply("floor", x)
+        case "trunc", t.RealCall("round", (x, t.FromInt(digits))) if digits is t.ZERO:
+            return t.apply("round", x)
+        case _:
+            return t.apply(rounding, value)
+
+
+def _as_formula(value: Value) -> f.Formula:
+    if not isinstance(value, f.Formula):
+        message = f"{value} is not a condition"
+        raise Untranslatable(message)
+    return value
+
+
+def _as_term_or_constant(value: Value) -> t.Term | t.RealConstant:
+    if not isinstance(value, t.Term | t.RealConstant):
+        message = "a comparison of floats, which sympy may have rearranged"
+        raise Untranslatable(message)
+    return value
 
 
 def _as_number(value: Value) -> t.Term | t.Real:
@@ -266,15 +293,6 @@ def _as_number(value: Value) -> t.Term | t.Real:
 def _as_term(value: Value) -> t.Term:
     if not isinstance(value, t.Term):
         message = f"{value} is not an integer"
-        raise Untranslatable(message)
-    return value
-
-
-def _as_real(value: Value) -> t.Real:
-    if isinstance(value, t.Term):
-        return t.FromInt(value)
-    if isinstance(value, f.Formula):
-        message = "a condition was used as a number"
         raise Untranslatable(message)
     return value
 

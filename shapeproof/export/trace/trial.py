@@ -24,11 +24,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
-from shapeproof.constraints.errors import Unevaluable, UsageError
-from shapeproof.constraints.evaluate import evaluate, holds
-from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, negate
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.evaluate import evaluate, evaluate_real, holds, holds_at
+from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, negate, real_compare
+from shapeproof.constraints.reals import Real, RealConstant
 from shapeproof.constraints.terms import Term, symbol
-from shapeproof.constraints.text import format_term
+from shapeproof.constraints.text import format_node
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import truth
@@ -148,6 +149,8 @@ class Trial:
         """Questions that what is known answers."""
         self.harmless: list[Step] = []
         """Decisions that were seen to make no difference where they were made, and forgotten."""
+        self.reads: set[str] = set()
+        """What the model reads of tensors, other than sizes (ops/properties.py): it was answered as of the example."""
         self.doubtful = False
         """Whether decisions that were forgotten may make a difference after all."""
         self.observed = dict(observed or {})
@@ -232,17 +235,17 @@ class Trial:
             self._note(formula, kind, place, outcome=answer)
         return answer
 
-    def value(self, term: Term, place: Callable[[], Place]) -> int:
-        """The value of the term on the region; where it has several, a specialization to the point's is recorded.
+    def value(self, number: Term | Real, place: Callable[[], Place]) -> float:
+        """The value of a number on the region; where it has several, a specialization to the point's is recorded.
 
         Raises:
             UsageError: the trace is over, and nobody is left who would record it.
         """
-        self._complete(term.symbols)
-        value = evaluate(term, self.point)
-        if self._over is not None and self.settled(eq(term, value)) is not True:
-            raise UsageError(_FREEZING.format(format_term(term, rename=self._over), place().operator or "a compiler"))
-        self.choose(has_value(term, value), Kind.BRANCH, place)
+        self._complete(number.symbols)
+        value, asked = _specialized(number, self.point)
+        if self._over is not None and self.settled(asked) is not True:
+            raise UsageError(_FREEZING.format(format_node(number, rename=self._over), place().operator or "a compiler"))
+        self.choose(has_value(number, int(value)) if isinstance(number, Term) else asked, Kind.BRANCH, place)
         return value
 
     def observe(self, name: str, value: int) -> None:
@@ -410,12 +413,8 @@ class Trial:
         """
         if self.about_data(formula):
             return truth(formula, self.facts, self._budget).always is None
-        seen = {
-            holds(formula, point)
-            for point in self.known.samples()
-            if formula.symbols <= point.keys() and _defined(formula, point)
-        }
-        return len(seen) > 1
+        samples = self.known.samples()
+        return all(any(holds_at(side, point) for point in samples) for side in (formula, formula.negation))
 
     def _check_data(self, formula: Formula, place: Callable[[], Place], message: Callable[[], str]) -> bool:
         if not self._repair_point(formula):
@@ -465,12 +464,15 @@ class Trial:
         return conjunction(*(eq(symbol(name), self.observed[name]) for name in names))
 
 
-def _defined(formula: Formula, point: Mapping[str, int]) -> bool:
-    try:
-        holds(formula, point)
-    except (ArithmeticError, Unevaluable):
-        return False
-    return True
+def _specialized(number: Term | Real, point: Mapping[str, int]) -> tuple[float, Formula]:
+    """The value of a number at a point, and that it has this value; a float that is nan has none that it equals."""
+    if isinstance(number, Term):
+        value = evaluate(number, point)
+        return value, eq(number, value)
+    double = evaluate_real(number, point)
+    if double != double:  # noqa: PLR0124 - nan
+        return double, real_compare("!=", number, number)
+    return double, real_compare("==", number, RealConstant(double))
 
 
 def _decision(formula: Formula, kind: Kind, place: Place, *, outcome: bool) -> Decision:

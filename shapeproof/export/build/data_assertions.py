@@ -1,0 +1,89 @@
+"""Asserts in a program what data are to say: it refuses data that answer a question otherwise than the trace did.
+
+Law: an assertion is written right after the last number that it speaks of. What speaks of a number that the outermost
+graph does not hold, or has no form in a graph, is given back. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import symbol
+from shapeproof.constraints.text import format_formula
+from shapeproof.export.graph import nodes
+from shapeproof.export.graph.emit import Computation, has_graph_form
+from shapeproof.export.shim import symbols
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.translate import Translator
+
+SENTENCE = "it is not known whether the program is right for these data: {} does not hold"
+
+
+def assert_answers(program: torch.export.ExportedProgram, answers: Iterable[Formula]) -> list[Formula]:
+    """Add an assertion for each formula.
+
+    Returns:
+        The formulas that cannot be asserted.
+    """
+    graph, numbers = program.graph_module.graph, _numbers(program)
+    place = {node: index for index, node in enumerate(graph.nodes)}
+    left = []
+    for answer in dict.fromkeys(answers):
+        if not answer.symbols <= numbers.keys() or not has_graph_form(answer):
+            left.append(answer)
+            continue
+        last = max((numbers[name][0] for name in answer.symbols), key=place.__getitem__)
+        _write(answer, {name: numbers[name] for name in answer.symbols}, _after(last))
+    graph.lint()
+    program.graph_module.recompile()
+    return left
+
+
+_Number = tuple[torch.fx.Node, int | None]
+"""A node that is a number, or a tensor and which of its sizes the number is."""
+
+
+def _numbers(program: torch.export.ExportedProgram) -> dict[str, _Number]:
+    """Where each symbol can be read first."""
+    translator = tracer.translator_of(program)
+    found: dict[str, _Number] = {}
+    for node in program.graph_module.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            _note(found, value, (node, None), translator)
+        elif isinstance(value, torch.Tensor):
+            for index, size in enumerate(value.shape):
+                _note(found, size, (node, index), translator)
+    return found
+
+
+def _note(found: dict[str, _Number], size: int | torch.SymInt, where: _Number, translator: Translator) -> None:
+    term = translator.term(symbols.size_expression(size))
+    name = next(iter(term.symbols), "")
+    if term is symbol(name):
+        found.setdefault(name, where)
+
+
+def _after(node: torch.fx.Node) -> torch.fx.Node:
+    """The first node behind, the inputs of the graph aside."""
+    following = node.next
+    while following.op == "placeholder":
+        following = following.next
+    return following
+
+
+def _write(answer: Formula, numbers: dict[str, _Number], before: torch.fx.Node) -> None:
+    def call(target: Callable[..., Any], *args: Any) -> Any:
+        plain = not any(isinstance(arg, torch.fx.Node) for arg in args)
+        return target(*args) if plain else nodes.insert_call(before, target, args)
+
+    read = {
+        name: node if index is None else call(torch.ops.aten.sym_size.int, node, index)
+        for name, (node, index) in numbers.items()
+    }
+    condition = Computation(read, call).formula(answer)
+    nodes.insert_call(before, symbols.ASSERTION, (condition, SENTENCE.format(format_formula(answer))))

@@ -1,0 +1,50 @@
+"""The one error with which a program refuses an input that lies outside of what was declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from shapeproof.constraints.diagnostics import Diagnostic
+
+
+class OutsideDomain(RuntimeError):  # noqa: N818 - says what the input is
+    """An input lies outside the domain for which a program was proved.
+
+    Attributes:
+        point: the sizes or properties in question, by the user's names, as they were given.
+        formula: what they had to satisfy, in the same names.
+
+    >>> raise OutsideDomain("x.shape[0] = 9, but x.shape[0] <= 8 is declared", {"x.shape[0]": 9}, "x.shape[0] <= 8")
+    Traceback (most recent call last):
+    shapeproof.export.build.outside.OutsideDomain: x.shape[0] = 9, but x.shape[0] <= 8 is declared
+    """
+
+    def __init__(self, message: str, point: Mapping[str, Any], formula: str) -> None:
+        super().__init__(message, point, formula)  # what a copy in another process is made from
+        self.message = message
+        self.point = dict(point)
+        self.formula = formula
+
+    def __str__(self) -> str:
+        return self.message
+
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """The refusal as data, like the diagnostics of a report."""
+        sizes = {name: value for name, value in self.point.items() if type(value) is int}
+        return Diagnostic(id="outside", message=self.message, witness=sizes or None)
+
+
+def refusal(point: Mapping[str, Any], formula: str, because: str = "declared") -> OutsideDomain:
+    """The error for a point at which a formula does not hold; `because` says where the formula comes from."""
+    given = ", ".join(f"{name} = {_shown(value)}" for name, value in point.items())
+    return OutsideDomain(f"{given}, but {formula} is {because}", point, formula)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return "a tensor"
+    return str(value) if isinstance(value, torch.dtype | torch.device | torch.layout) else repr(value)

@@ -1,0 +1,88 @@
+"""How torch checks what a program is given: guards of a module, the structure of inputs, guards that are saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+from torch._guards import TracingContext
+from torch.export._tree_utils import reorder_kwargs
+from torch.export._unlift import _ok_to_generate_guards_fn, eq_spec
+
+
+def guard_inputs(module: torch.fx.GraphModule, guards: torch.nn.Module, state: Iterable[str]) -> None:
+    """Call `guards` first, with the flat inputs and these tensors of the model; torch's consumers know it by its name.
+
+    A deep copy of the module keeps it, and loses every hook.
+    """
+    inputs = module.graph.find_nodes(op="placeholder")
+    held = {str(node.target): node for node in module.graph.find_nodes(op="get_attr")}
+    called_with = [*inputs, *(held[name] for name in state)]
+    module._guards_fn = guards
+    last = max(called_with, key=list(module.graph.nodes).index)
+    with module.graph.inserting_after(last):
+        node = module.graph.call_module("_guards_fn", tuple(called_with))
+    node.meta["nn_module_stack"] = torch.fx._utils.first_call_function_nn_module_stack(module.graph)
+    module.recompile()
+
+
+def takes_guards() -> bool:
+    """Whether whoever makes a module now can do with a call of guards in its graph: torch knows some who cannot."""
+    return bool(_ok_to_generate_guards_fn())
+
+
+def is_traced() -> bool:
+    """Whether a program is being read by torch.compile, torch.export or AOTAutograd, and not run."""
+    return torch.compiler.is_compiling() or TracingContext.try_get() is not None
+
+
+def guard_structure(module: Any, refusal: Callable[[str], Exception]) -> None:
+    """Refuse inputs of another structure than the example's, in place of torch's own check."""
+    module.validate_inputs = False
+
+    def structured(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        said = misfit(args, kwargs, module._in_spec)
+        if said is not None:
+            raise refusal(said)
+
+    module.register_forward_pre_hook(structured, prepend=True, with_kwargs=True)
+
+
+def misfit(args: tuple[Any, ...], kwargs: dict[str, Any], spec: Any) -> str | None:
+    """How the structure of inputs differs from what is expected, in a sentence; None where it does not."""
+    if pytree.tree_flatten((args, kwargs))[1] == spec:
+        return None
+    positional, named = spec.children()
+    if len(args) != positional.num_children:
+        return f"{len(args)} positional arguments are given, but {positional.num_children} are declared"
+    if kwargs.keys() != set(named.context):
+        return f"the keyword arguments {sorted(kwargs)} are given, but {sorted(named.context)} are declared"
+    _, received = pytree.tree_flatten((args, reorder_kwargs(kwargs, spec)))
+    if eq_spec(received, spec):
+        return None
+    mine = [each for half in received.children() for each in half.children()]
+    given = zip(mine, [*positional.children(), *named.children()], strict=True)
+    return next(
+        f"argument {number} is structured as {_in_a_line(mine)}, but {_in_a_line(other)} is declared"
+        for number, (mine, other) in enumerate(given, 1)
+        if not eq_spec(mine, other)
+    )
+
+
+def flat_inputs(args: tuple[Any, ...], kwargs: dict[str, Any], spec: Any) -> list[Any]:
+    """The leaves of inputs that are structured as expected, named ones in the order of the example's."""
+    return pytree.tree_leaves((args, reorder_kwargs(kwargs, spec)))
+
+
+def _in_a_line(spec: Any) -> str:
+    return "a leaf" if spec.is_leaf() else " ".join(str(spec).split())
+
+
+def note_guards(program: torch.export.ExportedProgram, code: Iterable[str]) -> None:
+    """Have a program that is saved take guards along; torch's `module()` compiles them, and refuses by them.
+
+    They are Python over `L['flat_args'][0]` and so on, the flat inputs in order.
+    """
+    program._guards_code = list(code)

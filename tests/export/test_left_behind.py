@@ -1,0 +1,126 @@
+"""A trace leaves the process as it was; what a model is written in, and where, makes no difference."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import torch
+from torch.export import Dim
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from shapeproof.export import check, export
+from tests.agreement import agree
+
+N = Dim("n", min=0, max=9)
+CACHE, LOG = {}, []
+last = None
+
+
+class Doubles(torch.nn.Module):
+    def forward(self, x):
+        return torch.vmap(lambda row: row * 2)(x)
+
+
+class Adds(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
+
+
+def test_a_vmap_over_nothing_does_no_harm_to_the_next_export():
+    report = check(Doubles(), (torch.ones(5),), dynamic_shapes=({0: N},))
+    assert (report.status, report.diagnostics[0].witness) == ("refuted", {"x.shape[0]": 0})
+    assert check(Adds(), (torch.ones(5),), dynamic_shapes=({0: N},)).status == "proved"
+    low = check(Doubles(), (torch.ones(5),), dynamic_shapes=({0: Dim("n", min=1, max=9)},))
+    assert low.status == "proved"
+    assert agree(Doubles(), low.program.module(), (torch.ones(3),))
+
+
+class Remembers(torch.nn.Module):
+    seen = []  # noqa: RUF012 - that all share it is the point
+
+    def forward(self, x):
+        global last  # noqa: PLW0603 - the point
+        width = x.shape[1]
+        if width not in CACHE:
+            CACHE[width] = torch.ones(width) * 2
+        self.seen.append(x)
+        LOG.append(x.shape[0])
+        last = x.shape[0]
+        return x * CACHE[width]
+
+
+def test_what_a_model_remembers_is_forgotten_with_the_trace():
+    report = check(Remembers(), (torch.ones(5, 3),), dynamic_shapes=({0: N},))
+    assert report.status == "proved"
+    kept = [*CACHE.values(), *LOG, last, *Remembers.seen]
+    assert not any(type(each) not in {int, torch.Tensor, type(None)} for each in kept)
+    assert all(agree(Remembers(), report.program.module(), (torch.ones(n, 3),)) for n in range(10))
+
+
+class TracesInside(torch.nn.Module):
+    def forward(self, x):
+        return make_fx(lambda y: y * 2 + y.shape[0])(x)(x)
+
+
+def test_a_model_may_trace_a_function_itself():
+    report = check(TracesInside(), (torch.ones(5),), dynamic_shapes=({0: N},))
+    assert report.status == "proved"
+    assert all(agree(TracesInside(), report.program.module(), (torch.ones(n),)) for n in range(10))
+
+
+class TakesAbsolutes(torch.nn.Module):
+    def forward(self, x):
+        half = abs(x.shape[0] * 0.5 - 2)
+        return x * abs(x.shape[0] - 4) + half + torch.sym_sum([x.shape[0], 1, x.shape[0]])
+
+
+def test_a_program_with_absolute_values_can_be_saved():
+    program = export(TakesAbsolutes(), (torch.ones(5),), dynamic_shapes=({0: N},))
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    loaded = torch.export.load(file)
+    for form in (program, program.run_decompositions(), loaded):
+        assert all(agree(TakesAbsolutes(), form.module(), (torch.arange(float(n)),)) for n in range(2, 10))
+
+
+SOURCE = """
+import torch
+
+def rows(n):
+    return int(n * 0.5)
+
+class Model(torch.nn.Module):
+    def forward(self, x, y):
+        u = y.item()
+        assert u <= 3
+        torch._check(u >= -1)
+        if u == 2:
+            raise ValueError("two")
+        if x.shape[0] == 20:
+            raise ValueError("twenty")
+        return x[: rows(x.shape[0])] * u
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "names"),
+    [
+        ("<string>", {}),
+        ("<stdin>", {"__name__": "__main__"}),
+        ("<ipython-input-3-abcdef>", {"__name__": "__main__"}),
+        ("cell.py", {"__name__": "notebook"}),
+    ],
+)
+def test_code_without_a_file_keeps_its_checks_and_lines(file, names):
+    scope = dict(names)
+    exec(compile(SOURCE, file, "exec"), scope)  # noqa: S102
+    model, arguments = scope["Model"], (torch.ones(5), torch.tensor(1))
+    report = check(model(), arguments, dynamic_shapes=({0: N}, None))
+    assert report.status == "proved"
+    for n, u in [(0, 1), (5, -1), (9, 3), (4, 2), (4, 4), (4, -2)]:
+        assert agree(model(), report.program.module(), (torch.arange(float(n)), torch.tensor(u)))
+    beyond = check(model(), arguments, dynamic_shapes=({0: Dim("n", min=0, max=30)}, None))
+    (found,) = beyond.diagnostics
+    assert (found.file.rpartition("/")[2], found.line) == (file, 14)
