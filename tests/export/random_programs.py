@@ -393,7 +393,7 @@ def names_its_condition(program, diagnostic):
 def served(regions, program, sizes):
     """How many regions a point lies in; it lies in none whose formula is not defined there."""
     by_name = dict(zip(program.interface.names, sizes, strict=True))
-    point = {symbol: by_name[name] for symbol, name in regions.names.items() if name in by_name}
+    point = {symbol: by_name[name] for symbol, name in regions.contract.names.items() if name in by_name}
     return sum(holds_at(formula, point) for formula in regions.holds)
 
 
