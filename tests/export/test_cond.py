@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch.export import Dim
 
@@ -32,3 +33,46 @@ def test_a_branch_of_cond_that_is_taken_where_it_differs_is_not_passed_over():
     report = check(CutsEarly(), (torch.randn(9, 2),), dynamic_shapes=({0: Dim("n", min=2, max=16)},))
     assert report.status != "proved", str(report)
     assert any(d.witness and d.witness["x.shape[0]"] == 3 for d in report.diagnostics), str(report)
+
+
+def decided_by_a_branch(x):
+    """On either way x*2."""
+    if x.shape[0] > 6:
+        return torch.cond(x.shape[0] > 3, lambda x: x * 2, lambda x: x + 1, (x,))
+    return x * 2
+
+
+def decided_the_other_way(x):
+    if x.shape[0] > 6:
+        return torch.cond(x.shape[0] > 8, lambda x: x * 2, lambda x: x + 1, (x,))
+    return x + 1
+
+
+def of_one_function(forward):
+    return type("Model", (torch.nn.Module,), {"forward": lambda _, x: forward(x)})()
+
+
+@pytest.mark.parametrize(
+    ("forward", "rows"), [(decided_by_a_branch, 2), (decided_by_a_branch, 9), (decided_the_other_way, 9)]
+)
+def test_a_branch_of_cond_that_the_sizes_decide_is_compared_as_what_is_taken(forward, rows):
+    """The fault: a call of torch.cond was another program than the branch that it takes wherever it was compared."""
+    mod = of_one_function(forward)
+    report = check(mod, (torch.ones(rows),), dynamic_shapes=({0: Dim("n", min=2, max=12)},))
+    assert report.status == "proved", str(report)
+    assert all(agree(mod, report.program.module(), (torch.ones(n),)) for n in range(2, 13))
+
+
+@pytest.mark.parametrize("branches", ["error", "split"])
+def test_a_branch_that_asserts_its_condition_again_contradicts_nothing(branches):
+    """Dynamo reads the branch where it is not taken, and its check fails there: that part is left out, not refuted."""
+
+    def then(x):
+        torch._check(x.shape[0] > 6)
+        return x * 2
+
+    mod = of_one_function(lambda x: torch.cond(x.shape[0] > 6, then, lambda x: x + 1, (x,)))
+    report = check(mod, (torch.ones(9),), dynamic_shapes=({0: Dim("n", min=2, max=12)},), branches=branches)
+    assert report.status in {"proved", "undecided"}, str(report)
+    run = report.program.module()
+    assert all(agree(mod, run, (torch.ones(n),), may_refuse=n <= 6) for n in range(2, 13))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from xml.etree import ElementTree as ET
 
@@ -14,6 +15,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula
 from shapeproof.export import check, load_report
 from shapeproof.export.report.region_map import RegionMap
+from tests.agreement import agree
 
 
 def formulas(*texts):
@@ -116,3 +118,26 @@ def test_the_report_of_a_split_model_draws_itself(tmp_path):
     assert len(set(kinds)) == 4
     report.save(tmp_path / "report.json")
     assert load_report(tmp_path / "report.json").regions.svg() == report.regions._repr_svg_()
+
+
+def test_regions_whose_conditions_are_not_defined_everywhere_are_drawn():
+    """The fault: below five the square root raises, and so did the table, the picture and the question where."""
+
+    class Roots(torch.nn.Module):
+        def forward(self, x):
+            n = x.shape[0]
+            if n < 5:
+                return x + 1
+            return x * 2 if int(math.sqrt(n - 5)) > 2 else x * 3
+
+    shapes = ({0: Dim("n", min=0, max=30)},)
+    report = check(Roots(), (torch.ones(7),), dynamic_shapes=shapes, branches="split")
+    assert report.status == "proved"
+    (name,) = report.regions.names
+    places = [report.regions.where({name: n}) for n in range(31)]
+    assert len({*places[:5]}) == len({*places[5:14]}) == len({*places[14:]}) == 1
+    assert len({*places}) == len(report.regions) == 3
+    assert str(report.regions)
+    assert report.regions.svg()
+    run = report.program.module()
+    assert all(agree(Roots(), run, (torch.ones(n),)) for n in range(31))

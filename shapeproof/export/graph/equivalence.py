@@ -30,6 +30,7 @@ from shapeproof.export.graph import nodes, rerun
 from shapeproof.export.graph.bodies import Implied, same_body
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.metadata import Difference, There, at, label, outdated, shared_otherwise
+from shapeproof.export.graph.taken import Decided, with_branches_taken
 from shapeproof.export.shim import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.source.wording import with_kind
@@ -37,7 +38,7 @@ from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import decide, truth
 
 _BROADCAST = {"aten.copy_.default": 1, "aten.index_put.default": 2, "aten.index_put_.default": 2}
 """Operators that broadcast the operand at this place to what they write over: dimensions of size 1 that it begins with
@@ -152,7 +153,8 @@ class _Side:
 
 def same(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial) -> bool:
     """Whether there is no difference; seen at a glance, where they run other operators."""
-    alike = nodes.operators(program.graph) == nodes.operators(there.graph)
+    pairs = [(program, there), _where_decided(program, there, trial)]
+    alike = any(nodes.operators(one.graph) == nodes.operators(other.graph) for one, other in pairs)
     return alike and difference(program, there, trial) is None
 
 
@@ -166,6 +168,35 @@ def difference(
         there: traced on the region.
         trial: the trial that `there` was traced with; its region may grow.
     """
+    found = _difference(program, there, trial)
+    taken = (program, there) if found is None else _where_decided(program, there, trial)
+    return found if taken == (program, there) else _difference(*taken, trial)
+
+
+def _where_decided(
+    program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial
+) -> tuple[torch.export.ExportedProgram, torch.export.ExportedProgram]:
+    """Two programs with the branches taken that the sizes of a region decide."""
+
+    def taken(each: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+        return with_branches_taken(each, _decided(tracer.translator_of(each), trial))
+
+    return taken(program), taken(there)
+
+
+def _decided(translator: Translator, trial: Trial) -> Decided:
+    def decided(condition: Any) -> bool | None:
+        if not isinstance(condition, torch.SymBool):
+            return None
+        formula = translator.formula(symbols.expression(condition))
+        return None if trial.about_data(formula) else truth(formula, trial.region).always
+
+    return decided
+
+
+def _difference(
+    program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial
+) -> Difference | None:
     found = _signature(program, there)
     if found is not None:
         return found
