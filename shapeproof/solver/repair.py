@@ -25,7 +25,8 @@ from shapeproof.constraints.formulas import TRUE, And, Compare, Formula, conjunc
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import FloorDiv, Term, modulo, symbol
 from shapeproof.constraints.verdicts import Undecided
-from shapeproof.solver.budget import Budget
+from shapeproof.constraints.work import OutOfWork, charge
+from shapeproof.solver.budget import Budget, spending
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.optimum import greatest_lower_bound, least_upper_bound
 from shapeproof.solver.points import Point, true_at
@@ -71,6 +72,21 @@ def repaired(
     >>> [repair.formula for repair in repaired(needs, Facts([parse_formula("0 <= h < 600 and w >= 0")])) or ()]
     [h >= 64 and h % 32 == 0, h + w == 640]
     """
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            return _repaired(required, facts, anchor, budget, sayable)
+    except OutOfWork:
+        charge(0)  # nothing is left around either
+        return None
+
+
+def _repaired(
+    required: Sequence[Formula],
+    facts: Facts,
+    anchor: Mapping[str, int] | None,
+    budget: Budget | None,
+    sayable: Callable[[Formula], bool],
+) -> list[Repair] | None:
     point = _anchor(conjunction(*required), facts, anchor, budget)
     if point is None:
         return None
@@ -100,6 +116,15 @@ def repairs(
     >>> [repair.formula for repair in repairs(parse_formula("4*(n//4) == n and n//4 >= 2"), facts, {"n": 12})]
     [n >= 8 and n % 4 == 0, n == 12]
     """
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            return _repairs(required, facts, anchor, budget)
+    except OutOfWork:
+        charge(0)  # nothing is left around either
+        return []
+
+
+def _repairs(required: Formula, facts: Facts, anchor: Mapping[str, int] | None, budget: Budget | None) -> list[Repair]:
     point = _anchor(required, facts, anchor, budget)
     if point is None:
         return []
