@@ -1,7 +1,7 @@
 """Sound integer bounds of terms over boxes. It may say "unbounded" or "don't know", and is never wrong.
 
-Integers throughout, never floats: None stands for no bound, and for one of thousands of digits. What is said is about the points of the box where the term
-or formula is defined; that it is defined everywhere is for others to prove.
+Integers throughout, never floats: None stands for no bound, and for one of thousands of digits. What is said is about
+the points of the box where the term or formula is defined; that it is defined everywhere is for others to prove.
 """
 
 from __future__ import annotations
@@ -240,17 +240,19 @@ class Bounds:
             case "pow" if right.single is not None and right.single >= 0:
                 return left**right.single
             case "pow" if left.ends()[0] >= (0, 1):
-                return self._power(left, right & Interval(0, None))
+                return self._power(left, right)
             case "lshift":
-                return left * self._power(Interval(2, 2), right & Interval(0, None))
+                return left * self._power(Interval(2, 2), right)
             case "rshift":
-                return left // self._power(Interval(2, 2), right & Interval(0, None))
+                return left // self._power(Interval(2, 2), right)
         return Interval()
 
     @staticmethod
     def _power(base: Interval, exponent: Interval) -> Interval:
-        """`base**exponent` for a base of at least 1 and an exponent of at least 0: monotone in both."""
-        lower = _raised(base.lower or 1, exponent.lower or 0)
+        """`base**exponent` for a base of at least 1: monotone in both, and defined where the exponent is at least 0."""
+        if exponent.upper is not None and exponent.upper < 0:
+            return Interval()
+        lower = _raised(base.lower or 1, max(0, exponent.lower or 0))
         upper = None if base.upper is None or exponent.upper is None else _raised(base.upper, exponent.upper)
         return Interval(*_within_reach(lower, upper))
 

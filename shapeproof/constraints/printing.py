@@ -1,7 +1,7 @@
 """Terms, reals and formulas as Python text. What is printed parses back to the same object; nothing is evaluated.
 
-A text writes what nodes share as often as they do, so that of some nodes it would have no end in practice: it is cut off
-after half a million characters, and what was cut off does not parse.
+A text writes what nodes share as often as they do, so that of some nodes it would have no end in practice: it is cut
+off after half a million characters, and what was cut off does not parse.
 
 What canonical form hides is shown again: `a - b*(a//b)` as `a % b`, and `-(-n//4)` as the rounding up that it is,
 `(n + 3)//4`. Comparisons put each summand on the side where its coefficient is positive.

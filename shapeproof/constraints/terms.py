@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from shapeproof.constraints import division, operators, polynomials
 from shapeproof.constraints.atoms import Apply, Max, Min, Symbol, Unknown, Where
+from shapeproof.constraints.bits import without_bits
 from shapeproof.constraints.division import FloorDiv
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.nodes import MEMORY, Node, obligations, postorder, union
@@ -428,6 +429,8 @@ def apply(op: str, *args: IntLike | Real) -> Term:
     match op, nodes:
         case "mul", (Term() as value, Term() as right):
             return value * right
+        case "and" | "or" | "xor", (Term() as value, Term() as right) if found := without_bits(op, value, right, apply):
+            return found
         case "trunc" | "floor" | "ceil" | "round", (Term() as value,):
             return value
         case "floor", (RealCall("neg", (value,)),):

@@ -46,6 +46,7 @@ def charge(units: int) -> None:
     if meter is not None:
         meter.left -= units
         if meter.left < 0:
+            meter.left = -1  # what was to be charged for is not done
             raise OutOfWork
 
 

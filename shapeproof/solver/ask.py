@@ -59,7 +59,7 @@ class Found:
 
 def satisfy(
     formulas: Iterable[Formula],
-    bounds: Bounds,
+    bounds: Bounds | None,
     budget: Budget,
     ledger: Ledger,
     attempts: Sequence[Attempt] = (*QUICK, *THOROUGH),
@@ -76,13 +76,13 @@ def satisfy(
             break
         if attempt.quotients not in scripts:
             scripts[attempt.quotients] = script(asked, bounds, quotients=attempt.quotients)
-        text = scripts[attempt.quotients].text
-        if len(text) > _LONGEST_SCRIPT:
+        chosen = scripts[attempt.quotients]
+        if len(chosen.text) > _LONGEST_SCRIPT:
             break
-        charge(len(text))
-        found = _attempt(attempt, scripts[attempt.quotients], rlimit)
-        spent += found.spent
-        allowance.rlimit -= found.spent
+        charge(len(chosen.text))
+        found = _attempt(attempt, chosen, rlimit // chosen.weight)
+        spent += found.spent * chosen.weight
+        allowance.rlimit -= found.spent * chosen.weight
         ledger.queries += 1
         ledger.rlimit += found.spent
         if found.answer is not Answer.UNKNOWN:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from shapeproof.constraints.definedness import defined
 from shapeproof.constraints.formulas import TRUE, Formula, conjunction, disjunction, eq
-from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.reals import Real
 from shapeproof.constraints.terms import Apply, Term, symbol
@@ -95,14 +94,14 @@ class Checked:
     @property
     def script(self) -> Script:
         """The question as SMT-LIB: unsatisfiable where the claim follows."""
-        return script([*self.hypotheses, *self.lemmas, self.claim.statement.negation], lambda _: Interval())
+        return script([*self.hypotheses, *self.lemmas, self.claim.statement.negation], None)
 
 
 def _checked(claim: Claim, proved: list[Claim], budget: Budget) -> Checked:
     checked = Checked(claim, "opaque", tuple(claim.hypotheses()))
     for lemmas in _lemmas(claim, proved) if claim.provable else ():
         asked = [*checked.hypotheses, *lemmas, claim.statement.negation]
-        answer = ask.satisfy(asked, lambda _: Interval(), budget, Ledger()).answer
+        answer = ask.satisfy(asked, None, budget, Ledger()).answer
         if answer is Answer.UNSAT or (answer is Answer.SAT and checked.script.exact):
             return replace(checked, answer="proved" if answer is Answer.UNSAT else "refuted", lemmas=lemmas)
     return replace(checked, answer="unknown") if claim.provable and checked.script.exact else checked

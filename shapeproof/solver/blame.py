@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shapeproof.constraints.work import OutOfWork, charge
+from shapeproof.solver.budget import spending
 from shapeproof.solver.prove import redundant
 
 if TYPE_CHECKING:
@@ -25,12 +27,16 @@ def reasons(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Bud
     >>> reasons([(parse_formula(text), 0) for text in texts], Facts([parse_formula("n >= 2")]))
     [0, 1]
     """
-    by_weight = sorted(range(len(formulas)), key=lambda index: (formulas[index][1], index))
-    kept = _not_implied_by_lighter(by_weight, formulas, facts, budget)
-    for index in reversed(list(kept)):
-        rest = [each for each in kept if each != index]
-        if redundant(formulas[index][0], facts.assuming(*(formulas[each][0] for each in rest)), budget):
-            kept = rest
+    kept = sorted(range(len(formulas)), key=lambda index: (formulas[index][1], index))
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            kept = _not_implied_by_lighter(kept, formulas, facts, budget)
+            for index in reversed(list(kept)):
+                rest = [each for each in kept if each != index]
+                if redundant(formulas[index][0], facts.assuming(*(formulas[each][0] for each in rest)), budget):
+                    kept = rest
+    except OutOfWork:
+        charge(0)  # nothing is left around either
     return sorted(kept)
 
 
@@ -48,12 +54,15 @@ def needed(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budg
     ([1], [1, 2])
     """
     total = [index for index, (formula, _) in enumerate(formulas) if formula.total]
+    partial = [index for index, (formula, _) in enumerate(formulas) if not formula.total]
     kept = [total[index] for index in reasons([formulas[index] for index in total], facts, budget)]
-    here = facts.assuming(*(formulas[index][0] for index in total))
-    for index, (formula, _) in enumerate(formulas):
-        if not formula.total and not redundant(formula, here, budget):
-            kept.append(index)
-            here.learn(formula)
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            here = facts.assuming(*(formulas[index][0] for index in total))
+            kept += _not_implied_by_lighter(partial, formulas, here, budget)
+    except OutOfWork:
+        charge(0)  # nothing is left around either
+        kept += partial
     return sorted(kept)
 
 

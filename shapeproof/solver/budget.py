@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from shapeproof.solver.history import History
 
 
+_QUESTIONS_OF_A_TASK = 8
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """What one question may spend before the answer is `undecided`.
@@ -41,8 +44,8 @@ class Budget:
     """Z3's resource counter for one question; about seven million a second on a laptop of 2025."""
     exhaustion_points: int = 2**22
     """A question whose whole box has at most so many points may be settled by trying them all."""
-    work: int = 2**23
-    """Steps of everything but Z3: monomials made, nodes rewritten or bounded, points evaluated; some million a second."""
+    work: int = 2**22
+    """Steps of all but Z3: monomials made, nodes rewritten, points evaluated; some hundred thousand a second."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -53,6 +56,11 @@ class Budget:
     def part(self, share: float) -> Budget:
         """So many times this; less than one for a part of a question, more for a task of many questions."""
         return Budget(*(int(getattr(self, name) * share) for name in self.__slots__))
+
+    @property
+    def for_a_task(self) -> Budget:
+        """What a task of many questions may spend: a repair, say, or finding the smallest point."""
+        return self.part(_QUESTIONS_OF_A_TASK)
 
     def without(self, rlimit: int, points: int) -> Budget:
         """What is left when so much of Z3's counter was spent, and so many points tried."""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shapeproof.constraints.work import OutOfWork, charge
+from shapeproof.solver.budget import spending
 from shapeproof.solver.facts import Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from shapeproof.constraints.formulas import Formula
 
 
 def clash(facts: Facts) -> tuple[Formula, ...]:
-    """Facts that contradict each other, each of them needed for that; empty if no contradiction is known.
+    """Facts that contradict each other, each of them needed for that as far as the budget shows.
+
+    Empty if no contradiction is known.
 
     >>> from shapeproof.constraints.text import parse_formula
     >>> clash(Facts([parse_formula(text) for text in ("a >= 1", "b <= a", "b > 9", "a < 8")]))
@@ -21,17 +25,29 @@ def clash(facts: Facts) -> tuple[Formula, ...]:
     """
     if not facts.contradictory:
         return ()
-    kept = _shortest_prefix(facts)
+    kept = list(dict.fromkeys(facts.formulas))
+    try:
+        with spending(facts.budget.without(*facts.search_cost)):
+            for fewer in _ever_fewer(kept, facts):
+                kept = fewer
+    except OutOfWork:
+        charge(0)  # nothing is left around either
+    return tuple(kept)
+
+
+def _ever_fewer(distinct: Sequence[Formula], facts: Facts) -> Iterator[list[Formula]]:
+    """Facts that contradict each other, one after another less."""
+    kept = _shortest_prefix(distinct, facts)
+    yield kept
     for fact in kept[-2::-1]:  # the last fact of the prefix is needed
         rest = [each for each in kept if each is not fact]
         if _contradictory(rest, facts):
             kept = rest
-    return tuple(kept)
+            yield kept
 
 
-def _shortest_prefix(facts: Facts) -> list[Formula]:
+def _shortest_prefix(distinct: Sequence[Formula], facts: Facts) -> list[Formula]:
     """The facts up to the first with which they are contradictory."""
-    distinct = list(dict.fromkeys(facts.formulas))
     low, high = 1, len(distinct)
     while low < high:
         middle = (low + high) // 2
@@ -39,7 +55,7 @@ def _shortest_prefix(facts: Facts) -> list[Formula]:
             high = middle
         else:
             low = middle + 1
-    return distinct[:high]
+    return list(distinct[:high])
 
 
 def _contradictory(formulas: Sequence[Formula], facts: Facts) -> bool:

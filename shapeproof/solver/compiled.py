@@ -30,7 +30,7 @@ _OF_DOUBLE = 1100
 
 
 def compiled(formulas: Sequence[Formula], names: Sequence[str], bits: int = 64) -> Callable[..., bool]:
-    """A function of the symbols, in this order, that says whether all the formulas hold. Their values have such a length.
+    """A function of the symbols, in this order and of so many bits, that says whether all the formulas hold.
 
     It raises Unevaluable where that depends on a formula that has no value there.
 
@@ -130,7 +130,7 @@ def _sum(term: Term, local: dict[Node, str], lengths: dict[Node, int]) -> str:
 
 
 def _product(monomial: Monomial, coefficient: int, local: dict[Node, str], lengths: dict[Node, int]) -> str:
-    """The coefficient in hexadecimal: Python reads no decimal of some thousand digits. What may grow long is watched."""
+    """The coefficient in hexadecimal: Python reads no long decimal. What may grow long is watched."""
     if _bits(monomial, coefficient, lengths) <= operators.FEW_BITS:
         return "*".join(
             [hex(coefficient), *(f"{local[atom]}**{power}" if power > 1 else local[atom] for atom, power in monomial)]

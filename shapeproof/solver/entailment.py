@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.division import FloorDiv
 from shapeproof.constraints.nodes import MEMORY
-from shapeproof.constraints.reals import RealCall
 from shapeproof.constraints.terms import Apply, Max, Min, Term, from_poly, of_atom
-from shapeproof.solver.doubles import ROUNDINGS
+from shapeproof.constraints.work import charge
+from shapeproof.solver.axioms import axioms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,11 +57,13 @@ def _shown(term: Term, known: Knowledge, depth: int, tries: Iterator[int]) -> bo
 
 def _most_alike(term: Term, known: Knowledge) -> list[tuple[Term, Term]]:
     """Known terms that are not negative, and what to multiply each by: those first that cancel the most monomials."""
+    charge(len(term.monomials))
     shared: dict[tuple[Term, Monomial, int], int] = {}
     for monomial, coefficient in term.monomials:
         for part, factor in _parts(monomial) if monomial else ():
             sign = _known_sign(from_poly({factor: 1}), known) if factor else 1
             for fact in _candidates(part, (coefficient > 0) == (sign > 0), known) if sign else ():
+                charge(1)
                 count, left = divmod(abs(coefficient), abs(fact.poly[part]))
                 if not left:
                     step = (fact, factor, count * sign)
@@ -88,13 +90,8 @@ def _definition(atom: Node, known: Knowledge) -> Iterator[Term]:
             yield from _remainder(atom)
         case Min() | Max():
             yield from _distances(atom)
-        case Apply(op, (RealCall("inttruediv", (Term() as numerator, Term() as divisor)),)) if (
-            op in ROUNDINGS and divisor.is_constant and divisor.constant_value >= 2
-        ):
-            # The double nearest to p/d, of p >= 0, is at most p/2 and an ulp; rounded up, that is still at most p.
-            if _known_sign(numerator, known) == 1:
-                yield of_atom(atom)
-                yield numerator - of_atom(atom)
+        case Apply():
+            yield from axioms(atom, known.bounds)
 
 
 @lru_cache(maxsize=MEMORY)

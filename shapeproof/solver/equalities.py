@@ -4,6 +4,7 @@
     h - 4*(h//4) == 0        h is 4*k            with the new name k for h//4
     191*u + 447*v == 0       u is 447*k          with the new name k for u//447, as 191 and 447 are coprime
     u*s - 8*((u*s)//8) == 0  u*s becomes 8*k     with the new name k for (u*s)//8
+    e - h*(e//h) == 0        e is h*k            with the new name k for e//h
     a//b - c == 0            a//b becomes c
 
 Each solution follows from the equality and the definition of the new name; nothing else is assumed.
@@ -95,23 +96,32 @@ def _cost(solution: Solution, known: Knowledge) -> tuple[int, bool, int, str]:
 
 
 def _congruence(term: Term, known: Knowledge) -> Solution | None:
-    """`x + m*(p//m) + ... == 0`: with a new name for `p//m`, `x` is known up to it, if `p//m` then becomes the name."""
-    for monomial, coefficient, _ in _unknowns(term):
+    """`x + m*(p//m) + ... == 0`: with a new name for `p//m`, `x` is known up to it, if `p//m` then becomes the name.
+
+    So also where m is no constant: of `e % h == 0`, `e` is `h*k`, and every product with e is one with h.
+    """
+    quotients = [atom for atom in term.children if isinstance(atom, FloorDiv) and _is_linear(term, atom)]
+    for monomial, coefficient, _ in _unknowns(term) if quotients else ():
         if coefficient not in (1, -1):
             continue
         atoms = {atom for atom, _ in monomial}
-        for other, scale in term.monomials:
-            match other:
-                case ((FloorDiv(numerator, divisor) as quotient, 1),) if divisor.is_constant and _mentions(
-                    numerator, atoms
-                ):
-                    name, definition = named_term(of_atom(quotient), known)
-                    swap = polynomials.add({other: -scale}, symbol(name).poly, scale)
-                    right = _without(from_poly(polynomials.add(term.poly, swap)), monomial, coefficient)
-                    again = floor_div(_replaced(numerator, monomial, right), divisor)
-                    if again is symbol(name) and _usable(monomial, right):
-                        return Solution(monomial, right, ((name, definition),))
+        for quotient in quotients:
+            if not _mentions(quotient.numerator, atoms) or _mentions(quotient.divisor, atoms):
+                continue
+            name, definition = named_term(of_atom(quotient), known)
+            named = from_poly(polynomials.substitute(term.poly, quotient, symbol(name).poly))
+            if named.poly.get(monomial) != coefficient:
+                continue
+            right = _without(named, monomial, coefficient)
+            again = floor_div(_replaced(quotient.numerator, monomial, right), quotient.divisor)
+            if again.poly == symbol(name).poly and _usable(monomial, right):
+                return Solution(monomial, right, ((name, definition),))
     return None
+
+
+def _is_linear(term: Term, atom: FloorDiv) -> bool:
+    """Whether the atom is in one monomial, or several, but is nowhere squared."""
+    return polynomials.degree_in(term.poly, atom) == 1
 
 
 def _divisible(term: Term, known: Knowledge) -> Solution | None:

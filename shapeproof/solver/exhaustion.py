@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shapeproof.solver.budget import Allowance, Ledger
 
 _AT_ONCE = 512
-_NODES_A_STEP = 32
+_NODES_A_STEP = 64
 """So many nodes of compiled formulas are evaluated in a step of work."""
 
 

@@ -3,7 +3,7 @@
     Python's a // b   is  (div a b)  where b > 0, and  (div (- a) (- b))  where b < 0 : SMT-LIB's div leaves a
     remainder >= 0 min, max, where   conditionals
     long products     beyond a degree, unknowns: there Z3 heeds neither its resource limit nor its clock
-    Apply, Unknown    uninterpreted functions, so that equal arguments give equal values
+    Apply, Unknown    uninterpreted functions, so that equal arguments give equal values; of Apply, what axioms.py says
     reals             an uninterpreted sort: nothing is claimed of doubles but congruence
 
 What a formula needs in order to be defined is neither asserted nor assumed here: constraints.definedness states it and
@@ -19,21 +19,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Or, RealCompare, Truth
+from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol
 from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where, from_poly, of_atom
+from shapeproof.solver.axioms import axioms, rising
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from shapeproof.constraints.formulas import Formula
-    from shapeproof.constraints.intervals import Interval
     from shapeproof.constraints.polynomials import Monomial
 
     Bounds = Callable[[Term], Interval]
     """What is known of a term's value; consulted for the sign of divisors and for functions without a theory."""
 
 _HIGHEST_DEGREE = 8
+_MOST_ALIKE = 8
+_USUAL_FACTORS = 128
+_LONG = 1500
+_USUAL_DIGITS = 256
 _LITERAL_DIGITS = 1000
 _LARGEST_LITERAL = 10**_LITERAL_DIGITS
 
@@ -47,13 +52,15 @@ class Script:
     booleans: dict[str, str]
     exact: bool = True
     """Whether it says all that the formulas say. If not (doubles, bits, long products), `sat` says nothing of them."""
+    weight: int = 1
+    """How much longer than usual a step of Z3 takes: it counts one on long products or long integers as any other."""
 
 
-def script(formulas: Iterable[Formula], bounds: Bounds, *, quotients: bool = False) -> Script:
+def script(formulas: Iterable[Formula], bounds: Bounds | None, *, quotients: bool = False) -> Script:
     """The formulas as assertions. With `quotients`, a division is an unknown q with `b*q <= a < b*q + b`, not `div`.
 
     Each of the two ways decides questions that the other does not. `bounds` must follow from the formulas or from facts
-    that are known to hold.
+    that are known to hold; with None, nothing is taken for granted, and no axiom is told either.
 
     >>> from shapeproof.constraints.intervals import Interval
     >>> from shapeproof.constraints.text import parse_formula
@@ -64,22 +71,28 @@ def script(formulas: Iterable[Formula], bounds: Bounds, *, quotients: bool = Fal
     """
     lowering = _Lowering(bounds, quotients=quotients)
     assertions = [f"(assert {lowering.text_of(formula)})" for formula in formulas]
-    return Script("\n".join([*lowering.lines, *assertions]), lowering.integers, lowering.booleans, lowering.exact)
+    weight = 1 + lowering.factors // _USUAL_FACTORS + lowering.digits // _USUAL_DIGITS
+    text = "\n".join([*lowering.lines, *assertions])
+    return Script(text, lowering.integers, lowering.booleans, lowering.exact, weight)
 
 
 class _Lowering:
     """The definitions so far, and the text by which each node is referred to."""
 
-    def __init__(self, bounds: Bounds, *, quotients: bool) -> None:
-        self._bounds = bounds
+    def __init__(self, bounds: Bounds | None, *, quotients: bool) -> None:
+        self._bounds = bounds or (lambda _: Interval())
         self._quotients = quotients
+        self._with_axioms = bounds is not None
         self._texts: dict[Node, str] = {}
         self._functions: dict[str, str] = {}
         self._products: dict[Term, str] = {}
+        self._rising: dict[object, list[tuple[str, str]]] = {}
         self.lines: list[str] = []
         self.integers: dict[str, str] = {}
         self.booleans: dict[str, str] = {}
         self.exact = True
+        self.factors = 0
+        self.digits = 0
 
     def text_of(self, root: Node) -> str:
         """The node as an SMT-LIB expression; what it refers to is defined in `lines`."""
@@ -137,9 +150,11 @@ class _Lowering:
         texts = self._texts
         products = []
         for monomial, coefficient in term.monomials:
-            factors = [texts[atom] for atom, exponent in monomial for _ in range(exponent)]
+            factors = [texts[atom] for atom, exponent in monomial for _ in range(min(exponent, _HIGHEST_DEGREE + 1))]
             if len(factors) > _HIGHEST_DEGREE:
                 factors = [self._product(monomial)]
+            self.factors += len(factors) if len(factors) > 1 else 0
+            self.digits += coefficient.bit_length() // 3 if coefficient.bit_length() > _LONG else 0
             if coefficient == -1 and len(factors) == 1:
                 products.append(f"(- {factors[0]})")
                 continue
@@ -191,6 +206,7 @@ class _Lowering:
             case Apply(name, args) | Unknown(name, args):
                 value = self._called(f"{type(node).__name__} {name}", args, "Int")
                 self._assert_bounds(value, self._bounds(of_atom(node)))
+                self._assert_axioms(node, value)
                 return value
             case RealConstant(digits):
                 return self._called(f"double {digits}", (), "Double")
@@ -215,6 +231,22 @@ class _Lowering:
             name = self._functions[signature] = f"f{len(self.lines)}"
             self.lines.append(f"(declare-fun {name} ({sorts}) {sort})")
         return _applied(self._functions[signature], [self._texts[arg] for arg in args], always=bool(args))
+
+    def _assert_axioms(self, node: Apply | Unknown, value: str) -> None:
+        """What is known of a function beside its bounds, and that it does not fall, of each two values of it."""
+        self._texts[node] = value
+        if isinstance(node, Unknown) or not self._with_axioms:
+            return
+        for term in axioms(node, self._bounds):
+            self.lines.append(f"(assert (>= {self.text_of(term)} 0))")
+        function = rising(node)
+        if function is not None:
+            alike = self._rising.setdefault(function[0], [])
+            here = self.text_of(function[1]), value
+            for there in alike[:_MOST_ALIKE]:
+                for one, other in ((here, there), (there, here)):
+                    self.lines.append(f"(assert (=> (<= {one[0]} {other[0]}) (<= {one[1]} {other[1]})))")
+            alike.append(here)
 
     def _assert_bounds(self, value: str, known: Interval) -> None:
         if known.lower is not None:

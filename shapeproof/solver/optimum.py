@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import gt, le
 from shapeproof.constraints.verdicts import Undecided
+from shapeproof.constraints.work import OutOfWork, charge
+from shapeproof.solver.budget import spending
 from shapeproof.solver.witness import find
 
 if TYPE_CHECKING:
@@ -29,6 +32,15 @@ def least_upper_bound(term: Term, facts: Facts, budget: Budget | None = None) ->
     >>> least_upper_bound(parse_term("u + 1"), facts)
     49
     """
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            return _greatest(term, facts, budget)
+    except OutOfWork:
+        charge(0)  # nothing is left around either
+        return Undecided("the budget was used up")
+
+
+def _greatest(term: Term, facts: Facts, budget: Budget | None) -> int | Undecided | None:
     start = _value(term, facts)
     if not isinstance(start, int):
         return start
@@ -68,7 +80,10 @@ def tighter(terms: Iterable[Term], facts: Facts, domain: Facts, budget: Budget |
 
 def _value(term: Term, facts: Facts) -> int | Undecided:
     """A value that the term takes."""
-    values = [evaluate(term, point) for point in facts.points(term.symbols)]
+    try:
+        values = [evaluate(term, point) for point in facts.points(term.symbols)]
+    except Unevaluable as reason:
+        return Undecided(f"the term has no value that can be computed: {reason}")
     return max(values) if values else Undecided("no point was found at which the facts hold")
 
 

@@ -176,8 +176,8 @@ def _where_not_vacuous(formula: Formula, facts: Facts, left: Allowance) -> Verdi
 def _where_undefined(formula: Formula, verdict: Verdict) -> Verdict:
     """It is refuted or open that the formula is defined everywhere: what that says of the formula."""
     match verdict:
-        case Refuted(witness) if true_at(formula, anywhere := dict.fromkeys(formula.symbols, 0) | witness) is False:
-            return Refuted(dict(sorted(anywhere.items())), Evidence("evaluation", "division by zero"))
+        case Refuted(witness) if true_at(formula, whole := {**dict.fromkeys(formula.symbols, 0), **witness}) is False:
+            return Refuted(dict(sorted(whole.items())), Evidence("evaluation", "division by zero"))
         case Undecided():
             return Undecided(f"it could not be shown that it is defined: {verdict.reason}", verdict.spent)
         case _:

@@ -51,6 +51,7 @@ from shapeproof.constraints.terms import (
 from shapeproof.solver import audit
 from shapeproof.solver.bounding import term_of
 from shapeproof.solver.exact import exact_comparison, exact_integer
+from shapeproof.solver.powers import divided_powers, joined_powers, with_powers
 from shapeproof.solver.remainders import by_remainders
 
 if TYPE_CHECKING:
@@ -142,13 +143,13 @@ class Reducer:
         memo = self._memo
         if all(memo[atom].monomials == ((((atom, 1),), 1),) for atom in _shown(term)):
             return self._renamed(bare(term))
-        total: Poly = {}
+        summed: Poly = {}
         for monomial, coefficient in term.monomials:
-            product: Poly = {UNIT: coefficient}
+            product = from_poly({UNIT: coefficient})
             for atom, exponent in monomial:
-                product = polynomials.multiply(product, (memo[atom] ** exponent).poly)
-            total = polynomials.add(total, product)
-        return self._renamed(from_poly(total))
+                product *= memo[atom] ** exponent
+            polynomials.accumulate(summed, product.poly)
+        return self._renamed(joined_powers(from_poly(summed), self._known.bounds))
 
     def _renamed(self, term: Term) -> Term:
         """Monomials that have a simpler name, replaced until none is left."""
@@ -182,6 +183,9 @@ class Reducer:
         pinned = known.bounds(of_atom(atom))
         if pinned.lower is not None and pinned.lower == pinned.upper:
             return from_poly({UNIT: pinned.lower})
+        cancelled = divided_powers(atom, known.bounds)
+        if cancelled is not None:
+            return bare(cancelled)
         if divisor.is_constant:
             return by_remainders(atom, known) or self._coarser(numerator, divisor.constant_value)
         sign = known.sign(divisor)
@@ -237,11 +241,11 @@ class Reducer:
 
     def _application(self, op: str, args: list[Any]) -> Term:
         value = bare(apply(op, *args))
-        exact = exact_integer(op, args, self._known.bounds)
-        if exact is None:
+        simpler = exact_integer(op, args, self._known.bounds) or with_powers(op, args, self._known.bounds)
+        if simpler is None or bare(simpler) is value:
             return value
-        audit.note_equal("exact", self._known, value, bare(exact))
-        return bare(exact)
+        audit.note_equal("exact", self._known, value, bare(simpler))
+        return bare(simpler)
 
     def _truth(self, formula: Formula) -> Formula:
         memo = self._memo

@@ -26,7 +26,8 @@ from shapeproof.constraints.formulas import TRUE, And, Compare, Formula, conjunc
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import FloorDiv, Term, modulo, symbol
 from shapeproof.constraints.verdicts import Undecided
-from shapeproof.solver.budget import Budget
+from shapeproof.constraints.work import OutOfWork, charge
+from shapeproof.solver.budget import Budget, spending
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.optimum import greatest_lower_bound, least_upper_bound
 from shapeproof.solver.points import Point
@@ -73,6 +74,21 @@ def repaired(  # noqa: PLR0913 - what is required, of what is known, and what mu
     >>> [repair.formula for repair in repaired(needs, Facts([parse_formula("0 <= h < 600 and w >= 0")])) or ()]
     [h >= 64 and h % 32 == 0, h + w == 640]
     """
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            return _repaired(required, facts, anchor, budget, lambda each: _kept(each, others) and sayable(each))
+    except OutOfWork:
+        charge(0)  # nothing is left around either
+        return None
+
+
+def _repaired(
+    required: Sequence[Formula],
+    facts: Facts,
+    anchor: Mapping[str, int] | None,
+    budget: Budget | None,
+    sayable: Callable[[Formula], bool],
+) -> list[Repair] | None:
     point = _anchor(conjunction(*required), facts, anchor, budget)
     if point is None:
         return None
@@ -83,8 +99,7 @@ def repaired(  # noqa: PLR0913 - what is required, of what is known, and what mu
         part = conjunction(*simplified([each], here, budget))
         if part is TRUE:
             continue
-        kept = (found for found in repairs(part, here, point, budget) if _kept(found.formula, others))
-        best = next((found for found in kept if sayable(found.formula)), None)
+        best = next((found for found in repairs(part, here, point, budget) if sayable(found.formula)), None)
         if best is None:
             return None
         chosen.append(best)
@@ -103,6 +118,15 @@ def repairs(
     >>> [repair.formula for repair in repairs(parse_formula("4*(n//4) == n and n//4 >= 2"), facts, {"n": 12})]
     [n >= 8 and n % 4 == 0, n == 12]
     """
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            return _repairs(required, facts, anchor, budget)
+    except OutOfWork:
+        charge(0)  # nothing is left around either
+        return []
+
+
+def _repairs(required: Formula, facts: Facts, anchor: Mapping[str, int] | None, budget: Budget | None) -> list[Repair]:
     point = _anchor(required, facts, anchor, budget)
     if point is None:
         return []

@@ -12,7 +12,8 @@ from itertools import takewhile
 
 from shapeproof.constraints.definedness import defined
 from shapeproof.constraints.formulas import FALSE, TRUE, And, Formula, Or, conjunction, disjunction
-from shapeproof.solver.budget import Budget
+from shapeproof.constraints.work import OutOfWork, charge
+from shapeproof.solver.budget import Budget, spending
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import redundant
 from shapeproof.solver.wording import reworded
@@ -28,9 +29,14 @@ def simplified(formulas: Sequence[Formula], facts: Facts, budget: Budget | None 
     [n != 3, n >= 12 or n <= 8]
     """
     before = conjunction(*sorted(formulas, key=lambda formula: not formula.total))
-    simpler = _within(before, facts, budget)
-    while simpler is not before:  # what was looked at first may be redundant now that the rest is shorter
-        before, simpler = simpler, _within(simpler, facts, budget)
+    simpler = before
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            simpler = _within(before, facts, budget)
+            while simpler is not before:  # what was looked at first may be redundant now that the rest is shorter
+                before, simpler = simpler, _within(simpler, facts, budget)
+    except OutOfWork:
+        charge(0)  # nothing is left around either
     return list(simpler.args) if isinstance(simpler, And) else [] if simpler is TRUE else [simpler]
 
 

@@ -11,6 +11,8 @@ from shapeproof.constraints.evaluate import evaluate, true_at
 from shapeproof.constraints.formulas import TRUE, Formula, conjunction, disjunction, ge, le, ne
 from shapeproof.constraints.terms import ZERO, maximum, symbol
 from shapeproof.constraints.verdicts import Proved, Refuted, Undecided, Vacuous
+from shapeproof.constraints.work import OutOfWork, charge
+from shapeproof.solver.budget import spending
 from shapeproof.solver.points import public
 from shapeproof.solver.prove import decide
 
@@ -66,10 +68,15 @@ def smallest(
     if found is None or isinstance(found, Undecided):
         return found
     names = list(order) if order is not None else sorted(found)
-    here = facts.assuming(formula)
+    here = facts.fork()
     best = dict.fromkeys(names, 0) | found  # nothing is said of a symbol that the point leaves out
-    for measure in _measures(names):
-        best = _least(measure, here, best, budget)
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            here.learn(formula)
+            for measure in _measures(names):
+                best = _least(measure, here, best, budget)
+    except OutOfWork:
+        charge(0)  # nothing is left around either
     return best
 
 
@@ -131,11 +138,15 @@ def generic(
     """
     point = find(TRUE, facts, budget)
     here = facts.fork()
-    for wish in _wishes(names, sorted(set(avoid) | {0, 1})) if isinstance(point, dict) else ():
-        granted = find(wish, here, budget)
-        if isinstance(granted, dict):
-            point = granted
-            here.learn(wish)
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            for wish in _wishes(names, sorted(set(avoid) | {0, 1})) if isinstance(point, dict) else ():
+                granted = find(wish, here, budget)
+                if isinstance(granted, dict):
+                    point = granted
+                    here.learn(wish)
+    except OutOfWork:
+        charge(0)  # nothing is left around either
     return point
 
 
