@@ -38,6 +38,11 @@ def evaluate_real(real: Real, env: Environment) -> float:
     return float(_value(real, env))
 
 
+def evaluate_number(number: Term | Real, env: Environment) -> float:
+    """The integer or the double that a number is at `env`."""
+    return evaluate(number, env) if isinstance(number, Term) else evaluate_real(number, env)
+
+
 def holds(formula: Formula, env: Environment) -> bool:
     """Whether `formula` holds at `env`.
 

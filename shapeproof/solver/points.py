@@ -7,13 +7,17 @@ that solved equalities and congruences hold by construction; what remains is che
 
 from __future__ import annotations
 
+import itertools
+import math
+import sys
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.evaluate import evaluate, true_at
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.nodes import MEMORY, postorder
+from shapeproof.constraints.reals import RealConstant, RealSymbol
 from shapeproof.constraints.terms import Unknown
 from shapeproof.solver.equalities import FRESH
 
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
 Point: TypeAlias = "dict[str, int]"
 
 _PRIMES = (7, 11, 5, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
+_ODD = (0.5, -0.5, math.nan, math.inf, -math.inf, -1.0, sys.float_info.max)
+"""Doubles at which conditions on floats tend to hold or fail."""
 _FAR = 1000
 _RANDOM_PROFILES = 8
 _MOST_NUDGED = 3
@@ -169,6 +175,34 @@ def candidates(known: Knowledge, names: Iterable[str]) -> Iterator[Point]:
         point = complete(known, chosen)
         if point is not None:
             yield point
+    names, values = doubles(known.remaining())
+    for value, profile in itertools.product(values if names else (), (_low, _generic)):
+        others = {name: profile(known, name, index) for index, name in enumerate(free)}
+        point = complete(known, others | dict.fromkeys(names, value))
+        if point is not None:
+            yield point
+
+
+def doubles(formulas: Iterable[Formula]) -> tuple[set[str], list[Any]]:
+    """The names of floats in the formulas, and doubles worth a try for them: odd ones, and around constants.
+
+    A point has integers otherwise; a float that an integer may stand for has one.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> names, values = doubles([parse_formula("real(v) < 0.5")])
+    >>> names, 0.49999999999999994 in values, 0.5 in values
+    ({'v'}, True, True)
+    """
+    names: set[str] = set()
+    found = dict.fromkeys(_ODD)
+    for formula in formulas:
+        for node in postorder(formula):
+            if isinstance(node, RealSymbol):
+                names.add(node.name)
+            elif isinstance(node, RealConstant):
+                near = (node.value, *(math.nextafter(node.value, end) for end in (math.inf, -math.inf)))
+                found |= dict.fromkeys(near)
+    return names, list(found)
 
 
 def free_symbols(known: Knowledge, symbols: frozenset[str]) -> set[str]:

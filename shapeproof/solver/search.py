@@ -16,7 +16,7 @@ from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.polynomials import UNIT
 from shapeproof.constraints.terms import FloorDiv, Symbol, Term, from_poly
 from shapeproof.solver.cases import divided
-from shapeproof.solver.points import Point, moved
+from shapeproof.solver.points import Point, doubles, moved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,13 +43,13 @@ def _moves(reduced: Formula, facts: Facts) -> Iterator[tuple[Point, set[str]]]:
     """Samples with one symbol moved, and the names of what that may change."""
     known = facts.known
     names = sorted(reduced.symbols)[:_MOST_SYMBOLS]
-    constants, shifts = _constants(reduced), _shifts(reduced)
+    constants, shifts, (floats, odd) = _constants(reduced), _shifts(reduced), doubles([reduced])
     for base in facts.points(reduced.symbols)[:_MOST_BASES]:
         for name in names:
             interval = known.range_of(name)
             ends = [end for end in (interval.lower, interval.upper) if end is not None]
             values = [*_roots(reduced, name, base), *ends, *(end + 1 for end in ends[:1]), 0, 1, 2, *constants]
-            around = [base[name] + shift for shift in shifts.get(name, ())]
+            around = [base[name] + shift for shift in shifts.get(name, ())] + (odd if name in floats else [])
             for value in dict.fromkeys([*values[: _MOST_VALUES + len(ends)], *around]):
                 candidate = moved(known, base, name, value) if value in interval else None
                 if candidate is not None:

@@ -7,16 +7,31 @@ it is for the caller to prove that it says the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from shapeproof.constraints import operators
 from shapeproof.constraints.atoms import Max
 from shapeproof.constraints.division import FloorDiv
-from shapeproof.constraints.formulas import FALSE, And, Compare, Formula, Or, conjunction, disjunction, eq, ge, le, ne
+from shapeproof.constraints.formulas import (
+    FALSE,
+    And,
+    Compare,
+    Formula,
+    Or,
+    conjunction,
+    disjunction,
+    eq,
+    ge,
+    le,
+    ne,
+    real_compare,
+)
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.polynomials import UNIT
+from shapeproof.constraints.reals import Real, RealConstant
 from shapeproof.constraints.terms import Term, from_poly
 from shapeproof.solver.bounding import shape_of
 
@@ -43,7 +58,24 @@ def reworded(formula: Formula, bounds: Callable[[Term], Interval]) -> Formula:
             return formula
 
 
-def has_value(term: Term, value: int) -> Formula:
+def equals(number: Term | Real, value: float) -> Formula:
+    """That a number has a value; that it is nan, which equals none.
+
+    >>> from shapeproof.constraints.reals import RealSymbol
+    >>> equals(RealSymbol("v"), float("nan"))
+    real(v) != real(v)
+    """
+    if isinstance(number, Term):
+        return eq(number, int(value))
+    return real_compare("!=", number, number) if math.isnan(value) else real_compare("==", number, RealConstant(value))
+
+
+def has_value(number: Term | Real, value: float) -> Formula:
+    """That a number has a value; of an integer, in simple words."""
+    return equals(number, value) if isinstance(number, Real) else _term_has_value(number, int(value))
+
+
+def _term_has_value(term: Term, value: int) -> Formula:
     """That a term has a value; of a quotient by a constant, that what is divided lies between two.
 
     Where a constant is the least value that it may have, what is said is what the other operand is then.

@@ -83,7 +83,7 @@ class Explorer:
         self._traces = 0
         self._looks = 0
         self._oblivious: frozenset[Formula] = frozenset()
-        self._observed: dict[str, int] = {}
+        self._observed: dict[str, float] = {}
         self._raising: raising.Raisings = {}
         self._forms: list[replay.Form] = []
 

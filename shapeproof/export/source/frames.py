@@ -5,6 +5,7 @@ Nothing is traced or decided here.
 
 from __future__ import annotations
 
+import dis
 import inspect
 import linecache
 import sys
@@ -165,6 +166,12 @@ def user_frame(passed: Collection[str]) -> FrameType | None:
             break
         frame = frame.f_back
     return frame
+
+
+def asserts_opposite(frame: FrameType) -> bool:
+    """Whether the assert statement that a frame is at raises where what is asked holds: `assert not n <= 0`."""
+    ahead = (each.opname for each in dis.get_instructions(frame.f_code) if each.offset >= frame.f_lasti)
+    return "IF_FALSE" in next((name for name in ahead if "JUMP" in name), "")
 
 
 def is_users(frame: FrameType) -> bool:

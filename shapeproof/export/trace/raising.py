@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FrameType
 
 from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.formulas import Formula, negate
+from shapeproof.export.source.frames import asserts_opposite
 from shapeproof.export.trace.trial import Place, Step, Trial, flipped
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import truth
@@ -37,8 +39,15 @@ def note(known: Raisings, step: Step, there: Trial, domain: Facts, text: str) ->
     known.setdefault(step.decision.taken, []).append(Raising(text, step.decision.where, given))
 
 
-def side_that_raises(trial: Trial, formula: Formula, place: Callable[[], Place]) -> tuple[bool | None, str]:
-    """Which answer to a question about data leads the model to raise, and what; None where neither is known to."""
+def side_that_raises(
+    trial: Trial, formula: Formula, place: Callable[[], Place], asserting: FrameType | None
+) -> tuple[bool | None, str]:
+    """Which answer to a question about data leads the model to raise, and what; None where neither is known to.
+
+    `asserting` is the frame that asks in an assert statement, if it does.
+    """
+    if asserting is not None:
+        return asserts_opposite(asserting), ""
     for side in (False, True):
         holding = negate(formula) if side else formula
         found = _raised(trial, holding, place) if holding in trial.raising else None

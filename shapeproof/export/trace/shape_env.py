@@ -300,6 +300,7 @@ class ProofShapeEnv(ExactShapeEnv):
         """What the example's data give for a symbol; told only where the operators run on data, too."""
         super().set_real_tensor_prop_unbacked_vals(k, v)
         if isinstance(v, float):
+            self.trial.observe(str(k), v)
             return
         term = self._term(k.lhs if isinstance(k, sympy.Eq) else k)  # a bool is the question whether its symbol is 1
         for name in term.symbols:
@@ -364,9 +365,8 @@ class ProofShapeEnv(ExactShapeEnv):
     def _checked(self, formula: Formula, expr: sympy.Basic) -> bool | None:
         """The answer to a question about data if one of its sides raises, so that it is a check; else None."""
         condition = self._condition(expr)
-        if self._is_python_assert():
-            return self._check(formula, condition)
-        side, text = side_that_raises(self.trial, formula, self._place)
+        asserting = self._get_user_frame() if self._is_python_assert() else None
+        side, text = side_that_raises(self.trial, formula, self._place, asserting)
         if side is False:
             return self._check(formula, condition, text)
         return not self._check(f.negate(formula), lambda: torch.sym_not(condition()), text) if side else None

@@ -25,16 +25,16 @@ from typing import TYPE_CHECKING
 
 from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.evaluate import evaluate, evaluate_real, holds, holds_at
-from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, negate, real_compare
-from shapeproof.constraints.reals import Real, RealConstant
+from shapeproof.constraints.evaluate import evaluate_number, holds, holds_at
+from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, negate
+from shapeproof.constraints.reals import Real, RealSymbol
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.constraints.text import format_node
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import truth
 from shapeproof.solver.witness import find
-from shapeproof.solver.wording import has_value
+from shapeproof.solver.wording import equals, has_value
 
 if TYPE_CHECKING:
     from shapeproof.export.source.names import Number
@@ -127,7 +127,7 @@ class Trial:
         data: Callable[[str], bool],
         budget: Budget,
         oblivious: Container[Formula] = frozenset(),
-        observed: Mapping[str, int] | None = None,
+        observed: Mapping[str, float] | None = None,
         raising: Raisings | None = None,
         in_place: bool = True,
     ) -> None:
@@ -242,13 +242,13 @@ class Trial:
             UsageError: the trace is over, and nobody is left who would record it.
         """
         self._complete(number.symbols)
-        value, asked = _specialized(number, self.point)
-        if self._over is not None and self.settled(asked) is not True:
+        value = evaluate_number(number, self.point)
+        if self._over is not None and self.settled(equals(number, value)) is not True:
             raise UsageError(_FREEZING.format(format_node(number, rename=self._over), place().operator or "a compiler"))
-        self.choose(has_value(number, int(value)) if isinstance(number, Term) else asked, Kind.BRANCH, place)
+        self.choose(has_value(number, value), Kind.BRANCH, place)
         return value
 
-    def observe(self, name: str, value: int) -> None:
+    def observe(self, name: str, value: float) -> None:
         """A number that the example's data give."""
         self.observed[name] = value
         self._move_data(self.region.fork(), frozenset({name}))
@@ -461,18 +461,11 @@ class Trial:
     def _as_observed(self, symbols: frozenset[str]) -> Formula:
         """The numbers of the example, as far as the symbols or the point are about them."""
         names = sorted(self.observed.keys() & (symbols | self.point.keys()))
-        return conjunction(*(eq(symbol(name), self.observed[name]) for name in names))
+        return conjunction(*(equals(_number(name, self.observed[name]), self.observed[name]) for name in names))
 
 
-def _specialized(number: Term | Real, point: Mapping[str, int]) -> tuple[float, Formula]:
-    """The value of a number at a point, and that it has this value; a float that is nan has none that it equals."""
-    if isinstance(number, Term):
-        value = evaluate(number, point)
-        return value, eq(number, value)
-    double = evaluate_real(number, point)
-    if double != double:  # noqa: PLR0124 - nan
-        return double, real_compare("!=", number, number)
-    return double, real_compare("==", number, RealConstant(double))
+def _number(name: str, value: float) -> Term | Real:
+    return RealSymbol(name) if isinstance(value, float) else symbol(name)
 
 
 def _decision(formula: Formula, kind: Kind, place: Place, *, outcome: bool) -> Decision:
