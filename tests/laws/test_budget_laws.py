@@ -118,11 +118,14 @@ def spent_within(budget: Budget, times: float, act: Callable[[], object]) -> obj
 
 def readable(text):
     """The formula; None where it is too large to be read, which is said in one sentence."""
+    said = ""
     try:
         return parse_formula(text)
     except UsageError as error:
-        assert "\n" not in str(error)
-        return None
+        said = str(error)
+    assert said
+    assert "\n" not in said
+    return None
 
 
 @some

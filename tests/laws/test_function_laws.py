@@ -182,11 +182,14 @@ def test_powers_keep_their_value_where_the_facts_hold(text, given_texts, point):
         assert evaluate(facts.reduce(term), point) == value
 
 
+DIVIDED = st.builds(
+    "({}) % ({})".format, st.sampled_from(["x", "x*y", "x + y", "3*x*y", "x*x"]), st.sampled_from(["z", "z*y", "z*z"])
+)
+DIVIDING = ["x % z == 0", "y % z == 0", "x % y == 0", "z % y == 0", "x*y % z == 0", "z >= 1"]
+
+
 @some
-@given(
-    st.builds("({}) {} ({})".format, st.sampled_from(["x", "x*y", "x + y", "3*x*y", "x*x"]), st.just("%"), st.sampled_from(["z", "z*y", "z*z"])),
-    st.lists(st.sampled_from(["x % z == 0", "y % z == 0", "x % y == 0", "z % y == 0", "x*y % z == 0", "z >= 1"]), max_size=3),
-)  # fmt: skip
+@given(DIVIDED, st.lists(st.sampled_from(DIVIDING), max_size=3))
 def test_divisibility_by_what_is_not_constant_is_never_claimed_wrongly(text, given_texts):
     asked, facts = parse_formula(f"{text} == 0"), list(map(parse_formula, given_texts))
     verdict = decide(asked, Facts(facts))

@@ -15,7 +15,7 @@ from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
 
 
-def takes(trial: Trial, point: Mapping[str, int]) -> bool:
+def takes(trial: Trial, point: Mapping[str, float]) -> bool:
     """Whether an input of these sizes takes every decision on sizes as the trial did."""
     return all(
         holds_at(decision.taken, point) for decision in trial.decisions if decision.formula.symbols <= point.keys()
