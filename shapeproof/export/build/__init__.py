@@ -1,7 +1,7 @@
 """The program that is handed out: its domain as assertions, its sizes, its forms.
 
 conclude     the verdict and the program                    conclude.py, program.py
-enforce      the domain inside the graph                    assertions.py, clamps.py, hints.py
+enforce      the domain inside the graph                    assertions.py, data_assertions.py, clamps.py, hints.py
 audit        the assertions that are there, against the proof  closing_audit.py
 refuse       whatever else a module is given                contract.py, guards.py, memory.py, outside.py
 transform    decompositions, held against the program       decompose.py

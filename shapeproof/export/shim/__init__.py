@@ -4,5 +4,6 @@ inputs     example inputs and `dynamic_shapes`, by source names   binding.py, di
 programs   symbolic sizes, structures, storages, archives         symbols.py, trees.py, storages.py, consumers.py
 runs       guards, and how inputs lie in memory                   guarding.py, strides.py
 tracing    hashes of sizes, transforms that a trace leaves        hashing.py, transforms.py
+numbers    float arithmetic as Python wrote it                    doubles.py, sym_nodes.py, recording.py
 process    noise, garbage, one thread at a time, releases         quiet.py, collecting.py, one_thread.py, versions.py
 """
