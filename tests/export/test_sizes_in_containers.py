@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+import logging
 
 import pytest
 import torch
@@ -114,7 +115,17 @@ PROVED = {
     "distinct": lambda n: len(set((n, n + 1))),  # noqa: C405 - the point
     "cached": doubled,
     "text": lambda n: two(n in {"a", 2.5}),
+    "same text": lambda n: {"7": 2}.get(str(n), 2),
 }
+
+
+def said(n):
+    message = f"{n} rows"
+    assert n < 40, message
+    logging.getLogger(__name__).debug("%s: %s", n, str(n))
+    with torch.autograd.profiler.record_function(f"{n:3d}"):
+        torch._check(n < 30, lambda: f"{n} are too many")
+    return 2
 
 
 def matched(n):
@@ -126,9 +137,21 @@ def matched(n):
     return 2
 
 
-@pytest.mark.parametrize("name", [*PROVED, "match"])
+PROVED |= {"match": matched, "said": said}
+
+
+@pytest.mark.parametrize("name", PROVED)
 def test_what_makes_no_difference_is_proved(name):
-    assert held(PROVED.get(name, matched)) == "proved"
+    assert held(PROVED[name]) == "proved"
+
+
+def test_a_text_that_is_only_said_costs_no_trace():
+    class Says(torch.nn.Module):
+        def forward(self, x):
+            return x * said(x.shape[0])
+
+    report = check(Says(), (torch.ones(5),), dynamic_shapes=({0: Dim("n", min=0, max=29)},))
+    assert (report.status, report.statistics["regions"]) == ("proved", 1)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +164,10 @@ def test_what_makes_no_difference_is_proved(name):
         lambda n: 2 if (n, 1) in PAIRED else 3,
         lambda n: TABLE[n],
         lambda n: len([0] * n) + 1,
+        lambda n: {"7": 2}.get(f"{n}", 1),
+        lambda n: 2 if str((n, n)) == "(7, 7)" else 1,
+        lambda n: 2 if f"{n:03d}" == "007" else 1,
+        lambda n: 2 if "l7" in [f"l{n}", "a"] else 1,
     ],
 )
 def test_what_makes_one_is_not(function):

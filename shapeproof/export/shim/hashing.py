@@ -1,6 +1,7 @@
-"""Python looks a size up in a dict or a set by its hash, which torch does not give; meanwhile somebody else may.
+"""What Python asks a size for by itself: its hash, where it is looked up in a dict or a set, and a text of it.
 
-Sizes of another ShapeEnv have no hash, as ever.
+torch gives no hash, and as text the symbol's name. While this lasts somebody else may answer for the sizes of one
+ShapeEnv; those of another are what they were.
 """
 
 from __future__ import annotations
@@ -13,21 +14,42 @@ from typing import Any
 
 import torch
 
+_Answer = Callable[[torch.SymInt, FrameType], int | None]
+"""Given a size and the frame that asks; None where torch's own answer will do."""
+
 
 @contextlib.contextmanager
-def hashed(shape_env: Any, give: Callable[[torch.SymInt, FrameType], int | None]) -> Iterator[None]:
-    """The sizes of a ShapeEnv have the hash that is given to the frame that asks; torch's answer where that is None."""
-    torchs = torch.SymInt.__hash__
+def answered(shape_env: Any, give_hash: _Answer, number_in_text: _Answer) -> Iterator[None]:
+    """The sizes of a ShapeEnv have this hash, and text of them is that of this number."""
+    size = torch.SymInt
+    torchs_hash, torchs_text = size.__hash__, size.__repr__
 
-    def __hash__(self: torch.SymInt) -> int:  # noqa: N807
+    def ask(answer: _Answer, number: torch.SymInt) -> int | None:
         frame = inspect.currentframe()
-        caller = frame.f_back if frame is not None else None
-        mine = caller is not None and self.node.shape_env is shape_env
-        found = give(self, caller) if mine and caller is not None else None
-        return torchs(self) if found is None else found
+        asked = frame.f_back if frame is not None else None
+        caller = asked.f_back if asked is not None else None
+        return answer(number, caller) if caller is not None and number.node.shape_env is shape_env else None
 
-    torch.SymInt.__hash__ = __hash__  # type: ignore[method-assign]
+    def hash_of(self: torch.SymInt) -> int:
+        found = ask(give_hash, self)
+        return torchs_hash(self) if found is None else found
+
+    def text_of(self: torch.SymInt) -> str:
+        found = ask(number_in_text, self)
+        return torchs_text(self) if found is None else repr(found)
+
+    def formatted(self: torch.SymInt, spec: str) -> str:
+        found = ask(number_in_text, self)
+        return torchs_text(self) if found is None else format(found, spec)
+
+    _put(size, hash_of, text_of)
+    size.__format__ = formatted  # type: ignore[method-assign]
     try:
         yield
     finally:
-        torch.SymInt.__hash__ = torchs  # type: ignore[method-assign]
+        _put(size, torchs_hash, torchs_text)
+        del size.__format__
+
+
+def _put(size: Any, hash_of: Callable[[Any], int], text_of: Callable[[Any], str]) -> None:
+    size.__hash__, size.__repr__ = hash_of, text_of

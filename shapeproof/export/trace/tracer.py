@@ -31,13 +31,14 @@ from shapeproof.export.ops.decompositions import REWRITTEN, reference
 from shapeproof.export.ops.layouts import acts_on_layout
 from shapeproof.export.ops.properties import property_read
 from shapeproof.export.shim.binding import bind, map_leaves
-from shapeproof.export.shim.hashing import hashed
+from shapeproof.export.shim.hashing import answered
 from shapeproof.export.shim.quiet import quiet
 from shapeproof.export.shim.storages import is_wrapped
 from shapeproof.export.shim.symbols import value_range, values
 from shapeproof.export.shim.transforms import transforms_ended
 from shapeproof.export.source.frames import read_by_the_model
 from shapeproof.export.source.lookups import hash_looked_up
+from shapeproof.export.source.texts import number_in_text
 from shapeproof.export.trace.builtins import bounded_by_numbers, fresh_copy, kept_symbolic
 from shapeproof.export.trace.failures import is_of_tracing
 from shapeproof.export.trace.operators import Operators
@@ -138,7 +139,13 @@ def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: Pro
 @contextlib.contextmanager
 def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
     """What is otherwise than usual in the process while a model is traced."""
-    with _nothing_caught(env), quiet(), transforms_ended(), kept_symbolic(model), hashed(env, hash_looked_up):
+    with (
+        _nothing_caught(env),
+        quiet(),
+        transforms_ended(),
+        kept_symbolic(model),
+        answered(env, hash_looked_up, number_in_text),
+    ):
         yield
 
 
