@@ -77,10 +77,11 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
 
     Returns:
         A torch.export.ExportedProgram with `.report`; under `branches="split"` the `Regions`, which hold several.
-        Undecided questions warn once and are checked at run time.
+        Undecided questions warn once, and what they are about is refused at run time.
 
     Raises:
-        ConstraintViolation: the model does not support the declared domain; `.report` says why.
+        ConstraintViolation: the model does not support the declared domain, or what is undecided cannot be refused at
+            run time; `.report` says why.
         UsageError: an entry cannot be meant; the sentence names it.
 
     >>> import torch

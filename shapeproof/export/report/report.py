@@ -180,7 +180,7 @@ def _loaded_diagnostic(saved: dict[str, Any]) -> Diagnostic:
 
 
 class ConstraintViolation(symbols.TorchConstraintError):
-    """The model does not support the declared domain. `report` says why; the message is its text."""
+    """There is no program for the declared domain. `report` says why; the message is its text."""
 
     def __init__(self, report: Report) -> None:
         super().__init__(symbols.CONSTRAINT_VIOLATION, str(report))
