@@ -1,4 +1,6 @@
-"""Float-valued expressions. They mean IEEE doubles, as in Python, and are never rewritten: not even `x * 1.0`.
+"""Float-valued expressions. They mean IEEE doubles, as in Python, and are not rewritten: not even `x * 1.0`.
+
+The one exception is `max(x, -x) + 0.0`, which is `abs(x)` to the last bit.
 
 The canonical form of an integer term may contain one under `int(...)`, `math.floor(...)` and the like.
 """
@@ -85,4 +87,8 @@ def real_call(op: str, *args: Real | Term) -> Real:
             return RealCall(op, args)
         case "neg", (RealConstant(value=value),):
             return RealConstant(-value)
+        case "add", (RealCall("max", (value, RealCall("neg", (other,)))), RealConstant() as zero) if (
+            value is other and zero is RealConstant(0.0)
+        ):  # as torch can save it: of two zeros the sum is the positive one
+            return RealCall("abs", (value,))
     return RealCall(op, tuple(arg if isinstance(arg, Real) else FromInt(arg) for arg in args))

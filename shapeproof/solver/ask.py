@@ -77,8 +77,8 @@ def satisfy(
         if attempt.quotients not in scripts:
             scripts[attempt.quotients] = script(asked, bounds, quotients=attempt.quotients)
         chosen = scripts[attempt.quotients]
-        if len(chosen.text) > _LONGEST_SCRIPT:
-            break
+        if len(chosen.text) > _LONGEST_SCRIPT or chosen.weight is None:
+            continue
         charge(len(chosen.text))
         found = _attempt(attempt, chosen, rlimit // chosen.weight)
         spent += found.spent * chosen.weight

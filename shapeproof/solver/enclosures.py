@@ -31,7 +31,7 @@ _HALF_ULP = Fraction(1, 2**53)
 _EXACT = 2**53
 _LEAST = Fraction(1, 2**1000)
 _MOST_PARTS = 8
-_MOST_BITS = 1024
+_MOST_BITS = 400
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shapeproof.constraints import polynomials
 from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Or, RealCompare, Truth
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.nodes import Node, postorder
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
 _HIGHEST_DEGREE = 8
 _MOST_ALIKE = 8
 _USUAL_FACTORS = 128
-_LONG = 1500
-_USUAL_DIGITS = 256
+_USUAL_QUOTIENTS = 32
+_MOST_QUOTIENTS = 64
+_MOST_BITS = 512
 _LITERAL_DIGITS = 1000
 _LARGEST_LITERAL = 10**_LITERAL_DIGITS
 
@@ -52,8 +54,12 @@ class Script:
     booleans: dict[str, str]
     exact: bool = True
     """Whether it says all that the formulas say. If not (doubles, bits, long products), `sat` says nothing of them."""
-    weight: int = 1
-    """How much longer than usual a step of Z3 takes: it counts one on long products or long integers as any other."""
+    weight: int | None = 1
+    """How much longer than usual a step of Z3 takes, as it counts one on many products like any other.
+
+    None where it may not come back: it counts nothing while it divides integers of very many digits, or cuts off
+    corners of very many unknown quotients.
+    """
 
 
 def script(formulas: Iterable[Formula], bounds: Bounds | None, *, quotients: bool = False) -> Script:
@@ -71,9 +77,8 @@ def script(formulas: Iterable[Formula], bounds: Bounds | None, *, quotients: boo
     """
     lowering = _Lowering(bounds, quotients=quotients)
     assertions = [f"(assert {lowering.text_of(formula)})" for formula in formulas]
-    weight = 1 + lowering.factors // _USUAL_FACTORS + lowering.digits // _USUAL_DIGITS
     text = "\n".join([*lowering.lines, *assertions])
-    return Script(text, lowering.integers, lowering.booleans, lowering.exact, weight)
+    return Script(text, lowering.integers, lowering.booleans, lowering.exact, lowering.weight())
 
 
 class _Lowering:
@@ -92,7 +97,15 @@ class _Lowering:
         self.booleans: dict[str, str] = {}
         self.exact = True
         self.factors = 0
-        self.digits = 0
+        self.longest = 0
+        self.divisions = 0
+
+    def weight(self) -> int | None:
+        """See `Script.weight`."""
+        unknown = self.divisions if self._quotients else 0
+        if unknown > _MOST_QUOTIENTS or (self.longest > _MOST_BITS and (self.factors or self.divisions)):
+            return None
+        return 1 + self.factors // _USUAL_FACTORS + unknown // _USUAL_QUOTIENTS
 
     def text_of(self, root: Node) -> str:
         """The node as an SMT-LIB expression; what it refers to is defined in `lines`."""
@@ -154,7 +167,7 @@ class _Lowering:
             if len(factors) > _HIGHEST_DEGREE:
                 factors = [self._product(monomial)]
             self.factors += len(factors) if len(factors) > 1 else 0
-            self.digits += coefficient.bit_length() // 3 if coefficient.bit_length() > _LONG else 0
+            self.longest = max(self.longest, coefficient.bit_length())
             if coefficient == -1 and len(factors) == 1:
                 products.append(f"(- {factors[0]})")
                 continue
@@ -182,6 +195,7 @@ class _Lowering:
         return -1 if known.upper is not None and known.upper < 0 else 0
 
     def _division(self, top: str, bottom: str, sign: int) -> str:
+        self.divisions += 1
         if not self._quotients:
             positive, negative = f"(div {top} {bottom})", f"(div (- {top}) (- {bottom}))"
             either = f"(ite (> {bottom} 0) {positive} {negative})"
@@ -238,6 +252,8 @@ class _Lowering:
         if isinstance(node, Unknown) or not self._with_axioms:
             return
         for term in axioms(node, self._bounds):
+            if polynomials.bits(term.poly) > _MOST_BITS:
+                continue
             self.lines.append(f"(assert (>= {self.text_of(term)} 0))")
         function = rising(node)
         if function is not None:
@@ -249,9 +265,9 @@ class _Lowering:
             alike.append(here)
 
     def _assert_bounds(self, value: str, known: Interval) -> None:
-        if known.lower is not None:
+        if known.lower is not None and known.lower.bit_length() <= _MOST_BITS:
             self.lines.append(f"(assert (<= {_integer(known.lower)} {value}))")
-        if known.upper is not None:
+        if known.upper is not None and known.upper.bit_length() <= _MOST_BITS:
             self.lines.append(f"(assert (<= {value} {_integer(known.upper)}))")
 
 

@@ -21,6 +21,7 @@ from shapeproof.export.ops.decompositions import (
     reference,
     tensor_split,
 )
+from shapeproof.export.shim.trees import leaves
 from tests.agreement import RAISES, agree, outcome
 
 ends = st.integers(-9, 60) | st.floats(-9, 9, allow_nan=False)
@@ -204,6 +205,82 @@ def test_any_size_is_one_program(model, shapes, sizes):
 def test_too_little_to_pool_is_refuted():
     report = check(Pooled(), (torch.randn(3, 7),), dynamic_shapes=({1: Dim("n", min=1, max=100)},))
     assert (report.status, report.diagnostics[0].witness) == ("refuted", {"x.shape[1]": 1}), str(report)
+
+
+SIZES = ((1, 1), (1, 4), (2, 3), (5, 2), (7, 6), (4, 9))
+ROWS = torch.nn.functional
+EXACT = {
+    "parts": lambda x: torch.tensor_split(x, 3, -1),
+    "parts of its own": lambda x: x.tensor_split(2, dim=-2),
+    "rows": lambda x: ROWS.max_pool1d(x[0], 1, 1),
+    "the largest of a row": lambda x: ROWS.max_pool1d(x[0], x.shape[-1]),
+    "the largest": lambda x: ROWS.max_pool2d(x, x.shape[-2:]),
+    "classes": lambda x: ROWS.one_hot(torch.arange(x.shape[-1]), x.shape[-1] + 1),
+    "below": lambda x: torch.tril_indices(x.shape[-2], x.shape[-1]),
+    "above": lambda x: torch.triu_indices(x.shape[-2], x.shape[-1], 1),
+    "a diagonal": lambda x: (torch.diagonal(x, 0, -1, -2), x.diagonal(1, 1, 2)),
+    "sequences": lambda x: torch.nn.utils.rnn.pad_sequence([x[0, 0], x[0, 0, :1]]),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("name", EXACT)
+def test_what_is_written_here_is_eagers_to_the_last_bit(name, dtype):
+    model, shapes = Calls(EXACT[name]), ({2: Dim("h", min=1, max=9), 3: Dim("w", min=1, max=9)},)
+    report = check(model, (torch.randn(2, 3, 4, 5, dtype=dtype),), dynamic_shapes=(shapes,))
+    assert report.status == "proved", str(report)
+    run = report.program.module()
+    for h, w in SIZES:
+        x = torch.randn(2, 3, h, w).to(dtype)
+        x[0, 0, 0, 0] = float("nan")
+        mine, eagers = (leaves(each(x)) for each in (run, model))
+        assert all(torch.equal(a.nan_to_num(9), b.nan_to_num(9)) for a, b in zip(mine, eagers, strict=True))
+
+
+def grid(x):
+    return torch.linspace(-1, 1, x.shape[-1])
+
+
+JUMPING = {
+    "a sign": lambda x: grid(x).sign(),
+    "a comparison": lambda x: x * (grid(x) > 0),
+    "a comparison that is chosen by": lambda x: torch.where(grid(x) >= 0, x, -x),
+    "a rounding": lambda x: (grid(x) * 3).floor(),
+    "a conversion": lambda x: (grid(x) * 3).long(),
+    "a place": lambda x: grid(x).abs().argmin(),
+    "what is written into": lambda x: x.new_zeros(x.shape[-1]).copy_(grid(x)).sign(),
+    "a view": lambda x: grid(x)[None].expand(2, -1).t().sign(),
+    "powers": lambda x: torch.logspace(0, 3, x.shape[-1]).floor(),
+    "a pole": lambda x: 1 / grid(x),
+    "a mean": lambda x: ROWS.avg_pool1d(x[0], x.shape[-1]).round(),
+    "a nearest place": lambda x: ROWS.grid_sample(
+        x, torch.stack([grid(x)] * 2, -1).expand(2, 1, -1, 2), mode="nearest"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JUMPING)
+def test_a_rounding_that_may_show_is_not_proved(name):
+    model, shapes = Calls(JUMPING[name]), {3: Dim("w", min=1, max=9)}
+    report = check(model, (torch.randn(2, 3, 4, 5),), dynamic_shapes=((shapes,),))
+    assert (report.status, report.program) == ("undecided", None), str(report)
+    assert "rounds otherwise" in str(report)
+
+
+SMOOTH = {
+    "a grid": lambda x: x + grid(x).sin().softmax(-1),
+    "a bias": lambda x: (x @ grid(x)[:, None]).relu().mean(),
+    "a sampling": lambda x: ROWS.grid_sample(x, torch.stack([grid(x)] * 2, -1).expand(2, 1, -1, 2)),
+    "a mean": lambda x: x / (ROWS.avg_pool2d(x, x.shape[-2:]).abs() + 1),
+    "its size": lambda x: torch.zeros_like(grid(x)).sign(),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_a_rounding_that_does_not_show_is_proved(name):
+    model, shapes = Calls(SMOOTH[name]), {3: Dim("w", min=1, max=9)}
+    report = check(model, (torch.randn(2, 3, 4, 5),), dynamic_shapes=((shapes,),))
+    assert report.status == "proved", str(report)
 
 
 @pytest.mark.parametrize("offset", [-4, -1, 0, 1, 2, 5])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
-import logging
 
 import pytest
 import torch
@@ -16,6 +15,7 @@ from shapeproof.export import check
 from shapeproof.export.trace.distinct import Distinct
 from shapeproof.export.trace.ranges import Range
 from tests.agreement import agree
+from tests.export import handled
 
 N = Dim("n", min=0, max=9)
 SHORT = range(-4, 5)
@@ -119,15 +119,6 @@ PROVED = {
 }
 
 
-def said(n):
-    message = f"{n} rows"
-    assert n < 40, message
-    logging.getLogger(__name__).debug("%s: %s", n, str(n))
-    with torch.autograd.profiler.record_function(f"{n:3d}"):
-        torch._check(n < 30, lambda: f"{n} are too many")
-    return 2
-
-
 def matched(n):
     match n:
         case 5:
@@ -137,7 +128,7 @@ def matched(n):
     return 2
 
 
-PROVED |= {"match": matched, "said": said}
+PROVED |= {"match": matched, "said": handled.said}
 
 
 @pytest.mark.parametrize("name", PROVED)
@@ -148,7 +139,7 @@ def test_what_makes_no_difference_is_proved(name):
 def test_a_text_that_is_only_said_costs_no_trace():
     class Says(torch.nn.Module):
         def forward(self, x):
-            return x * said(x.shape[0])
+            return x * handled.said(x.shape[0])
 
     report = check(Says(), (torch.ones(5),), dynamic_shapes=({0: Dim("n", min=0, max=29)},))
     assert (report.status, report.statistics["regions"]) == ("proved", 1)

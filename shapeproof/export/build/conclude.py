@@ -27,10 +27,13 @@ from shapeproof.export.build.program import VerifiedProgram
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, statistics
 from shapeproof.export.explore.regions import Split, proved
+from shapeproof.export.graph import nodes
+from shapeproof.export.graph.rounding import jumps
 from shapeproof.export.report.explain import (
     declared_at,
     domain_texts,
     narrowing_note,
+    rounded_otherwise,
     trust_note,
     uncovered,
     unenforced,
@@ -72,9 +75,11 @@ def conclude(  # noqa: PLR0913 - all that was found
         notes += [trust_note(name, compared) for name, compared in found.trusted.items()]
         lacking = _enforce(traced, found.main.trial, inputs, Facts(enforced, budget))
         unasserted = assert_answers(traced, [answer for finding in undecided for answer in finding.answers])
+        shown = list(jumps(traced, tracer.rounded_in(traced)))
         diagnostics = [*diagnostics, *(unenforced(formula, found.main.trial, inputs) for formula in lacking)]
+        diagnostics += [rounded_otherwise(str(node.target), source, nodes.line_of(node)) for node, source in shown[:1]]
         # Law: in the declared domain a program that is given out does what eager does, or refuses.
-        if not unasserted and set(lacking) <= set(declared):
+        if not unasserted and not shown and set(lacking) <= set(declared):
             program = _built(traced, inputs, contract)
     if not refuted and program is None:
         notes.append(NO_PROGRAM)

@@ -1,6 +1,7 @@
 """Functions of torch that want a plain number for a size, written in operators that take a symbolic one.
 
-Law: each gives what eager gives, for every size, up to rounding, and raises where eager does. Torch's own reference of
+Law: each gives what eager gives, for every size, and raises where eager does: to the last bit, but for those that
+`rounding_of` names. Torch's own reference of
 `linspace` takes sides on 0 and 1 steps, which nobody can for a number that comes from data. Where rounding would show,
 in integers, there is none: what eager rounds to is no one formula. Public torch only.
 """
@@ -280,3 +281,18 @@ REWRITTEN = frozenset(_WRITTEN)
 def reference(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[..., Any]:
     """What to call for one of these functions where a size is symbolic: torch's own where ours differs."""
     return next((written for written, suits in _WRITTEN[func] if suits(args, kwargs)), func)
+
+
+_ROUNDED: Mapping[Any, str] = {
+    linspace: "torch.linspace",
+    logspace: "torch.logspace",
+    **{written: "torch.nn.functional.avg_pool" for written, _ in _MEAN},
+}
+
+
+def rounding_of(written: Callable[..., Any]) -> str | None:
+    """The function of torch that one of ours is equal to up to rounding alone; None where it is to the last bit.
+
+    Eager's own result depends on the machine: its kernels take as many elements at a time as the processor does.
+    """
+    return _ROUNDED.get(written)

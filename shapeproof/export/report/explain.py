@@ -74,6 +74,19 @@ def unenforced(formula: Formula, trial: Trial, inputs: Inputs) -> Diagnostic:
     )
 
 
+def rounded_otherwise(operator: str, function: str, where: SourceLocation | None) -> Diagnostic:
+    """The diagnostic of an operator that may show how a function that is written in others rounds."""
+    because = f"it takes a result of `{function}`, which is written in operators that take sizes, up to rounding"
+    return Diagnostic(
+        id="undecided",
+        message=f"`{operator}` may show that the program rounds otherwise than eager",
+        severity="warning",
+        file=where.file if where else None,
+        line=where.line if where else None,
+        notes=(Note("because", because), Note("because", "a small difference ahead of it may be a large one behind")),
+    )
+
+
 def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
     """The diagnostic of a check that no data pass."""
     check = trial.impossible

@@ -21,7 +21,7 @@ _Answer = Callable[[torch.SymInt, FrameType], int | None]
 @contextlib.contextmanager
 def answered(shape_env: Any, give_hash: _Answer, number_in_text: _Answer) -> Iterator[None]:
     """The sizes of a ShapeEnv have this hash, and text of them is that of this number."""
-    size = torch.SymInt
+    size: Any = torch.SymInt
     torchs_hash, torchs_text = size.__hash__, size.__repr__
 
     def ask(answer: _Answer, number: torch.SymInt) -> int | None:
@@ -32,24 +32,19 @@ def answered(shape_env: Any, give_hash: _Answer, number_in_text: _Answer) -> Ite
 
     def hash_of(self: torch.SymInt) -> int:
         found = ask(give_hash, self)
-        return torchs_hash(self) if found is None else found
+        return int(torchs_hash(self)) if found is None else found
 
     def text_of(self: torch.SymInt) -> str:
         found = ask(number_in_text, self)
-        return torchs_text(self) if found is None else repr(found)
+        return str(torchs_text(self)) if found is None else repr(found)
 
     def formatted(self: torch.SymInt, spec: str) -> str:
         found = ask(number_in_text, self)
-        return torchs_text(self) if found is None else format(found, spec)
+        return str(torchs_text(self)) if found is None else format(found, spec)
 
-    _put(size, hash_of, text_of)
-    size.__format__ = formatted  # type: ignore[method-assign]
+    size.__hash__, size.__repr__, size.__format__ = hash_of, text_of, formatted
     try:
         yield
     finally:
-        _put(size, torchs_hash, torchs_text)
+        size.__hash__, size.__repr__ = torchs_hash, torchs_text
         del size.__format__
-
-
-def _put(size: Any, hash_of: Callable[[Any], int], text_of: Callable[[Any], str]) -> None:
-    size.__hash__, size.__repr__ = hash_of, text_of

@@ -40,6 +40,7 @@ _OPERATIONS = {
     "float_pow": "pow",
     "float_truediv": "truediv",
     "neg": "neg",
+    "abs": "abs",
     "sym_min": "min",
     "sym_max": "max",
     "eq": "==",
@@ -346,9 +347,6 @@ def _install(method: str) -> None:
 
     def run(self: ProofSymNode, *others: SymNode) -> SymNode:
         floats = self.is_float() or any(isinstance(each, SymNode) and each.is_float() for each in others)
-        if method == "abs":  # torch cannot save one; by adding 0.0, -0.0 becomes 0.0
-            value = wrap_node(self)
-            return _node_of(self, torch.sym_max(-value, value) + (0.0 if floats else 0))
         if method == "is_integer":
             return self._asks_whether_whole()
         if self.is_int() and method in _TO_INTEGER:

@@ -36,7 +36,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A method of an object, as its class has it."""
+    """A method of an object, as its class has it; UNKNOWN where the object is what a call gives."""
 
     owner: Any
     function: Any
@@ -151,7 +151,9 @@ def _forget(stack: list[Any], effect: int) -> None:
 
 def _attribute(value: Any, name: str) -> Any:
     """An attribute, if it can be had without running code."""
-    if value is UNKNOWN or isinstance(value, Called | Member):
+    if isinstance(value, Called):
+        return Member(value, UNKNOWN)
+    if value is UNKNOWN or isinstance(value, Member):
         return UNKNOWN
     found = inspect.getattr_static(value, name, UNKNOWN)
     if isinstance(found, types.FunctionType | types.MethodDescriptorType | types.WrapperDescriptorType):

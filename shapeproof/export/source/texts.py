@@ -68,7 +68,7 @@ def _says(code: CodeType, index: int, look: Look) -> bool:
     match stack[-1] if stack else None:
         case Called(Member(logging.Logger() | logging.LoggerAdapter(), _), _):
             return True
-        case Called(function, _):
+        case Called(Member(Called(function, _), _), _) | Called(function, _):
             return function is builtins.print or getattr(function, "__module__", "") in _SAYING
     return False
 

@@ -93,6 +93,7 @@ class ProofShapeEnv(ExactShapeEnv):
         self._operands = Operands(self.read, self.span)
         self.numbering = Numbering(self.read)
         self._open: set[Formula] = set()
+        self.rounded: dict[Any, str] = {}
         self._body: Body | None = None
         self._asked: object = None
         """Torch's node for the number that is asked about."""

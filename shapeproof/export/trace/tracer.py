@@ -27,13 +27,13 @@ from shapeproof.constraints import intervals
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.graph.serializable import make_serializable
-from shapeproof.export.ops.decompositions import REWRITTEN, reference
+from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_of
 from shapeproof.export.ops.layouts import acts_on_layout
 from shapeproof.export.ops.properties import property_read
 from shapeproof.export.shim.binding import bind, map_leaves
 from shapeproof.export.shim.hashing import answered
 from shapeproof.export.shim.quiet import quiet
-from shapeproof.export.shim.storages import is_wrapped
+from shapeproof.export.shim.storages import is_wrapped, storages
 from shapeproof.export.shim.symbols import value_range, values
 from shapeproof.export.shim.transforms import transforms_ended
 from shapeproof.export.source.frames import read_by_the_model
@@ -191,13 +191,20 @@ class _Watch(TorchFunctionMode):
         elif func in REWRITTEN and any(map(_is_symbolic, pytree.tree_leaves((args, kwargs)))):
             func = reference(func, args, kwargs)
         try:
-            return func(*args, **kwargs)
+            return self._noted(func, func(*args, **kwargs))
         except Exception as error:
             if is_of_tracing(error, func):
                 self._env.handlers.must_not_catch(
                     frozenset({type(error)}), f"`{func.__name__}`, which torch cannot trace,"
                 )
             raise
+
+    def _noted(self, func: Any, result: Any) -> Any:
+        """The result; note if the function is one of ours that rounds otherwise than torch's."""
+        rounding = rounding_of(func)
+        if rounding is not None:
+            self._env.rounded |= dict.fromkeys(storages([result]), rounding)
+        return result
 
     def _watch_recording(self, recorder: Any) -> None:
         """Have the operators that torch records run under our eyes."""
@@ -270,6 +277,14 @@ def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
             return value.node.shape_env
     message = "the program was not traced here"
     raise LookupError(message)
+
+
+def rounded_in(program: torch.export.ExportedProgram) -> Mapping[Any, str]:
+    """The storages of what functions gave that are equal to torch's up to rounding alone, and their names."""
+    try:
+        return shape_env_of(program).rounded
+    except LookupError:
+        return {}
 
 
 def close(
