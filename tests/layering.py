@@ -24,7 +24,7 @@ def imported_names(source: str, module: str) -> Iterator[str]:
     `from a import b` gives both `a` and `a.b`, since b may be a module. `module` resolves relative imports; the
     name of a package must end in `.__init__`.
 
-    >>> list(imported_names("from ..solver import prove", "shapeproof.export.explore.explorer"))
+    >>> list(imported_names("from ...solver import prove", "shapeproof.export.explore.explorer"))
     ['shapeproof.solver', 'shapeproof.solver.prove']
     """
     for node in ast.walk(ast.parse(source)):

@@ -43,6 +43,8 @@ _REAL: Mapping[str, Callable[..., Any]] = {
     "floordiv": operator.floordiv,
     "mod": operator.mod,
     "pow": operator.pow,
+    "min": torch.sym_min,
+    "max": torch.sym_max,
     "sqrt": torch.sym_sqrt,
 }
 
@@ -194,6 +196,9 @@ class Computation:
                 return number.value
             case t.RealSymbol(name) if name in self._symbols:
                 return self._symbols[name]
+            case t.RealCall("abs", (value,)):  # as torch can save it: of two zeros the sum is the positive one
+                larger = t.real_call("max", value, t.real_call("neg", value))
+                return self._call(operator.add, self._number(larger), 0.0)
             case t.RealCall(op, args) if op in _REAL:
                 return self._call(_REAL[op], *map(self._number, args))
             case _:

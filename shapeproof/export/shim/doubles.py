@@ -105,7 +105,7 @@ def operation(op: str, *args: Any) -> Any:
     """The expression of a float operation or comparison, by the name that it has in terms.
 
     >>> x = sympy.Symbol("x")
-    >>> operation("sub", x, x), operation("!=", x, x), operation("add", 0.1, 0.2)
+    >>> operation("sub", x, x), operation("!=", x, x), operation("add", literal(0.1), literal(0.2))
     (-x + x, Ne(x, x), 0.300000000000000)
     """
     return _OPERATIONS[op](*args)

@@ -54,6 +54,10 @@ _TAKEN: Mapping[str, Callable[[int], int]] = {
     "BUILD_SET": lambda count: count,
     "BUILD_STRING": lambda count: count,
     "BUILD_SLICE": lambda count: count,
+    "FORMAT_VALUE": lambda flags: 2 if flags & 4 else 1,
+    "CONVERT_VALUE": lambda _: 1,
+    "FORMAT_SIMPLE": lambda _: 1,
+    "FORMAT_WITH_SPEC": lambda _: 2,
 }
 """How many values some instructions take, of those that give one of which nothing is known."""
 _NAMING = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"}
