@@ -361,14 +361,14 @@ class Facts:
 
     def _leaves_open(self, point: Point) -> bool:
         """Whether the facts that cannot be evaluated may all hold there: some functions make them true."""
-        here = {name: constant(value) for name, value in point.items()}
+        here = {name: constant(value) for name, value in point.items() if isinstance(value, int)}
         there = [substitute(part, here) for fact in self._state.opaque for part in (defined(fact), fact)]
         found = ask.satisfy(there, Bounds({}).of, self.budget, self.ledger, ask.QUICK)
         return found.answer is Answer.SAT and found.exact
 
     def add_sample(self, env: Environment) -> None:
         """Offer a point, such as the user's example. It is ignored unless every fact holds there."""
-        given = {name: int(value) for name, value in env.items()}
+        given: Any = {name: value if isinstance(value, float) else int(value) for name, value in env.items()}
         missing = free_symbols(self.known, self._state.history.symbols) - set(self.known.definitions) - set(given)
         point = named(self.known, given | dict.fromkeys(missing, 0))
         whole = None if point is None else filled(self.known, point)

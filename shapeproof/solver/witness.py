@@ -70,6 +70,7 @@ def smallest(
     names = list(order) if order is not None else sorted(found)
     here = facts.fork()
     best = dict.fromkeys(names, 0) | found  # nothing is said of a symbol that the point leaves out
+    names = [name for name in names if isinstance(best[name], int)]  # a double stays as it was found
     try:
         with spending((budget or facts.budget).for_a_task):
             here.learn(formula)

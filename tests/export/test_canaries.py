@@ -22,10 +22,11 @@ from torch.fx.experimental.symbolic_shapes import (
     guard_or_false,
     guard_or_true,
     statically_known_true,
-    uninteresting_files,
 )
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._sympy.symbol import SymT, make_symbol, symbol_is_type
+
+from shapeproof.export.source.frames import side_that_fails
 
 
 class Nothing:
@@ -214,31 +215,27 @@ def test_statically_known_true_asks_maybe_evaluate_static(known):
     assert asked == [size.node.expr > 3]
 
 
-def test_an_assert_statement_on_data_is_evaluated_and_recognised():
-    """shape_env._is_assert relies on it: the user's frame decides, which is the innermost one outside torch's files.
+@pytest.mark.parametrize(
+    ("statement", "side"), [("assert v", False), ("assert not v", True), ("assert 1 < v < 3", False), ("v and 1", None)]
+)
+def test_python_asks_at_the_jump_of_an_assert_statement(statement, side):
+    """frames.side_that_fails relies on it."""
+    scope = {}
+    exec(f"def asks(v):\n    {statement}", scope)  # noqa: S102 - pytest rewrites the asserts of this file
 
-    A file that overrides methods of ShapeEnv is outside torch's files, so it has to be stepped over.
-    """
-    recognised = []
+    class Value:
+        def __lt__(self, other):
+            return self
 
-    class Listening(Recorder):
-        def evaluate_expr(self, orig_expr, *args, **kwargs):
-            recognised.append((str(orig_expr), bool(self._is_python_assert())))
-            return sympy.true if str(orig_expr) == "u0 >= 3" else super().evaluate_expr(orig_expr, *args, **kwargs)
+        __gt__ = __lt__
 
-        def _get_user_frame(self):
-            frame = super()._get_user_frame()
-            while frame.f_code.co_filename in {__file__, *uninteresting_files()}:
-                frame = frame.f_back
-            return frame
+        def __bool__(self):
+            found.append(side_that_fails())
+            return side is False
 
-    source = "def forward(x):\n    rows = x.nonzero()\n    assert rows.shape[0] >= 3\n    return rows"
-    forward = {}
-    exec(compile(source, "model.py", "exec"), forward)  # noqa: S102 - pytest rewrites the asserts of this file
-    with tracing(TracingContext(Mode(Listening()))):
-        torch.export.export(module(forward["forward"]), (torch.ones(4),), dynamic_shapes=ROWS)
-    assert ("u0 >= 3", True) in recognised
-    assert all(not found for expr, found in recognised if expr != "u0 >= 3")
+    found = []
+    scope["asks"](Value())
+    assert set(found) == {side}
 
 
 def test_evaluate_expr_has_the_signature_that_is_overridden():

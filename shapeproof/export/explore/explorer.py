@@ -41,7 +41,7 @@ from shapeproof.export.explore.limits import LOOK_LIMIT, LOOK_TRACES, OBLIVIOUS_
 from shapeproof.export.explore.narrowing import condensed, given_up, lifted, nonempty, sayable
 from shapeproof.export.graph import equivalence
 from shapeproof.export.graph.metadata import Difference
-from shapeproof.export.source.frames import raised_by_user
+from shapeproof.export.source.frames import raised_at_run_time, raised_by_user
 from shapeproof.export.source.wording import with_kind
 from shapeproof.export.trace import raising, tracer
 from shapeproof.export.trace.trial import Step, Trial, Where, flipped
@@ -391,8 +391,8 @@ class Explorer:
             again = Trial(cell, there.trial.point, data=self._cut.is_data, budget=self._budget)
             try:
                 tracer.trace(replay.module_of(program), self._inputs, again)
-            except Exception:  # noqa: BLE001 - the program raises there as the model does
-                if not isinstance(there.error, UsageError):
+            except Exception as error:  # noqa: BLE001 - it is judged here
+                if raised_at_run_time(error) and raised_at_run_time(there.error):
                     return None
             if not there.trial.steps and raised_by_user(there.error):
                 domain = Facts(self._inputs.domain.formulas, self._budget)

@@ -204,7 +204,7 @@ def _difference(
     own = {node: node.meta.get("val") for node in there.graph.nodes}
     right = _Side(there.graph, there.graph_module, own, translator, trial.region)
     implied = _implied_always(program), _implied(translator, trial.region)
-    values = _in_step(program, right, implied, trial.region)
+    values = _in_step(program, right, implied, trial)
     if values is not None:
         return outdated(program, There(values, translator, trial.region))
     try:
@@ -217,7 +217,7 @@ def _difference(
     if found is not None:
         return found
     left = _Side(program.graph, program.graph_module, values, translator, region)
-    return _Comparison(left, right, region, implied).run()
+    return _Comparison(left, right, trial, implied).run()
 
 
 def _implied(translator: Translator, facts: Facts) -> Implied:
@@ -242,7 +242,7 @@ def _implied_always(program: torch.export.ExportedProgram) -> Implied:
 
 
 def _in_step(
-    program: torch.export.ExportedProgram, right: _Side, implied: tuple[Implied, Implied], region: Facts
+    program: torch.export.ExportedProgram, right: _Side, implied: tuple[Implied, Implied], trial: Trial
 ) -> dict[torch.fx.Node, Any] | None:
     """The value of each node on the region, if the two graphs are the same node by node, views and sizes included.
 
@@ -253,8 +253,8 @@ def _in_step(
     if len(mine) != len(others) or nodes.mutates(program.graph):
         return None
     values = {node: right.value(twin) for node, twin in zip(mine, others, strict=True)}
-    left = _Side(program.graph, program.graph_module, values, right.translator, region)
-    comparison = _Comparison(left, right, region, implied)
+    left = _Side(program.graph, program.graph_module, values, right.translator, trial.region)
+    comparison = _Comparison(left, right, trial, implied)
     for node, twin in zip(mine, others, strict=True):
         if comparison.node(node, twin) is not None:
             return None
@@ -281,10 +281,11 @@ def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedP
 class _Comparison:
     """Walks two graphs side by side."""
 
-    def __init__(self, left: _Side, right: _Side, region: Facts, implied: tuple[Implied, Implied]) -> None:
+    def __init__(self, left: _Side, right: _Side, trial: Trial, implied: tuple[Implied, Implied]) -> None:
         self.left = left
         self.right = right
-        self.region = region
+        self.region = trial.region
+        self._trial = trial
         self._implied = implied
         self._pairs: dict[torch.fx.Node, torch.fx.Node] = {}
 
@@ -455,11 +456,15 @@ class _Comparison:
         return type(mine) is type(other)
 
     def _checks(self) -> Difference | None:
-        """Each check of one program is made by the other too, or holds on the region."""
-        for ours, theirs in ((self.left.checks, self.right.checks), (self.right.checks, self.left.checks)):
-            for check in _missing(ours, theirs):
-                if decide(check, self.region).status != "proved":
-                    return Difference(f"only one program checks `{check}`")
+        """Each check of one program is made by the other too, or holds where the other's checks do."""
+        left, right = self.left.checks, self.right.checks
+        missing = [(check, self.region) for check in _missing(left, right)]
+        if lacking := _missing(right, left):
+            without = self._trial.unchecked().assuming(*left)
+            missing += [(check, without) for check in lacking]
+        for check, known in missing:
+            if decide(check, known).status != "proved":
+                return Difference(f"only one program checks `{check}`")
         return None
 
 

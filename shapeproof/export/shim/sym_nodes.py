@@ -231,14 +231,18 @@ def _of_ours(number: _T) -> _T:
     return number
 
 
-def is_needless_check() -> bool:
-    """Whether the check that reaches the caller is torch's, of a base that is to be raised to a whole power.
+def powers() -> tuple[Any, bool] | None:
+    """The base of a power whose check by torch reaches the caller, and whether the exponent is whole.
 
-    Python raises a negative float to a whole power without ado; torch demands that it is not negative.
+    Torch demands that no base is negative. Python demands it of none: by what is whole the power is a float, else a
+    complex number, which torch has no symbolic form of.
     """
     frame = _caller(lambda frame: frame.f_code is _POWER, sys._getframe(1))
-    exponent = frame.f_locals["other"] if frame is not None else None
-    return isinstance(exponent, int | float) and float(exponent).is_integer()
+    if frame is None:
+        return None
+    base, exponent = frame.f_locals["self"], frame.f_locals["other"]
+    whole = isinstance(exponent, torch.SymInt) or (isinstance(exponent, int | float) and float(exponent).is_integer())
+    return base, whole
 
 
 def _is_called_by(name: str, frame: FrameType | None) -> bool:

@@ -5,16 +5,15 @@ Nothing is traced or decided here.
 
 from __future__ import annotations
 
-import dis
 import inspect
 import linecache
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -23,6 +22,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
+from shapeproof.export.source.bytecode import index_at, instructions
 from shapeproof.export.source.names import names_in, number_in
 from shapeproof.export.trace.trial import Place
 
@@ -35,11 +35,18 @@ _TRACER = tuple(
     str(Path(_TORCH) / name) for name in ("export", "_export", "fx", "_subclasses", "_functorch", "_dynamo")
 )
 """Where torch's tracer lives. What it reads of a tensor it notes, and does not act on."""
+_OPERATORS = tuple(
+    str(Path(_TORCH) / name)
+    for name in ("__init__.py", "_ops.py", "_meta_registrations.py", "_refs", "_prims", "_decomp", "_library")
+)
+"""Where torch's checks, operators and their fake kernels live."""
 _HELPERS = str(Path(_TORCH) / "_prims_common")
 _ENTRIES = {"trace", "run_again"}
 """Our functions that run a model or a program: what lies further out is not the user's model."""
 _FAKE_INPUTS = str(Path(_TORCH) / "_subclasses" / "meta_utils.py")
 _DEPTH_OF_A_NOTE = 16
+_FAILING = "LOAD_ASSERTION_ERROR"
+"""The instruction with which Python begins to raise what an assert statement raises."""
 _WRITTEN_BY_PROGRAMS = ("<eval_with_key>", "<frozen ", "<attrs generated", "<lambdifygenerated", "<__array_function__")
 """Names of files that never were, for code that no person wrote; what `exec` and a notebook run has such a name too."""
 _ASKING = ("symbolic_shapes.py", "sym_node.py", "proxy_tensor.py", "torch/__init__.py")
@@ -129,12 +136,22 @@ def merged(size: Term, read: Callable[[Any], Term]) -> list[Formula]:
 
 def raised_by_user(error: BaseException | None) -> bool:
     """Whether an error comes from a `raise` or an `assert` of the user's own code."""
-    frame = error.__traceback__ if error is not None else None
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    if frame is None:
+    frame = _raising(error)
+    return frame is not None and (is_users(frame) or not frame.f_code.co_filename.startswith((OURS, _TORCH, "<")))
+
+
+def raised_at_run_time(error: BaseException | None) -> bool:
+    """Whether an error is what the model, a check or an operator raises, in eager too, and not one of tracing."""
+    frame = _raising(error)
+    if frame is None or type(error).__module__.startswith(("torch._subclasses", "torch._dynamo", "torch.fx")):
         return False
-    return is_users(frame.tb_frame) or not frame.tb_frame.f_code.co_filename.startswith((OURS, _TORCH, "<"))
+    return raised_by_user(error) or frame.f_code.co_filename.startswith(_OPERATORS)
+
+
+def _raising(error: BaseException | None) -> FrameType | None:
+    """The frame in which an error was raised."""
+    frames = list(traceback.walk_tb(error.__traceback__ if error is not None else None))
+    return frames[-1][0] if frames else None
 
 
 def led_to(error: BaseException) -> SourceLocation | None:
@@ -157,21 +174,32 @@ def model_frames() -> list[FrameType]:
     return []
 
 
-def user_frame(passed: Collection[str]) -> FrameType | None:
-    """The innermost frame that is none of ours; files that are passed over are so, but for code of the user's."""
-    frame = inspect.currentframe()
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if is_users(frame) or not (file.startswith(OURS) or file in passed):
-            break
-        frame = frame.f_back
-    return frame
+def side_that_fails() -> bool | None:
+    """The answer with which the model's assert statement fails that asks; None where none does, or it would go on.
+
+    `assert a or b` fails with neither answer to `a`: where that does not hold, it asks for `b`.
+    """
+    frame = next(iter(model_frames()), None)
+    if frame is None:
+        return None
+    steps = instructions(frame.f_code)
+    index = index_at(frame.f_code, frame.f_lasti)
+    if index is None or "JUMP" not in steps[index].opname or "_IF_" not in steps[index].opname:
+        return None
+    jumps_where = "IF_TRUE" in steps[index].opname
+    if _fails(frame.f_code, index_at(frame.f_code, steps[index].argval)):
+        return jumps_where
+    return not jumps_where if _fails(frame.f_code, index + 1) else None
 
 
-def asserts_opposite(frame: FrameType) -> bool:
-    """Whether the assert statement that a frame is at raises where what is asked holds: `assert not n <= 0`."""
-    ahead = (each.opname for each in dis.get_instructions(frame.f_code) if each.offset >= frame.f_lasti)
-    return "IF_FALSE" in next((name for name in ahead if "JUMP" in name), "")
+def _fails(code: CodeType, index: int | None) -> bool:
+    """Whether an assert statement fails that goes on at this instruction, with nothing else to compute."""
+    while index is not None:
+        step = instructions(code)[index]
+        if step.opname not in {"POP_TOP", "JUMP_FORWARD"}:
+            return step.opname == _FAILING
+        index = index + 1 if step.opname == "POP_TOP" else index_at(code, step.argval)
+    return False
 
 
 def is_users(frame: FrameType) -> bool:

@@ -80,9 +80,15 @@ class Handlers:
 _RETURNING = {"RETURN_VALUE", "RETURN_CONST", "RETURN_GENERATOR", "YIELD_VALUE"}
 
 
+_CAUGHT_BY_PYTHON = (AttributeError, StopIteration)
+"""What `hasattr`, `getattr` with a default, a loop and `next` may catch, in no frame that can be seen."""
+
+
 def catching(kinds: Kinds) -> SourceLocation | None:
     """The line of the model that catches an exception of these kinds, raised where the caller is called from."""
     for frame in model_frames():
+        if kinds and any(issubclass(kind, _CAUGHT_BY_PYTHON) for kind in kinds):
+            return location(frame)
         ways = _followed(frame.f_code, frame.f_lasti, kinds, names_of(frame))
         if ways.caught:
             return location(frame, ways.line)

@@ -1,4 +1,4 @@
-"""What becomes of a text that the code makes of a size? Said in an error or a log, it makes no difference."""
+"""What becomes of a text that the code makes of a number? Said in an error or a log, it makes no difference."""
 
 from __future__ import annotations
 
@@ -18,12 +18,23 @@ _SAYING = {"logging", "warnings"}
 """Modules whose functions say something, and do nothing else."""
 
 
-def number_in_text(size: torch.SymInt, frame: FrameType) -> int | None:
+def number_in_text(number: Any, frame: FrameType) -> Any:
     """The number that a text of a size is of, where the code may act on the text: a program of its own for each.
 
     None where the text is only said, or is not the user's.
     """
-    return None if not is_users(frame) or _is_only_said(frame) else int(size)
+    return None if not is_users(frame) or _is_only_said(frame) else plain(number)
+
+
+def number_used(number: Any, frame: FrameType) -> Any:
+    """The number that code of the user's uses as only a plain one can be; None where it is not the user's."""
+    return plain(number) if is_users(frame) else None
+
+
+def plain(number: Any) -> Any:
+    """The plain number that a symbolic one is taken for: a question, and a program of its own for each answer."""
+    kinds = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+    return kinds[type(number)](number)
 
 
 def _is_only_said(frame: FrameType) -> bool:

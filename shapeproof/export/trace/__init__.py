@@ -1,11 +1,12 @@
 """One trace of a model: torch asks about sizes, the trial answers and records.
 
 run       the model, under torch's own exporter                 tracer.py
-          Python's own functions and classes, of sizes          builtins.py, ranges.py, distinct.py
+          Python's own functions and classes, of sizes          builtins.py, rewriting.py, ranges.py, distinct.py
           what code remembers between calls, put back           remembering.py
 ask       torch's questions, as formulas                        shape_env.py, translate.py, no_constraints.py
 answer    what follows from the facts; the rest is a decision   trial.py
 check     checks on data, written where they are made           check_writer.py, raising.py, failures.py
-operate   operators run, settled, remembered                    operators.py, settle.py, repeats.py, views.py, sparse.py
+operate   operators run, settled, remembered                    operators.py, settle.py, repeats.py, views.py, sparse.py,
+          numbers of the user's own operators                   claimed.py
 know      equal calls give equal data; where integers lie       value_numbering.py, values.py
 """

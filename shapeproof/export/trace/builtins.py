@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dis
 import functools
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -29,9 +28,11 @@ from shapeproof.export.shim.sym_nodes import is_finite
 from shapeproof.export.trace.distinct import Distinct
 from shapeproof.export.trace.ranges import Range
 from shapeproof.export.trace.remembering import Remembered
+from shapeproof.export.trace.rewriting import assigned, global_names, rewritten
 
 _FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
-_IN_A_BYTE = 256
+_IN_EAGER: Mapping[type, int | float | bool] = {torch.SymInt: 0, torch.SymFloat: 0.0, torch.SymBool: False}
+"""A number of the class that a symbolic one is of in eager."""
 _REMEMBERING = type(functools.cache(lambda: None))
 """A function behind functools.cache or lru_cache."""
 
@@ -112,6 +113,17 @@ def _set_as(kind: type) -> Callable[..., Any]:
 
     vars(made)["makes"] = kind
     return made
+
+
+def _isinstance(value: Any, kinds: Any) -> bool:
+    """A symbolic number is of the class that it is of in eager."""
+    return isinstance(_IN_EAGER.get(type(value), value), kinds)
+
+
+def _type(*args: Any, **kwargs: Any) -> Any:
+    """Of a symbolic number, the class that it is of in eager."""
+    made = type(*args, **kwargs)
+    return type(_IN_EAGER[made]) if len(args) == 1 and made in _IN_EAGER else made
 
 
 def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -218,6 +230,8 @@ _CALLED: Mapping[str, Callable[..., Any]] = {
     "set": _set_as(set),
     "frozenset": _set_as(frozenset),
     "round": _round,
+    "isinstance": _isinstance,
+    "type": _type,
 }
 _NAMES = {name: f"symbolic {name}" for name in _CALLED}
 """The global names they go by; none that a model can have."""
@@ -363,15 +377,15 @@ class _Rewriting:
 
     def _make(self, function: FunctionType) -> FunctionType | None:
         code = function.__code__
-        names = _globals(code)
+        names = global_names(code)
         self._names |= names
         scope = function.__globals__
         self._reach(scope, names)
-        for name in _assigned(code):
+        for name in assigned(code):
             self.remembered.global_name(scope, name)
         cells = tuple(self._cell(cell, names) for cell in function.__closure__ or ())
         if _CALLED.keys().isdisjoint(scope):
-            code = _rewritten(code, code.co_filename)
+            code = rewritten(code, code.co_filename, frozenset(_NAMES.items()))
         if code is function.__code__ and cells == (function.__closure__ or ()):
             return None
         for name, found in _CALLED.items():
@@ -435,43 +449,3 @@ class _Rewriting:
         self.remembered.container(value)
         found = self._value(value, names)
         return cell if found is None else CellType(found)
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """The code of a function, and of those defined in it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
-@functools.cache
-def _globals(code: CodeType) -> frozenset[str]:
-    """The names that may be global in a function, or in one defined in it."""
-    return frozenset(name for each in _codes(code) for name in each.co_names)
-
-
-@functools.cache
-def _assigned(code: CodeType) -> frozenset[str]:
-    """The global names that a function assigns, or one defined in it."""
-    steps = (step for each in _codes(code) for step in dis.get_instructions(each))
-    return frozenset(step.argval for step in steps if step.opname in {"STORE_GLOBAL", "DELETE_GLOBAL"})
-
-
-@functools.cache
-def _rewritten(code: CodeType, file: str) -> CodeType:
-    """The code with calls of the three by their other names.
-
-    Codes that differ in nothing but the `file` they are from are equal in Python, and must not be taken for each other.
-    """
-    body, names = bytearray(code.co_code), list(code.co_names)
-    for found in dis.get_instructions(code):
-        if found.opname == "LOAD_GLOBAL" and found.argval in _NAMES and found.arg is not None and found.arg & 1:
-            if _NAMES[found.argval] not in names:
-                names.append(_NAMES[found.argval])
-            argument = names.index(_NAMES[found.argval]) << 1 | 1  # the last bit says that it is called
-            if max(argument, found.arg) < _IN_A_BYTE:
-                body[found.offset + 1] = argument
-    constants = tuple(_rewritten(each, file) if isinstance(each, CodeType) else each for each in code.co_consts)
-    same = bytes(body) == code.co_code and all(a is b for a, b in zip(constants, code.co_consts, strict=True))
-    return code if same else code.replace(co_code=bytes(body), co_names=tuple(names), co_consts=constants)

@@ -31,6 +31,9 @@ OF_NUMBERS: Mapping[Any, frozenset[type[BaseException]]] = {
 }
 """Functions of Python numbers that fail for some (`int` of NaN), and what they raise."""
 
+COMPLEX = "a power of a negative number is complex: check ahead of it that the base is at least 0"
+"""Why a power is refused."""
+
 _FOR_ITS_DATA = {torch.Tensor.numpy, torch.Tensor.data_ptr, torch.Tensor.__array__, torch.Tensor.tolist}
 """Methods that a tensor without elements refuses."""
 

@@ -74,7 +74,7 @@ class Operators:
                 operation.forget()
                 return result
             result = self._ruled(run, note)(func, args, kwargs)
-            if may_fail(func, args, kwargs, self._env.is_from_data):
+            if may_fail(func, args, kwargs, lambda number: self._env.about_data(number.node.expr)):
                 self._env.handlers.must_not_catch(raised_by(func), f"`{func}`")
             if count == self._recorded and result is not NotImplemented:
                 operation.settle(result)

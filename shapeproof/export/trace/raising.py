@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import FrameType
 
 from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.formulas import Formula, negate
-from shapeproof.export.source.frames import asserts_opposite
 from shapeproof.export.trace.trial import Place, Step, Trial, flipped
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import truth
@@ -40,14 +38,14 @@ def note(known: Raisings, step: Step, there: Trial, domain: Facts, text: str) ->
 
 
 def side_that_raises(
-    trial: Trial, formula: Formula, place: Callable[[], Place], asserting: FrameType | None
+    trial: Trial, formula: Formula, place: Callable[[], Place], *, failing: bool | None
 ) -> tuple[bool | None, str]:
     """Which answer to a question about data leads the model to raise, and what; None where neither is known to.
 
-    `asserting` is the frame that asks in an assert statement, if it does.
+    `failing` is the answer with which the assert statement fails that asks, if one does.
     """
-    if asserting is not None:
-        return asserts_opposite(asserting), ""
+    if failing is not None:
+        return failing, ""
     for side in (False, True):
         holding = negate(formula) if side else formula
         found = _raised(trial, holding, place) if holding in trial.raising else None

@@ -14,7 +14,6 @@ import functools
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -22,7 +21,6 @@ import torch
 from torch._guards import Source
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.fx.experimental.sym_node import SymNode
-from torch.fx.experimental.symbolic_shapes import uninteresting_files
 from torch.utils._sympy.functions import FloorDiv, Max, Min
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, make_symbol, symbol_is_type
@@ -33,7 +31,7 @@ from shapeproof.constraints.decisions import Kind
 from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.intervals import Interval
-from shapeproof.constraints.reals import Real
+from shapeproof.constraints.reals import Real, RealConstant
 from shapeproof.constraints.terms import Term, constant, symbol, unknown
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops.call import Running
@@ -42,9 +40,9 @@ from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.value_ranges import INTEGRAL, SPEAKING, contents
 from shapeproof.export.shim.doubles import literal, value_of
 from shapeproof.export.shim.storages import storages
-from shapeproof.export.shim.sym_nodes import ExactShapeEnv, exact, is_needless_check
+from shapeproof.export.shim.sym_nodes import ExactShapeEnv, exact, powers
 from shapeproof.export.shim.symbols import INT64, OPAQUE, is_condition, value_range
-from shapeproof.export.source.frames import Body, body, merged, noting, origin, place, run_again, user_frame
+from shapeproof.export.source import frames
 from shapeproof.export.source.handlers import Handlers
 from shapeproof.export.trace import failures
 from shapeproof.export.trace.check_writer import CheckWriter, message_at
@@ -94,7 +92,7 @@ class ProofShapeEnv(ExactShapeEnv):
         self.numbering = Numbering(self.read)
         self._open: set[Formula] = set()
         self.rounded: dict[Any, str] = {}
-        self._body: Body | None = None
+        self._body: frames.Body | None = None
         self._asked: object = None
         """Torch's node for the number that is asked about."""
         self.checks = CheckWriter(lambda: get_proxy_mode() is not None)
@@ -163,7 +161,7 @@ class ProofShapeEnv(ExactShapeEnv):
         if self._running and not nodes.is_trusted(self._running[-1].func):
             self._check_range(s, compiler_min, compiler_max)
             return
-        for promise in (*ranged(self._term(s), compiler_min, compiler_max), *merged(self._term(s), self.read)):
+        for promise in (*ranged(self._term(s), compiler_min, compiler_max), *frames.merged(self._term(s), self.read)):
             self.trial.learn(promise)
 
     def _check_range(self, s: sympy.Symbol, low: int, high: int) -> None:
@@ -279,7 +277,7 @@ class ProofShapeEnv(ExactShapeEnv):
         value = self._term(fresh)
         for name in value.symbols:
             if name not in self.trial.origins:
-                self.trial.origins[name] = origin(self.innermost)
+                self.trial.origins[name] = frames.origin(self.innermost)
         if self._expected:
             self.trial.learn(f.eq(value, self.translator.term(self._expected.pop(0))))
         if promising:
@@ -328,7 +326,7 @@ class ProofShapeEnv(ExactShapeEnv):
             return self._evaluate(orig_expr, fallback=fallback_value, size_oblivious=size_oblivious)
         except Untranslatable as error:
             self.handlers.must_not_catch(None, "torch's question")
-            if self._about_data(orig_expr):
+            if self.about_data(orig_expr):
                 raise self._make_data_dependent_error(orig_expr, orig_expr) from None
             message = f"what {orig_expr} is cannot be told: {error}"
             raise NotImplementedError(message) from None
@@ -347,9 +345,9 @@ class ProofShapeEnv(ExactShapeEnv):
         if not is_condition(expr):
             return literal(self.trial.value(self.translator.number(expr), self._place))
         formula = self.translator.formula(expr)
-        if fallback is not None and self.innermost is None and noting():
+        if fallback is not None and self.innermost is None and frames.noting():
             return sympy.true if fallback else sympy.false
-        if fallback is None and self._about_data(expr):
+        if fallback is None and self.about_data(expr):
             checked = self._checked(formula, expr)
             if checked is not None:
                 return sympy.true if checked else sympy.false
@@ -366,17 +364,13 @@ class ProofShapeEnv(ExactShapeEnv):
     def _checked(self, formula: Formula, expr: sympy.Basic) -> bool | None:
         """The answer to a question about data if one of its sides raises, so that it is a check; else None."""
         condition = self._condition(expr)
-        asserting = self._get_user_frame() if self._is_python_assert() else None
-        side, text = side_that_raises(self.trial, formula, self._place, asserting)
+        side, text = side_that_raises(self.trial, formula, self._place, failing=frames.side_that_fails())
         if side is False:
             return self._check(formula, condition, text)
         return not self._check(f.negate(formula), lambda: torch.sym_not(condition()), text) if side else None
 
-    def _get_user_frame(self) -> FrameType | None:
-        """The frame that torch inspects to recognise an assert statement: torch knows its own files, and not ours."""
-        return user_frame(uninteresting_files())
-
-    def _about_data(self, expr: sympy.Basic) -> bool:
+    def about_data(self, expr: sympy.Basic) -> bool:
+        """Whether a number or a question is taken from data."""
         return any(map(self._is_data, expr.free_symbols))
 
     def guard_or_defer_runtime_assert(  # type: ignore[override]
@@ -388,10 +382,20 @@ class ProofShapeEnv(ExactShapeEnv):
         """Answer a check that eager makes too; a check on data becomes an assertion of the program."""
         if orig_expr in (sympy.true, sympy.false):
             return bool(orig_expr)
-        if self.checks.writing or is_needless_check():
+        power = powers()
+        if self.checks.writing or (power is not None and self._is_real(*power)):
             return True
         self._asked = sys._getframe(1).f_locals.get("self")
         return self._check(self.translator.formula(orig_expr), self._condition(orig_expr))
+
+    def _is_real(self, base: torch.SymFloat, whole: bool) -> bool:  # noqa: FBT001 - as `powers` gives it
+        """Whether a power is real; not known of a base from data, it is refused."""
+        expr = base.node.expr
+        positive = f.real_compare("<=", RealConstant(0.0), self.translator.number(expr))
+        known = whole or self.trial.settled(positive) is True
+        if not known and self.about_data(expr):
+            raise NotImplementedError(failures.COMPLEX)
+        return known
 
     def _condition(self, expr: sympy.Basic) -> Callable[[], torch.SymBool]:
         """The symbolic bool that is asked about: the caller's, which the graph computes as Python wrote it."""
@@ -408,16 +412,12 @@ class ProofShapeEnv(ExactShapeEnv):
         self._keep_apart(entering=on_data)
         passed = self.trial.check(formula, self._place, lambda: message or message_at(self._place().user, formula))
         if len(self.trial.checks) > before and made is not None:
-            kinds = failures.of_check(message, self.innermost, is_assert=self._is_python_assert)
+            kinds = failures.of_check(message, self.innermost, is_assert=lambda: frames.side_that_fails() is not None)
             self.handlers.must_not_catch(kinds, "the check")
             self.checks.add(made, self.trial.checks[-1].message)
             self._refine(made.node.expr)
             self.write_checks()
         return passed
-
-    def is_from_data(self, number: Any) -> bool:
-        """Whether a symbolic number is taken from data."""
-        return self._about_data(number.node.expr)
 
     def write_checks(self) -> None:
         """Record the checks on data that are not in the graph yet, unless an operator is being run."""
@@ -428,7 +428,7 @@ class ProofShapeEnv(ExactShapeEnv):
         """What is checked in a body that may not be run (a branch of torch.cond) is known in that body alone."""
         if self._body is None and not entering:
             return
-        here = body()
+        here = frames.body()
         if self._body is not None and here != self._body:
             self.trial.leave()
             self.checks.drop()
@@ -483,7 +483,7 @@ class ProofShapeEnv(ExactShapeEnv):
         return []
 
     def before(self, function: Any, node: Any) -> None:  # noqa: D102
-        if function in failures.OF_NUMBERS and self._about_data(node.expr):
+        if function in failures.OF_NUMBERS and self.about_data(node.expr):
             self.handlers.must_not_catch(failures.OF_NUMBERS[function], "this")
 
     def demand(self, condition: torch.SymBool, message: str) -> None:  # noqa: D102
@@ -496,5 +496,5 @@ class ProofShapeEnv(ExactShapeEnv):
     # ------------------------------------------------------------------ places
 
     def _place(self) -> Place:
-        operator = self.innermost or (run_again() if self.trial.is_taken_apart else None)
-        return place(operator, self.read if self.trial.origins else None)
+        operator = self.innermost or (frames.run_again() if self.trial.is_taken_apart else None)
+        return frames.place(operator, self.read if self.trial.origins else None)

@@ -31,15 +31,16 @@ from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_
 from shapeproof.export.ops.layouts import acts_on_layout
 from shapeproof.export.ops.properties import property_read
 from shapeproof.export.shim.binding import bind, map_leaves
-from shapeproof.export.shim.hashing import answered
+from shapeproof.export.shim.protocols import answered
 from shapeproof.export.shim.quiet import quiet
 from shapeproof.export.shim.storages import is_wrapped, storages
 from shapeproof.export.shim.symbols import value_range, values
 from shapeproof.export.shim.transforms import transforms_ended
 from shapeproof.export.source.frames import read_by_the_model
 from shapeproof.export.source.lookups import hash_looked_up
-from shapeproof.export.source.texts import number_in_text
+from shapeproof.export.source.texts import number_in_text, number_used
 from shapeproof.export.trace.builtins import bounded_by_numbers, fresh_copy, kept_symbolic
+from shapeproof.export.trace.claimed import as_data
 from shapeproof.export.trace.failures import is_of_tracing
 from shapeproof.export.trace.operators import Operators
 from shapeproof.export.trace.shape_env import ProofShapeEnv
@@ -81,7 +82,7 @@ def recording_mode(
 
         def run(func: Any, args: Any, kwargs: Any) -> Any:
             result = FakeTensorMode.dispatch(mode, func, types, args, kwargs)
-            result = as_asked(env, func, args, kwargs or {}, result)
+            result = as_data(env, func, as_asked(env, func, args, kwargs or {}, result))
             return result if outer is None else with_rows(env, func, args, result, nested=outer != str(func))
 
         result = operators.run(func, args, kwargs or {}, run)
@@ -144,7 +145,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         quiet(),
         transforms_ended(),
         kept_symbolic(model),
-        answered(env, hash_looked_up, number_in_text),
+        answered(env, hash_looked_up, number_in_text, number_used),
     ):
         yield
 

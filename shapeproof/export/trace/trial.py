@@ -192,6 +192,11 @@ class Trial:
         checked = {check.formula for check in self.checks}
         return tuple(formula for formula in self.learned if formula not in checked)
 
+    def unchecked(self) -> Facts:
+        """What holds wherever the trace goes, whether or not its own checks on data pass."""
+        taken = (step.decision.taken for step in self.steps if step.teaches)
+        return self.known.assuming(*self.promised, *taken)
+
     @property
     def guessed(self) -> bool:
         """Whether torch's fallback was believed about data, for want of any number."""

@@ -1,0 +1,114 @@
+"""What Python asks a symbolic number for by itself: its hash, its text, and of a condition all that Python's bool has.
+
+Torch gives no hash, as text the symbol's name, and takes a condition for a bool in a branch alone: `(n == 37) == 1` is
+whether two objects are the same. While this lasts somebody else may answer for the numbers of one ShapeEnv; those of
+another are what they were.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
+from typing import Any
+
+import torch
+
+Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
+"""A symbolic number, or a condition."""
+
+Answer = Callable[[Any, FrameType], Any]
+"""Given a number and the frame that asks; None where torch's own answer will do."""
+
+_COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
+_ARITHMETIC = ("__add__", "__sub__", "__mul__", "__truediv__", "__floordiv__", "__mod__", "__pow__", "__xor__")
+_OF_ONE: Mapping[str, Callable[[bool], Any]] = {
+    "__index__": operator.index,
+    "__float__": float,
+    "__invert__": operator.invert,
+    "__neg__": operator.neg,
+}
+
+
+@contextlib.contextmanager
+def answered(shape_env: Any, give_hash: Answer, in_text: Answer, decided: Answer) -> Iterator[None]:
+    """The numbers of a ShapeEnv have this hash, and text of them is that of this number; a condition is this bool."""
+
+    def ask(answer: Answer, number: Any) -> Any:
+        frame = inspect.currentframe()
+        asked = frame.f_back if frame is not None else None
+        caller = asked.f_back if asked is not None else None
+        return answer(number, caller) if caller is not None and number.node.shape_env is shape_env else None
+
+    with contextlib.ExitStack() as after:
+        for cls in (torch.SymInt, torch.SymFloat, torch.SymBool):
+            members = _texts(cls, ask, in_text) | _hash(cls, ask, give_hash if cls is torch.SymInt else decided)
+            _exchange(cls, members | (_as_bool(cls, ask, decided) if cls is torch.SymBool else {}), after)
+        yield
+
+
+def _exchange(cls: Any, members: Mapping[str, Any], after: contextlib.ExitStack) -> None:
+    """Give a class these members; afterwards it has those that it had."""
+    own = vars(cls)
+    for name, member in members.items():
+        after.callback(*((setattr, cls, name, own[name]) if name in own else (delattr, cls, name)))
+        setattr(cls, name, member)
+
+
+def _texts(cls: Any, ask: Callable[[Answer, Any], Any], in_text: Answer) -> dict[str, Any]:
+    torchs = cls.__repr__
+
+    def text_of(self: Any) -> str:
+        found = ask(in_text, self)
+        return str(torchs(self)) if found is None else repr(found)
+
+    def formatted(self: Any, spec: str) -> str:
+        found = ask(in_text, self)
+        return str(torchs(self)) if found is None else format(found, spec)
+
+    return {"__repr__": text_of, "__format__": formatted}
+
+
+def _hash(cls: Any, ask: Callable[[Answer, Any], Any], give_hash: Answer) -> dict[str, Any]:
+    torchs = cls.__hash__
+
+    def hash_of(self: Any) -> int:
+        found = ask(give_hash, self)
+        return int(torchs(self)) if found is None else hash(found)
+
+    return {"__hash__": hash_of}
+
+
+def _as_bool(cls: Any, ask: Callable[[Answer, Any], Any], decided: Answer) -> dict[str, Any]:
+    """What Python's bool has and torch's condition has not."""
+
+    def of_two(name: str) -> Callable[[Any, Any], Any]:
+        torchs = getattr(cls, name, lambda *_: NotImplemented)
+
+        def member(self: Any, other: Any) -> Any:
+            found = ask(decided, self)
+            if found is None:
+                return torchs(self, other)
+            other = bool(other) if isinstance(other, torch.SymBool) else other
+            return _applied(name, found, other)
+
+        return member
+
+    def of_one(function: Callable[[bool], Any]) -> Callable[[Any], Any]:
+        def member(self: Any) -> Any:
+            found = ask(decided, self)
+            return function(bool(self) if found is None else found)
+
+        return member
+
+    names = (*_COMPARISONS, *_ARITHMETIC, *(f"__r{name[2:]}" for name in _ARITHMETIC))
+    return {name: of_two(name) for name in names} | {name: of_one(function) for name, function in _OF_ONE.items()}
+
+
+def _applied(name: str, value: bool, other: Any) -> Any:  # noqa: FBT001 - it is the operand
+    """An operator of a bool and of another value, by the name of the method, `__radd__` too."""
+    if name.startswith("__r"):
+        return getattr(operator, f"__{name[3:]}")(other, value)
+    return getattr(operator, name)(value, other)

@@ -1,0 +1,134 @@
+"""What Python asks a number by itself is answered as eager answers it, or refused: of sizes, and of data."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import math
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.export import check
+from tests.agreement import agree
+
+NUMBERS = itertools.count()
+EXAMPLE = torch.tensor([1.0, 2.0, 3.0])
+NAN = float("nan")
+SPECIAL = [[NAN], [NAN, 1.0], [-1.0], [-2.0, 1.0], [0.0], [-0.0], [2.0, 5.0], [7.0], [6.5], [0.5, -1.0, 4.0]]
+POINTS = [torch.linspace(-1.0, 2.0, n) for n in (1, 2, 3, 5, 8)] + [torch.tensor(values) for values in SPECIAL]
+
+SIZE, COUNT = "n = x.shape[0]", "k = (x > 0).sum().item()"
+FLAG, FLAGS = "b = (x > 0).any().item()", "b = (x > 0).any().item(); c = (x < 3).any().item()"
+FLOAT = "v = x.sum().item()"
+
+
+def model_of(*lines):
+    text = "\n    ".join(["def forward(self, x):", *"\n".join(lines).splitlines()]) + "\n"
+    file = f"protocol_{next(NUMBERS)}.py"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    scope = {"torch": torch, "math": math}
+    exec(compile(text, file, "exec"), scope)  # noqa: S102
+    return type("Model", (torch.nn.Module,), {"forward": scope["forward"]})()
+
+
+def judged(*lines):
+    """The verdict, once all that runs does what eager does."""
+    model = model_of(*lines)
+    try:
+        report = check(model, (EXAMPLE,), dynamic_shapes={"x": {0: Dim("n", min=1, max=8)}})
+    except UsageError as error:
+        return str(error)
+    run = report.program.module() if report.program is not None else None
+    for x in POINTS if report.status == "proved" else ():
+        assert agree(model, run, (x,)), (x, str(report))
+    return report.status
+
+
+PROVED = [
+    (SIZE, "return x + (1 if isinstance(n, int) else 2)"),
+    (SIZE, "return x + (1 if type(n) is int else 2)"),
+    (SIZE, "assert isinstance(n, int) and not isinstance(n, float)", "return x"),
+    (SIZE, "import numbers", "return x + isinstance(n, numbers.Integral)"),
+    (FLOAT, "return x + (1 if isinstance(v, float) else 2)"),
+    (COUNT, "return x + (1 if type(k) == int else 2)"),
+    (FLAG, "assert isinstance(b, bool)", "return x"),
+    (FLAGS, "assert b and c", "return x"),
+    ("assert (x > 0).all()", "assert x.sum() < 9, 'too large'", "return x"),
+    ("assert x.isfinite().all() and x.max() < 9", "return x"),
+    (FLOAT, "assert not v > 0", "return x"),
+    (FLOAT, "assert (v > 0) == True", "return x"),
+    (FLOAT, "ok = v > 0 and v < 3", "assert ok", "return x"),
+]
+"""The program does what eager does for every data."""
+
+REFUSED = [
+    (SIZE, "return x + (1 if n is 5 else 2)"),
+    (SIZE, "return x + (1 if (n == 7) is True else 2)"),
+    (SIZE, "return x + ((n == 7) == 1)"),
+    (SIZE, "return x + (1 if (n == 7) in (1,) else 2)"),
+    (SIZE, "return x + (1 if str(n == 7) == 'True' else 2)"),
+    (SIZE, "return x + (1, 2)[n == 7]"),
+    (COUNT, "return x + (1 if k is 0 else 2)"),
+    (COUNT, "if k > 1:\n    torch._check(k < 3)", "return x"),
+    (FLAG, "assert b != 0", "return x"),
+    (FLAG, "assert b == torch.tensor(True)", "return x"),
+    (FLAG, "return x + 1 if b is False else x"),
+    (FLAG, "return x + [1, 2][b]"),
+    (FLAG, "return x + {True: 1, False: 2}[b]"),
+    (FLAG, "return x + (b ^ True) + float(b) + (b < 1) + (~b)"),
+    (FLAG, "return x + (2 if f'{b}' == 'True' else 1)"),
+    (FLAGS, "assert b or c", "return x"),
+    (FLAGS, "assert not b or c", "return x"),
+    (FLAGS, "if b:\n    assert c", "return x"),
+    (FLAGS, "if b:\n    torch._check(c)", "return x"),
+    (FLOAT, "torch._check(str(v) != 'nan')", "return x"),
+    (FLOAT, "torch._check(v in (6.5, 6.0))", "return x"),
+    (FLOAT, "torch._check(math.fmod(v, 2) == 0)", "return x"),
+    (FLOAT, "if v > 0:\n    assert v < 5\nelse:\n    assert v > -5", "return x"),
+    (FLOAT, "return x * torch.tensor([v, 1.0]).sum()"),
+]
+"""One program does not: what is asked is a branch, on data or on a size that no corner has."""
+
+
+@pytest.mark.filterwarnings("ignore:.*is. with .*literal:SyntaxWarning")
+@pytest.mark.parametrize("lines", PROVED, ids="; ".join)
+def test_what_is_no_branch_is_proved(lines):
+    assert judged(*lines) == "proved"
+
+
+@pytest.mark.filterwarnings("ignore:.*is. with .*literal:SyntaxWarning")
+@pytest.mark.parametrize("lines", REFUSED, ids="; ".join)
+def test_a_branch_is_seen_whatever_asks(lines):
+    assert judged(*lines) != "proved"
+
+
+def test_a_power_that_may_be_complex_is_refused_and_one_that_is_real_is_proved():
+    assert "complex" in judged(FLOAT, "torch._check(v ** 0.5 != 2)", "return x")
+    assert judged(FLOAT, "torch._check(v >= 0)", "torch._check(v ** 0.5 != 2)", "return x") == "proved"
+
+
+HUGE = [(FLOAT, f"if v > {bound}:\n    raise ValueError", "return x") for bound in (3, 1e300, 1.7e308)]
+
+
+@pytest.mark.parametrize("lines", [*HUGE, (FLOAT, "if not math.isfinite(v):\n    raise ValueError", "return x")])
+def test_a_side_that_raises_is_a_check_for_doubles_of_any_size(lines):
+    model = model_of(*lines)
+    report = check(model, (EXAMPLE.double() / 10,), dynamic_shapes={"x": {0: Dim("n", min=1, max=8)}})
+    assert report.status == "proved", str(report)
+    for value in (0.0, 2.0, 4.0, 1.5e300, 1.75e308, math.inf, -math.inf, math.nan):
+        assert agree(model, report.program.module(), (torch.tensor([value], dtype=torch.float64),))
+
+
+def test_a_check_that_the_program_cannot_be_seen_to_make_is_not_taken_for_made():
+    class Many(torch.nn.Module):
+        def forward(self, *xs):
+            if xs[0].min() < 0:
+                message = "negative"
+                raise ValueError(message)
+            return xs[0].sqrt()
+
+    report = check(Many(), (EXAMPLE,), dynamic_shapes=(({0: Dim("n", min=1, max=8)},),))
+    assert report.status != "proved" or agree(Many(), report.program.module(), (torch.tensor([-1.0]),))
