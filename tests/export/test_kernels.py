@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.export import Dim
 
+from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check
 from tests.export.random_programs import few
 
@@ -61,6 +62,26 @@ def found(x: torch.Tensor) -> torch.Tensor:
 @found.register_fake
 def _(x):
     return x.new_empty(torch.library.get_ctx().new_dynamic_size(), 2, dtype=torch.int64)
+
+
+@torch.library.custom_op("shapeproof_kernels::number", mutates_args=())
+def number(x: torch.Tensor) -> int:
+    return x.shape[0] + (x.shape[0] == 37)
+
+
+@number.register_fake
+def _(x):
+    return x.shape[0]
+
+
+@torch.library.custom_op("shapeproof_kernels::answer", mutates_args=())
+def answer(x: torch.Tensor) -> bool:
+    return x.shape[0] == 37
+
+
+@answer.register_fake
+def _(x):
+    return False
 
 
 @torch.library.custom_op("shapeproof_kernels::raised", mutates_args=("x",))
@@ -141,3 +162,19 @@ def test_over_a_small_domain_a_wrong_size_is_found_just_where_there_is_one(real,
     assert report.status == ("refuted" if wrong else "proved")
     if wrong:
         assert report.diagnostics[0].witness == {"x.shape[0]": wrong[0]}
+
+
+@pytest.mark.parametrize("forward", [lambda x: x + number(x), lambda x: torch.zeros(number(x))])
+def test_a_number_that_an_operator_gives_is_taken_from_the_run(forward):
+    """The fault: the fake's number stood in the graph, and the operator did not."""
+    report = report_of(forward)
+    assert report.status == "proved", str(report)
+    run = report.program.module()
+    for n in (0, 1, 36, 37, 38):
+        x = torch.ones(n, 2)
+        assert torch.equal(run(x), forward(x))
+
+
+def test_what_torch_cannot_keep_symbolic_of_an_operator_is_refused():
+    with pytest.raises(UsageError, match="gives a bool, which torch cannot keep symbolic"):
+        report_of(lambda x: x + 1 if answer(x) else x)

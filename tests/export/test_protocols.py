@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import enum
 import itertools
 import linecache
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch.export import Dim
@@ -25,11 +27,19 @@ FLAG, FLAGS = "b = (x > 0).any().item()", "b = (x > 0).any().item(); c = (x < 3)
 FLOAT = "v = x.sum().item()"
 
 
+class Kind(enum.IntEnum):
+    LARGE = 7
+
+
+class Half(float):
+    pass
+
+
 def model_of(*lines):
     text = "\n    ".join(["def forward(self, x):", *"\n".join(lines).splitlines()]) + "\n"
     file = f"protocol_{next(NUMBERS)}.py"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    scope = {"torch": torch, "math": math}
+    scope = {"torch": torch, "math": math, "np": np, "Kind": Kind, "Half": Half}
     exec(compile(text, file, "exec"), scope)  # noqa: S102
     return type("Model", (torch.nn.Module,), {"forward": scope["forward"]})()
 
@@ -52,6 +62,7 @@ PROVED = [
     (SIZE, "return x + (1 if type(n) is int else 2)"),
     (SIZE, "assert isinstance(n, int) and not isinstance(n, float)", "return x"),
     (SIZE, "import numbers", "return x + isinstance(n, numbers.Integral)"),
+    (SIZE, "return x + n + Kind.LARGE + (Kind.LARGE - n) + np.int64(3) * n"),
     (FLOAT, "return x + (1 if isinstance(v, float) else 2)"),
     (COUNT, "return x + (1 if type(k) == int else 2)"),
     (FLAG, "assert isinstance(b, bool)", "return x"),
@@ -71,6 +82,8 @@ REFUSED = [
     (SIZE, "return x + (1 if (n == 7) in (1,) else 2)"),
     (SIZE, "return x + (1 if str(n == 7) == 'True' else 2)"),
     (SIZE, "return x + (1, 2)[n == 7]"),
+    (SIZE, "return x + (1 if n == Kind.LARGE else 2)"),
+    (SIZE, "return x + (1 if n / 2 == Half(3.5) else 2)"),
     (COUNT, "return x + (1 if k is 0 else 2)"),
     (COUNT, "if k > 1:\n    torch._check(k < 3)", "return x"),
     (FLAG, "assert b != 0", "return x"),

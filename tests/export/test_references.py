@@ -252,6 +252,14 @@ JUMPING = {
     "a view": lambda x: grid(x)[None].expand(2, -1).t().sign(),
     "powers": lambda x: torch.logspace(0, 3, x.shape[-1]).floor(),
     "a pole": lambda x: 1 / grid(x),
+    "a power that has one": lambda x: grid(x) ** -1,
+    "a root": lambda x: (grid(x) ** 0.5, grid(x).sqrt()),
+    "other numbers from the same bits": lambda x: grid(x).view(torch.int32),
+    "a count": lambda x: torch.linalg.vector_norm(grid(x), ord=0),
+    "a sum of whole numbers": lambda x: (grid(x) * 100).cumsum(0, dtype=torch.int64),
+    "a product with infinity": lambda x: grid(x) * float("inf"),
+    "a large product": lambda x: (grid(x) * 1e30).sigmoid(),
+    "a normalization of nothing": lambda x: ROWS.rms_norm(grid(x) + grid(x).flip(0), (x.shape[-1],), eps=0.0),
     "a mean": lambda x: ROWS.avg_pool1d(x[0], x.shape[-1]).round(),
     "a nearest place": lambda x: ROWS.grid_sample(
         x, torch.stack([grid(x)] * 2, -1).expand(2, 1, -1, 2), mode="nearest"
@@ -271,7 +279,9 @@ SMOOTH = {
     "a grid": lambda x: x + grid(x).sin().softmax(-1),
     "a bias": lambda x: (x @ grid(x)[:, None]).relu().mean(),
     "a sampling": lambda x: ROWS.grid_sample(x, torch.stack([grid(x)] * 2, -1).expand(2, 1, -1, 2)),
-    "a mean": lambda x: x / (ROWS.avg_pool2d(x, x.shape[-2:]).abs() + 1),
+    "a mean": lambda x: (x - ROWS.avg_pool2d(x, x.shape[-2:]).abs() + 1) / 3,
+    "powers": lambda x: x * 10 ** grid(x) + grid(x) ** 2,
+    "a normalization": lambda x: ROWS.layer_norm((x * grid(x)).mean(-1), (4,)),
     "its size": lambda x: torch.zeros_like(grid(x)).sign(),
 }
 

@@ -9,7 +9,7 @@ Law: `jumps` names every operator that such a value reaches and that is not know
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,26 +19,23 @@ from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
 
 _CONTINUOUS = """
-    _adaptive_avg_pool2d _adaptive_avg_pool3d _log_softmax _native_batch_norm_legit
-    _native_batch_norm_legit_functional _native_batch_norm_legit_no_training
-    _scaled_dot_product_flash_attention_for_cpu _softmax _unsafe_view abs acos acosh adaptive_avg_pool1d
-    adaptive_avg_pool2d adaptive_avg_pool3d add addbmm addcmul addmm addmv addr alias amax amin as_strided asin
-    asinh atan avg_pool1d avg_pool2d avg_pool3d baddbmm batch_norm bmm broadcast_to cat celu chunk clamp clamp_max
-    clamp_min clone column_stack constant_pad_nd contiguous conv1d conv2d conv3d conv_transpose1d conv_transpose2d
-    conv_transpose3d convolution copy cos cosh cross cumprod cumsum deg2rad detach diag diag_embed diagonal div
-    divide dot dropout dstack einsum elu embedding erf erfc exp exp2 expand expand_as expm1 fill flatten flip gelu
-    getitem glu group_norm gru hardsigmoid hardswish hardtanh hstack huber_loss hypot index index_add index_select
-    inner instance_norm kron l1_loss layer_norm leaky_relu lerp lift_fresh_copy linalg_vector_norm linear log log10
-    log1p log2 log_sigmoid log_softmax logaddexp logcumsumexp logsigmoid logsumexp lstm masked_fill matmul
-    max_pool1d max_pool2d max_pool3d maximum mean meshgrid minimum mish mm moveaxis movedim mse_loss mul multiply mv
-    narrow native_batch_norm native_group_norm native_layer_norm neg negative norm outer pad permute pixel_shuffle
-    pow prelu prod rad2deg reciprocal reflection_pad1d reflection_pad2d reflection_pad3d relu relu6 repeat
-    replication_pad1d replication_pad2d replication_pad3d reshape rms_norm rnn_relu rnn_tanh roll rsqrt rsub
-    scaled_dot_product_attention scatter scatter_add select selu sigmoid silu sin sinc sinh slice slice_scatter
-    smooth_l1_loss softmax softplus softsign split split_with_sizes sqrt square squeeze stack std std_mean sub
-    subtract sum swapaxes swapdims t tan tanh tile to transpose tril triu true_divide unbind unflatten unfold
-    unsafe_split unsqueeze upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d
-    upsample_nearest2d upsample_nearest3d upsample_trilinear3d var var_mean view view_as vstack where xlogy
+    _adaptive_avg_pool2d _adaptive_avg_pool3d _log_softmax _scaled_dot_product_flash_attention_for_cpu _softmax
+    _unsafe_view abs adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d add addbmm addcmul addmm addmv addr
+    alias amax amin as_strided asinh atan avg_pool1d avg_pool2d avg_pool3d baddbmm bmm broadcast_to cat celu chunk
+    clamp clamp_max clamp_min clone column_stack constant_pad_nd contiguous conv1d conv2d conv3d conv_transpose1d
+    conv_transpose2d conv_transpose3d convolution copy cos cosh cross cumprod cumsum deg2rad detach diag diag_embed
+    diagonal dot dropout dstack einsum elu embedding erf erfc exp exp2 expand expand_as expm1 fill flatten flip gelu
+    getitem glu gru hardsigmoid hardswish hardtanh hstack huber_loss hypot index index_add index_select inner kron
+    l1_loss leaky_relu lerp lift_fresh_copy linear log_sigmoid log_softmax logaddexp logcumsumexp logsigmoid
+    logsumexp lstm masked_fill matmul max_pool1d max_pool2d max_pool3d maximum mean meshgrid minimum mish mm
+    moveaxis movedim mse_loss mv narrow neg negative outer pad permute pixel_shuffle prelu prod rad2deg
+    reflection_pad1d reflection_pad2d reflection_pad3d relu relu6 repeat replication_pad1d replication_pad2d
+    replication_pad3d reshape rnn_relu rnn_tanh roll rsub scaled_dot_product_attention scatter scatter_add select
+    selu sigmoid silu sin sinc sinh slice slice_scatter smooth_l1_loss softmax softplus softsign split
+    split_with_sizes square squeeze stack std std_mean sub subtract sum swapaxes swapdims t tanh tile to transpose
+    tril triu unbind unflatten unfold unsafe_split unsqueeze upsample_bicubic2d upsample_bilinear2d
+    upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_trilinear3d var var_mean
+    view vstack where
 """
 """Operators of aten that are continuous in their operands of floats."""
 _FRESH = """
@@ -46,9 +43,56 @@ _FRESH = """
     randn_like sym_numel sym_size sym_storage_offset sym_stride zeros_like
 """
 """Those that do not look at elements."""
-_POLES = frozenset({"div", "divide", "true_divide", "reciprocal", "log", "log2", "log10", "rsqrt", "xlogy", "pow"})
-"""Those that jump at 0 in the last operand, where steps often are."""
-_STEPS = frozenset({"torch.linspace", "torch.logspace"})
+_MOST_GAIN = 2.0**20
+"""A number by which a product makes a difference larger, from which on we do not call it small any more."""
+
+
+def _is_gentle(number: Any) -> bool:
+    return not isinstance(number, int | float) or abs(number) <= _MOST_GAIN
+
+
+def _of_quotient(named: Mapping[str, Any], reaching: Sequence[torch.fx.Node]) -> bool:
+    divisor = named["other"]
+    gentle = not isinstance(divisor, int | float) or abs(divisor) >= 1 / _MOST_GAIN
+    return gentle and divisor not in reaching and named.get("rounding_mode") is None
+
+
+def _of_power(named: Mapping[str, Any], reaching: Sequence[torch.fx.Node]) -> bool:
+    """Of any base by a whole exponent; of a positive base by any."""
+    base, exponent = named["self"], named["exponent"]
+    if exponent in reaching:
+        return isinstance(base, int | float) and 0 < base <= _MOST_GAIN
+    return isinstance(exponent, int | float) and exponent >= 0 and float(exponent).is_integer()
+
+
+def _of_norm(named: Mapping[str, Any], _: Sequence[torch.fx.Node]) -> bool:
+    order = named.get("ord", named.get("p"))
+    return order is None or (isinstance(order, int | float) and order >= 1)
+
+
+def _of_normalization(named: Mapping[str, Any], _: Sequence[torch.fx.Node]) -> bool:
+    """Ahead of which something is added to what it divides by."""
+    eps = named.get("eps")
+    return isinstance(eps, float) and eps * _MOST_GAIN > 1
+
+
+_WHERE: Mapping[str, Callable[[Mapping[str, Any], Sequence[torch.fx.Node]], bool]] = {
+    **dict.fromkeys(("mul", "multiply"), lambda named, _: _is_gentle(named["other"])),
+    **dict.fromkeys(("div", "divide", "true_divide"), _of_quotient),
+    "pow": _of_power,
+    **dict.fromkeys(("linalg_vector_norm", "norm"), _of_norm),
+    **dict.fromkeys(("layer_norm", "native_layer_norm", "group_norm", "native_group_norm"), _of_normalization),
+    **dict.fromkeys(("batch_norm", "instance_norm", "native_batch_norm"), _of_normalization),
+    "grid_sampler": lambda named, _: named["interpolation_mode"] == _BILINEAR,
+    "grid_sampler_2d": lambda named, _: named["interpolation_mode"] == _BILINEAR,
+    "grid_sampler_3d": lambda named, _: named["interpolation_mode"] == _BILINEAR,
+    "max": lambda named, _: "dim" not in named,  # no places of elements
+    "min": lambda named, _: "dim" not in named,
+    "to": lambda *_: True,
+    "_to_copy": lambda *_: True,
+}
+"""Those that are for some of their other arguments, which are given by name with the operands that are rounded."""
+_BILINEAR = 0
 
 
 def jumps(program: torch.export.ExportedProgram, results: Mapping[Any, str]) -> Iterator[tuple[torch.fx.Node, str]]:
@@ -64,11 +108,11 @@ def jumps(program: torch.export.ExportedProgram, results: Mapping[Any, str]) -> 
         source = _source(reaching[0], rounded) if reaching else None
         if source is None or node.op != "call_function" or _name(node.target) in _FRESH.split():
             continue
-        if not _is_continuous(node, reaching, source):
+        if not _is_continuous(node, reaching):
             yield node, source
         written = nodes.written(node.target, node.args, node.kwargs) if nodes.schema_of(node.target) else ()
         for value in (node.meta.get("val"), *(each.meta.get("val") for each in written)):
-            if _holds_floats(value):
+            if value is not None and _are_floats(value):
                 rounded |= dict.fromkeys(storages([value]), source)
 
 
@@ -78,22 +122,17 @@ def _source(node: torch.fx.Node, rounded: Mapping[Any, str]) -> str | None:
     return next((rounded[each] for each in storages([value]) if each in rounded), None)
 
 
-def _is_continuous(node: torch.fx.Node, reaching: Sequence[torch.fx.Node], source: str) -> bool:
+def _is_continuous(node: torch.fx.Node, reaching: Sequence[torch.fx.Node]) -> bool:
     """Whether a small difference of those operands makes a small difference of the result."""
-    name = _name(node.target)
-    if not all(_holds_floats(operand.meta.get("val")) for operand in reaching):
+    name, given = _name(node.target), node.meta.get("val")
+    if not all(_are_floats(value) for value in (given, *(operand.meta.get("val") for operand in reaching))):
         return False
-    if name in _POLES and source in _STEPS and node.args[-1] in reaching:
+    if name == "view" and node.meta["val"].dtype != reaching[0].meta["val"].dtype:
         return False
-    if name in {"div", "divide"}:
-        return node.kwargs.get("rounding_mode") is None
-    if name.startswith("grid_sampler"):
-        return node.args[2:3] == (0,)  # bilinear
-    if name in {"to", "_to_copy"}:
-        return _holds_floats(node.meta.get("val"))
-    if name in {"max", "min"}:
-        return isinstance(node.meta.get("val"), torch.Tensor)  # no places of elements
-    return name in _CONTINUOUS.split()
+    where = _WHERE.get(name)
+    if where is None or nodes.schema_of(node.target) is None:
+        return name in _CONTINUOUS.split()
+    return where(nodes.by_name(node.target, node.args, node.kwargs), reaching)
 
 
 def _name(target: Any) -> str:
@@ -102,5 +141,5 @@ def _name(target: Any) -> str:
     return name.partition(".")[0].removesuffix("_") if space == "aten" else str(getattr(target, "__name__", target))
 
 
-def _holds_floats(value: Any) -> bool:
-    return any(isinstance(each, torch.Tensor) and each.is_floating_point() for each in leaves(value))
+def _are_floats(value: Any) -> bool:
+    return all(isinstance(each, torch.Tensor) and each.is_floating_point() for each in leaves(value))

@@ -36,7 +36,9 @@ def linspace(start: Any, end: Any, steps: Any, **options: Any) -> torch.Tensor:
     place = index.to(dtype if dtype.itemsize >= torch.float32.itemsize else torch.float32)
     apart = (end - start) / torch.sym_max(steps - 1, 1)
     near_start = index < torch.sym_max(steps // 2, 1)
-    return torch.where(near_start, start + apart * place, end - apart * ((steps - 1) - place)).to(dtype)
+    made = torch.where(near_start, start + apart * place, end - apart * ((steps - 1) - place))
+    alone = index < 2 - steps  # one step is `start`, however far away the end is
+    return torch.where(alone, start, made).to(dtype)
 
 
 def logspace(start: Any, end: Any, steps: Any, base: float = 10.0, **options: Any) -> torch.Tensor:

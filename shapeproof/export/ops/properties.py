@@ -5,7 +5,7 @@ What the model reads of them is written into the trace as a constant, so inputs 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Any
 
 import torch
@@ -14,13 +14,33 @@ STRIDES = "strides"
 OFFSET = "the storage offset"
 GRADIENT = "requires_grad"
 
-_READ: dict[Hashable, str] = {
-    torch.Tensor.stride: STRIDES,
-    torch.Tensor.is_contiguous: STRIDES,
-    torch.Tensor.dim_order: STRIDES,
-    torch.Tensor.storage_offset: OFFSET,
-    torch.Tensor.requires_grad.__get__: GRADIENT,  # type: ignore[attr-defined]
+_BY_NAME = {
+    "stride": STRIDES,
+    "is_contiguous": STRIDES,
+    "dim_order": STRIDES,
+    "storage_offset": OFFSET,
+    "requires_grad": GRADIENT,
 }
+_READ: dict[Hashable, str] = {
+    getattr(member, "__get__", member) if name == "requires_grad" else member: read
+    for name, read in _BY_NAME.items()
+    if (member := getattr(torch.Tensor, name))
+}
+
+
+_BRANCHING = frozenset({"cond", "while_loop", "scan", "associative_scan"})
+"""Functions of torch whose bodies dynamo reads, where no call is seen."""
+
+
+def read_in_bodies(names: Collection[str]) -> set[str]:
+    """The properties that the bodies of a model's torch.cond may read, by the names that its code uses.
+
+    >>> read_in_bodies({"cond", "is_contiguous", "relu"}), read_in_bodies({"stride"})
+    ({'strides'}, set())
+    """
+    if _BRANCHING.isdisjoint(names):
+        return set()
+    return {read for name, read in _BY_NAME.items() if name in names}
 
 
 def property_read(func: Any) -> str | None:

@@ -1,8 +1,8 @@
 """What Python asks a symbolic number for by itself: its hash, its text, and of a condition all that Python's bool has.
 
 Torch gives no hash, as text the symbol's name, and takes a condition for a bool in a branch alone: `(n == 37) == 1` is
-whether two objects are the same. While this lasts somebody else may answer for the numbers of one ShapeEnv; those of
-another are what they were.
+whether two objects are the same, and so is `n == Mode.LARGE`, of an `IntEnum`. While this lasts somebody else may
+answer for the numbers of one ShapeEnv; those of another are what they were.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from types import FrameType
 from typing import Any
 
 import torch
-
-Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
-"""A symbolic number, or a condition."""
+from torch.fx.experimental import sym_node
 
 Answer = Callable[[Any, FrameType], Any]
 """Given a number and the frame that asks; None where torch's own answer will do."""
@@ -46,15 +44,27 @@ def answered(shape_env: Any, give_hash: Answer, in_text: Answer, decided: Answer
         for cls in (torch.SymInt, torch.SymFloat, torch.SymBool):
             members = _texts(cls, ask, in_text) | _hash(cls, ask, give_hash if cls is torch.SymInt else decided)
             _exchange(cls, members | (_as_bool(cls, ask, decided) if cls is torch.SymBool else {}), after)
+        _exchange(sym_node, {"to_node": _operand(sym_node.to_node)}, after)
         yield
 
 
 def _exchange(cls: Any, members: Mapping[str, Any], after: contextlib.ExitStack) -> None:
-    """Give a class these members; afterwards it has those that it had."""
+    """Give a class or a module these members; afterwards it has those that it had."""
     own = vars(cls)
     for name, member in members.items():
         after.callback(*((setattr, cls, name, own[name]) if name in own else (delattr, cls, name)))
         setattr(cls, name, member)
+
+
+def _operand(torchs: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The node of a plain operand: torch takes int, float and bool alone, and no class that is derived from one."""
+
+    def to_node(self: sym_node.SymNode, number: Any) -> Any:
+        if isinstance(number, int) and (type(number) is not bool or not self.is_bool()):
+            return torchs(self, int(number))
+        return torchs(self, float(number) if isinstance(number, float) else number)
+
+    return to_node
 
 
 def _texts(cls: Any, ask: Callable[[Answer, Any], Any], in_text: Answer) -> dict[str, Any]:

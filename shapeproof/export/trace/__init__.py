@@ -6,7 +6,7 @@ run       the model, under torch's own exporter                 tracer.py
 ask       torch's questions, as formulas                        shape_env.py, translate.py, no_constraints.py
 answer    what follows from the facts; the rest is a decision   trial.py
 check     checks on data, written where they are made           check_writer.py, raising.py, failures.py
-operate   operators run, settled, remembered                    operators.py, settle.py, repeats.py, views.py, sparse.py,
-          numbers of the user's own operators                   claimed.py
+operate   operators run, settled, remembered                    operators.py, settle.py, repeats.py, views.py
+          rows of sparse tensors, numbers of the user's own     sparse.py, claimed.py
 know      equal calls give equal data; where integers lie       value_numbering.py, values.py
 """

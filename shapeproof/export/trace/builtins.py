@@ -263,8 +263,10 @@ _WITHIN: Mapping[str, str] = {"torch": "nn", "torch.nn": "functional"}
 
 
 @contextlib.contextmanager
-def kept_symbolic(model: torch.nn.Module) -> Iterator[None]:
+def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
     """Have a model, a copy made for one trace, keep sizes where its code asks for plain numbers, while this lasts.
+
+    The value is the names that its code uses.
 
     >>> class Half(torch.nn.Module):
     ...     def forward(self, x):
@@ -291,7 +293,7 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[None]:
         for scope, name, made in rewriting.globals():
             after.callback(_put_back, scope, name, made, scope.get(name, _NOTHING))
             scope[name] = made
-        yield
+        yield frozenset(rewriting.names)
 
 
 _NOTHING = object()
@@ -322,7 +324,7 @@ class _Rewriting:
     def __init__(self) -> None:
         self._made: dict[FunctionType, FunctionType | None] = {}
         self._classes: dict[type, None] = {}
-        self._names = {"forward", "__call__", "__init__", "__getitem__"}
+        self.names = {"forward", "__call__", "__init__", "__getitem__"}
         self._globals: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}
         self._reached: set[tuple[int, frozenset[str]]] = set()
         self._copies: dict[str, ModuleType] = {}
@@ -348,7 +350,7 @@ class _Rewriting:
         return list(self._globals.values())
 
     def _used(self) -> set[tuple[type, str]]:
-        return {(cls, name) for cls in self._classes for name in vars(cls) if name in self._names}
+        return {(cls, name) for cls in self._classes for name in vars(cls) if name in self.names}
 
     def member(self, value: Any) -> Any:
         """What belongs to an object or a class, made anew if it is a function; None if there is no need."""
@@ -378,7 +380,7 @@ class _Rewriting:
     def _make(self, function: FunctionType) -> FunctionType | None:
         code = function.__code__
         names = global_names(code)
-        self._names |= names
+        self.names |= names
         scope = function.__globals__
         self._reach(scope, names)
         for name in assigned(code):

@@ -29,7 +29,7 @@ from shapeproof.constraints.terms import symbol
 from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_of
 from shapeproof.export.ops.layouts import acts_on_layout
-from shapeproof.export.ops.properties import property_read
+from shapeproof.export.ops.properties import property_read, read_in_bodies
 from shapeproof.export.shim.binding import bind, map_leaves
 from shapeproof.export.shim.protocols import answered
 from shapeproof.export.shim.quiet import quiet
@@ -144,9 +144,10 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         _nothing_caught(env),
         quiet(),
         transforms_ended(),
-        kept_symbolic(model),
+        kept_symbolic(model) as names,
         answered(env, hash_looked_up, number_in_text, number_used),
     ):
+        env.trial.reads |= read_in_bodies(names)
         yield
 
 
