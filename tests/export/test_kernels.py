@@ -50,7 +50,7 @@ define("ranked", "(Tensor x) -> Tensor", lambda x: x[None].clone(), torch.empty_
 define("written", "(Tensor x) -> Tensor", written, torch.empty_like)
 define("aliased", "(Tensor x) -> Tensor", lambda x: x, torch.empty_like)
 define("twins", "(Tensor x) -> (Tensor, Tensor)", lambda x: (x.clone(),) * 2, lambda x: (x.clone(), x.clone()))
-define("counted", "(Tensor x) -> SymInt", lambda x: x.shape[0], lambda x: x.shape[0] + 1)
+define("counted", "(Tensor x) -> SymInt", lambda x: x.shape[0] + (x.shape[0] == 37), lambda x: x.shape[0])
 define("wider", "(Tensor x) -> Tensor", lambda x: torch.cat([x, x], 1), torch.empty_like)
 
 
@@ -64,23 +64,13 @@ def _(x):
     return x.new_empty(torch.library.get_ctx().new_dynamic_size(), 2, dtype=torch.int64)
 
 
-@torch.library.custom_op("shapeproof_kernels::number", mutates_args=())
-def number(x: torch.Tensor) -> int:
-    return x.shape[0] + (x.shape[0] == 37)
-
-
-@number.register_fake
-def _(x):
-    return x.shape[0]
-
-
 @torch.library.custom_op("shapeproof_kernels::answer", mutates_args=())
 def answer(x: torch.Tensor) -> bool:
     return x.shape[0] == 37
 
 
 @answer.register_fake
-def _(x):
+def _(x):  # noqa: ARG001 - what it is given is none of its business
     return False
 
 
@@ -114,7 +104,6 @@ WRONG = {
     "a write that is not said": (OPS.written, "writes into an operand, which its schema does not say"),
     "an alias": (OPS.aliased, "gives tensors that share storage otherwise than its fake says"),
     "two results that are one": (OPS.twins, "gives tensors that share storage otherwise than its fake says"),
-    "another number": (OPS.counted, "gives 0 where its fake says 1"),
 }
 
 
@@ -164,7 +153,7 @@ def test_over_a_small_domain_a_wrong_size_is_found_just_where_there_is_one(real,
         assert report.diagnostics[0].witness == {"x.shape[0]": wrong[0]}
 
 
-@pytest.mark.parametrize("forward", [lambda x: x + number(x), lambda x: torch.zeros(number(x))])
+@pytest.mark.parametrize("forward", [lambda x: x + OPS.counted(x), lambda x: torch.zeros(OPS.counted(x))])
 def test_a_number_that_an_operator_gives_is_taken_from_the_run(forward):
     """The fault: the fake's number stood in the graph, and the operator did not."""
     report = report_of(forward)
