@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dis
+import enum
 import inspect
 import io
 import operator
 
 import pytest
+import sympy
 import torch
 from torch.export import Dim
+from torch.fx.experimental import sym_node
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -29,6 +32,10 @@ class CatchesAShape(torch.nn.Module):
             return x + 1
 
 
+class Kind(enum.IntEnum):
+    LARGE = 37
+
+
 class Doubles(torch.nn.Module):
     def forward(self, x):
         return torch.vmap(lambda row: row * 2)(x)
@@ -46,6 +53,29 @@ def test_a_symbolic_size_has_no_hash_and_its_class_is_written_in_python():
     with pytest.raises(TypeError, match="unhashable"):
         hash(ShapeEnv().create_unbacked_symint())
     assert inspect.isfunction(torch.SymInt.__hash__)
+
+
+def test_torch_takes_a_condition_for_a_bool_in_a_branch_alone():
+    """shim/protocols.py relies on it; where it is more, part of that file can go."""
+    same = (ShapeEnv().create_unbacked_symint() == 37) == 1
+    assert same.node.expr.has(sympy.Eq)  # of a condition and a number, which are never equal to sympy
+    assert not any(hasattr(torch.SymBool, name) for name in ("__add__", "__lt__", "__index__", "__float__"))
+
+
+def test_torch_takes_no_operand_of_a_derived_class():
+    """shim/protocols.py relies on it."""
+    n = ShapeEnv().create_unbacked_symint()
+    assert (n == Kind.LARGE) is False  # whether they are one object
+    with pytest.raises(TypeError):
+        n + Kind.LARGE
+    assert sym_node.to_node(n.node, 37).is_int()
+
+
+def test_a_number_that_a_fake_kernel_brings_is_pending_until_it_is_given():
+    """trace/claimed.py relies on it: what is not among these is what the fake kernel claims."""
+    env = ShapeEnv()
+    n = env.create_unbacked_symint()
+    assert env.pending_fresh_unbacked_symbols == [n.node.expr]
 
 
 def test_torch_records_an_operator_before_it_runs_it():

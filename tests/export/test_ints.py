@@ -72,3 +72,12 @@ def test_a_program_that_takes_negative_ints_can_be_loaded():
 def test_an_int_may_be_declared_to_be_a_negative_number():
     mod = type("Model", (torch.nn.Module,), {"forward": lambda _, x, k: x.narrow(0, k, 1)})()
     assert check(mod, (torch.ones(3), -1), dynamic_shapes={"x": None, "k": -1}).status == "proved"
+
+
+def test_an_int_may_be_called_what_a_dim_is_called():
+    """The fault: the two were one symbol, and only inputs with `n == x.shape[0]` were taken."""
+    mod = type("Model", (torch.nn.Module,), {"forward": lambda _, x, n: x[:n] * 2})()
+    shapes = {"x": {0: Dim("n", min=1, max=9)}, "n": Dim.DYNAMIC}
+    report = check(mod, (torch.ones(6), 3), dynamic_shapes=shapes)
+    assert report.status == "proved"
+    assert all(agree(mod, report.program.module(), (torch.ones(size), n)) for size in (1, 6, 9) for n in (0, 3, 9))

@@ -178,7 +178,7 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
     examples = [Leaf(*named) for named in binding.name_leaves(mod, args, kwargs)]
     shapes, others = binding.resolve_shapes(mod, args, kwargs, dynamic_shapes)
     entries = binding.match_shapes(mod, args, kwargs, shapes)
-    reader = _Reader(where, by_marks=not shapes)
+    reader = _Reader(where, dims.root_names(entries), by_marks=not shapes)
     leaves = tuple(reader.leaf(leaf, entries.get(leaf.source)) for leaf in examples)
     reader.relations(constraints)
     sampled = any(isinstance(leaf.example, TensorSpec) for leaf in leaves)
@@ -233,9 +233,8 @@ def _check_kinds(mod: Any, args: Any, kwargs: Any) -> None:
 class _Reader:
     """Collects symbols and declarations while the entries are read in order."""
 
-    def __init__(self, where: Where, *, by_marks: bool) -> None:
-        self._where = where
-        self._by_marks = by_marks
+    def __init__(self, where: Where, roots: Collection[str], *, by_marks: bool) -> None:
+        self._where, self._roots, self._by_marks = where, roots, by_marks
         self.variables: dict[str, Variable] = {}
         self.declarations: list[Declaration] = []
         self.inferred: set[str] = set()
@@ -338,15 +337,16 @@ class _Reader:
     def _hinted(self, leaf: Leaf, name: str, size: int | None, hint: Any) -> Term:
         lower, upper = dims.hint_bounds(hint)
         floor = 0 if leaf.is_tensor and lower is None else lower
-        variable = Variable(name, name, "size" if leaf.is_tensor else "int")
+        own = f"{name}_" if name in self._roots else name  # an int may be called what a dim is called
+        variable = Variable(own, name, "size" if leaf.is_tensor else "int")
         self._declare(variable, floor, upper, f"{name} = {declaration_text(hint)}")
         if lower is None and upper is None:
-            self.inferred.add(name)
+            self.inferred.add(own)
             if dims.must_stay_dynamic(hint):
-                self.fixed.add(name)
+                self.fixed.add(own)
         if size is not None:
-            self.example[name] = size
-        return symbol(name)
+            self.example[own] = size
+        return symbol(own)
 
     def _marked(self, leaf: Leaf, index: int, mark: Mark) -> Term:
         """A dimension that is marked: as the hint that says the same, one symbol for all of one shape_id."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch.utils._pytree as pytree
 from torch.export import Dim
 from torch.export.dynamic_shapes import _DerivedDim, _Dim, _DimHint, _DimHintType
 from torch.utils._sympy.numbers import int_oo
@@ -64,6 +65,11 @@ def dim_root(dim: Any) -> tuple[Any, Callable[[Any], Any]]:
     if isinstance(dim, _DerivedDim):
         return dim.root, dim.fn
     return dim, lambda x: x
+
+
+def root_names(entries: Any) -> set[str]:
+    """The names of the Dims in nested entries."""
+    return {dim_root(each)[0].__name__ for each in pytree.tree_leaves(entries, is_leaf=is_dim) if is_dim(each)}
 
 
 def dim_bounds(dim: Any) -> tuple[int, int | None]:

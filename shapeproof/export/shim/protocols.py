@@ -1,8 +1,8 @@
 """What Python asks a symbolic number for by itself: its hash, its text, and of a condition all that Python's bool has.
 
-Torch gives no hash, as text the symbol's name, and takes a condition for a bool in a branch alone: `(n == 37) == 1` is
-whether two objects are the same, and so is `n == Mode.LARGE`, of an `IntEnum`. While this lasts somebody else may
-answer for the numbers of one ShapeEnv; those of another are what they were.
+Torch gives no hash, as text the symbol's name, and takes a condition for a bool in a branch alone: in `(n == 37) == 1`
+sympy compares a condition with a number, and `n == Mode.LARGE`, of an `IntEnum`, is whether two objects are the same.
+While this lasts somebody else may answer for the numbers of one ShapeEnv; those of another are what they were.
 """
 
 from __future__ import annotations
