@@ -8,8 +8,8 @@ While this lasts somebody else may answer for the numbers of one ShapeEnv; those
 from __future__ import annotations
 
 import contextlib
-import inspect
 import operator
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
@@ -35,10 +35,8 @@ def answered(shape_env: Any, give_hash: Answer, in_text: Answer, decided: Answer
     """The numbers of a ShapeEnv have this hash, and text of them is that of this number; a condition is this bool."""
 
     def ask(answer: Answer, number: Any) -> Any:
-        frame = inspect.currentframe()
-        asked = frame.f_back if frame is not None else None
-        caller = asked.f_back if asked is not None else None
-        return answer(number, caller) if caller is not None and number.node.shape_env is shape_env else None
+        # A frame that holds itself would stay, and the tensors in all frames around it: torch copies what others hold.
+        return answer(number, sys._getframe(2)) if number.node.shape_env is shape_env else None
 
     with contextlib.ExitStack() as after:
         for cls in (torch.SymInt, torch.SymFloat, torch.SymBool):
