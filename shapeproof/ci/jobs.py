@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from shapeproof.ci.dims import demands
 from shapeproof.ci.spec import Dim, Input, Spec, SpecFile, Status
 from shapeproof.constraints.diagnostics import Diagnostic
+
+
+TIMEOUT = 3600.0
+"""Seconds that a model may take where nothing else is said."""
 
 
 class Job(BaseModel):
@@ -31,6 +36,8 @@ class Job(BaseModel):
     """Where the spec says what: by the name of a dim, and by each claim as text (`n <= 8`, `x.shape[0] == 2*n`)."""
     spec: str = ""
     """The name of its file, in the folder."""
+    timeout: float | None = TIMEOUT
+    """Seconds after which the process is ended; None if never. No verdict depends on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +78,28 @@ class Answer:
     result: Result
     sources: Sources | None = None
     versions: dict[str, str] | None = None
+    installed: dict[str, str] = field(default_factory=dict)
+    """The files of what is installed that were read, each with its state (`identity.state`)."""
 
 
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
-"""Answers to JSON and back."""
+JOB: TypeAdapter[Job] = TypeAdapter(Job)
+T = TypeVar("T")
+
+
+def to_json(form: TypeAdapter[T], value: T) -> str:
+    """The value as JSON in ASCII: a path need not be UTF-8, and pydantic's own JSON must be."""
+    return json.dumps(form.dump_python(value))
+
+
+def from_json(form: TypeAdapter[T], text: str | bytes) -> T:
+    """The value again.
+
+    Raises:
+        ValueError: the text is no such value (pydantic's ValidationError is one).
+        RecursionError: it is nested too deeply.
+    """
+    return form.validate_python(json.loads(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +130,8 @@ class Outcome:
         return status == self.check.expected or (status == "undecided" and self.check.accept_undecided)
 
 
-def checks_of(file: SpecFile) -> Iterator[Check]:
-    """What a spec asks for, model by model."""
+def checks_of(file: SpecFile, timeout: float = TIMEOUT) -> Iterator[Check]:
+    """What a spec asks for, model by model; the time limit is for those that have none of their own."""
     root = str(file.path.resolve().parent)
     for name, model in file.spec.models.items():
         job = Job(
@@ -119,6 +144,7 @@ def checks_of(file: SpecFile) -> Iterator[Check]:
             splitting=model.branches == "split",
             lines=_lines(file, name),
             spec=file.path.name,
+            timeout=model.timeout or timeout or None,
         )
         yield Check(name, file.path, file.line("models", name), model.expect, model.accept_undecided, job)
 

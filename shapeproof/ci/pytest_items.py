@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shapeproof.ci.isolation import Worker
+from shapeproof.ci.isolation import answer
 from shapeproof.ci.jobs import Check, Outcome, checks_of
 from shapeproof.ci.spec import load_spec
 from shapeproof.constraints.errors import UsageError
@@ -44,9 +44,7 @@ class ModelTest(pytest.Item):
         Raises:
             Rejected: the verdict is not accepted; the message is the report.
         """
-        with Worker(self._check.job) as worker:
-            result = worker.answer(lambda _: None)
-        outcome = Outcome(self._check, result.result)
+        outcome = Outcome(self._check, answer(self._check.job, lambda _: None).result)
         if not outcome.passed:
             raise Rejected(f"expected is {self._check.expected}\n{outcome.result.text}")
 

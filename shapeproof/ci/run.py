@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from shapeproof.ci.cache import recall, remember
+from shapeproof.ci.cache import Recall, remember
 from shapeproof.ci.changes import changed_since
 from shapeproof.ci.display import Display
 from shapeproof.ci.executors import Executor
 from shapeproof.ci.jobs import Check, Outcome, Result
-from shapeproof.ci.sources import versions
+from shapeproof.ci.identity import versions
 
 
 def run_checks(
@@ -38,9 +37,9 @@ def run_checks(
 
 
 def _recalled(checks: Sequence[Check], revision: str) -> dict[int, Result]:
-    changed: dict[str, AbstractSet[str]] = {
-        root: changed_since(revision, Path(root)) for root in {check.job.root for check in checks}
-    }
     here = versions()
-    found = {index: recall(check.job, changed[check.job.root], here) for index, check in enumerate(checks)}
+    memory = {
+        root: Recall(changed_since(revision, Path(root)), here) for root in {check.job.root for check in checks}
+    }
+    found = {index: memory[check.job.root].result(check.job) for index, check in enumerate(checks)}
     return {index: result for index, result in found.items() if result is not None}

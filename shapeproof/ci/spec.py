@@ -78,6 +78,8 @@ class Model(_Table):
     """The verdict that passes."""
     accept_undecided: bool = False
     """Whether undecided passes, too: what is open is then refused at run time."""
+    timeout: Annotated[int, Field(ge=1, le=2**31)] | None = None
+    """Seconds that checking it may take; left out: what the command line says."""
 
 
 class Spec(_Table):

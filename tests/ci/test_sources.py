@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from shapeproof.ci.sources import ABSENT, digest, versions
+from shapeproof.ci.identity import ABSENT, digest, versions
 
 PROLOGUE = """
 import json, os, sys, time

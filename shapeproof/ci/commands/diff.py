@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from shapeproof.ci.commands.check import Processes, Since, Specs, Where, checked
-from shapeproof.ci.jobs import Outcome
+from shapeproof.ci.commands.check import Processes, Since, Specs, Timeout, Where, checked
+from shapeproof.ci.jobs import TIMEOUT, Outcome
 from shapeproof.ci.lock import NAME, Locked, read_lock
 from shapeproof.ci.narrowing import Compared, Narrowing, narrowing
 from shapeproof.ci.render.narrowings import DiffFormat, render_diff
@@ -27,6 +27,7 @@ def diff(
     since: Since = None,
     jobs: Processes = None,
     executor: Where = None,
+    timeout: Timeout = TIMEOUT,
 ) -> None:
     """Compare what each model accepts now with shapeproof.lock, beside the spec.
 
@@ -36,7 +37,7 @@ def diff(
     try:
         files = load_specs(specs or [])
         locks = {str(folder): read_lock(folder) for folder in {file.path.resolve().parent: None for file in files}}
-        outcomes = checked(specs, jobs, executor, since)
+        outcomes = checked(specs, jobs, executor, since, timeout)
     except UsageError as error:
         fail(str(error))
     found = list(_compared(locks, outcomes))
