@@ -11,6 +11,7 @@ from shapeproof.ci.changes import changed_since
 from shapeproof.ci.display import Display
 from shapeproof.ci.executors import Executor
 from shapeproof.ci.jobs import Check, Outcome, Result
+from shapeproof.ci.terminal import say
 from shapeproof.ci.identity import versions
 
 
@@ -21,18 +22,24 @@ def run_checks(
 
     Raises:
         UsageError: there is no such revision.
+        KeyboardInterrupt: somebody has interrupted; what was done is said.
     """
     recalled = _recalled(checks, changed_since_revision) if changed_since_revision is not None else {}
     found = {index: Outcome(checks[index], result, unchanged=True) for index, result in recalled.items()}
     waiting = [index for index in range(len(checks)) if index not in found]
     jobs = [checks[index].job for index in waiting]
     answers = executor.run(jobs, lambda place, text: display.tell(checks[waiting[place]], text))
-    with contextlib.closing(answers):  # so that an interrupt here ends the processes, too
-        for place, answer in answers:
-            check = checks[waiting[place]]
-            remember(check.job, answer)
-            display.done(check, answer.result)
-            found[waiting[place]] = Outcome(check, answer.result)
+    try:
+        with contextlib.closing(answers):  # so that an interrupt here ends the processes, too
+            for place, answer in answers:
+                check = checks[waiting[place]]
+                found[waiting[place]] = Outcome(check, answer.result)
+                remember(check.job, answer)
+                display.done(check, answer.result)
+    except KeyboardInterrupt:
+        open_ = [check.name for index, check in enumerate(checks) if index not in found]
+        say(f"shapeproof: interrupted: {len(found)} of {len(checks)} models were checked, not {', '.join(open_)}")
+        raise
     return [found[index] for index in range(len(checks))]
 
 
