@@ -1,4 +1,4 @@
-"""Writes files that are never seen half written, whenever the process is killed.
+"""Reads files of bounded length, and writes files that are never seen half written, whenever the process is killed.
 
 A regular file is replaced as a whole, through links to it, and keeps its permissions. What is none (a device, a FIFO,
 the standard output by its path) is written to as it stands.
@@ -20,6 +20,23 @@ _NO_UNNAMED = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENO
 """What a system that has no files without a name answers to the wish for one; ENOENT is also an absent folder."""
 _STREAMS = ("/dev/", "/proc/")
 """Folders whose files stand for something else, so that another file cannot take their place."""
+
+
+MOST = 2**28
+"""Bytes that are read of a file at most: no report, lock, spec or certificate is as long."""
+
+
+def read_bounded(path: Path) -> bytes:
+    """The content of a file, which need not have an end.
+
+    Raises:
+        OSError: it cannot be read, or is too long.
+    """
+    with path.open("rb") as file:
+        content = file.read(MOST + 1)
+    if len(content) > MOST:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    return content
 
 
 def write_whole(path: Path, text: str) -> None:
