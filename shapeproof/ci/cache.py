@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from shapeproof.ci.identity import contents, digest, digest_in, state
 from shapeproof.ci.jobs import JOB, Answer, Job, Result, Sources, from_json, to_json
-from shapeproof.files import write_whole
+from shapeproof.files import read_bounded, write_whole
 
 FOLDER = ".shapeproof"
 """Where a cache is, beside the spec."""
@@ -105,7 +105,7 @@ def _now(key: str) -> str:
 
 def _read(job: Job) -> _Entry | None:
     try:
-        known, body = _path(job).read_text(encoding="utf-8").split("\n", 1)
+        known, body = read_bounded(_path(job)).decode().split("\n", 1)
         return from_json(_ENTRY, body) if known == _hash(body) else None
     except (OSError, ValueError, RecursionError):
         return None
@@ -113,7 +113,7 @@ def _read(job: Job) -> _Entry | None:
 
 def _parsed_sources(path: Path) -> Sources:
     try:
-        return from_json(_SOURCES, path.read_text(encoding="utf-8"))
+        return from_json(_SOURCES, read_bounded(path))
     except (OSError, ValueError, RecursionError):
         return {}
 

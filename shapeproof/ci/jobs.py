@@ -10,8 +10,8 @@ from typing import TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from shapeproof.ci.dims import demands
-from shapeproof.ci.spec import Dim, Input, Spec, SpecFile, Status
+from shapeproof.ci.dims import demands, parse_size
+from shapeproof.ci.spec import Dim, Input, Model, Spec, SpecFile, Status
 from shapeproof.constraints.diagnostics import Diagnostic
 
 
@@ -138,7 +138,7 @@ def checks_of(file: SpecFile, timeout: float = TIMEOUT) -> Iterator[Check]:
             root=root,
             target=model.target,
             inputs=model.inputs,
-            dims=file.spec.dims if model.inputs else {},
+            dims=_dims_of(file.spec, model),
             relations=tuple(model.relations),
             narrow=model.narrow,
             splitting=model.branches == "split",
@@ -147,6 +147,13 @@ def checks_of(file: SpecFile, timeout: float = TIMEOUT) -> Iterator[Check]:
             timeout=model.timeout or timeout or None,
         )
         yield Check(name, file.path, file.line("models", name), model.expect, model.accept_undecided, job)
+
+
+def _dims_of(spec: Spec, model: Model) -> dict[str, Dim]:
+    """The dims that the inputs name: a job holds what it is about, and not the whole spec."""
+    sizes = (size for given in (model.inputs or {}).values() for size in given.dims)
+    used = {parse_size(size).name for size in sizes if isinstance(size, str)}
+    return {name: spec.dims[name] for name in sorted(used)}
 
 
 def _lines(file: SpecFile, name: str) -> dict[str, int]:
@@ -159,7 +166,7 @@ def _lines(file: SpecFile, name: str) -> dict[str, int]:
 def _claims(spec: Spec, name: str) -> Iterator[tuple[str, tuple[str | int, ...]]]:
     """What a spec declares of a model, piece by piece, each with its keys; a dim before what is claimed of it."""
     model = spec.models[name]
-    for dim, bounds in spec.dims.items() if model.inputs else ():
+    for dim, bounds in _dims_of(spec, model).items():
         yield dim, ("dims", dim)
         if bounds.min is not None:
             yield f"{dim} >= {bounds.min}", ("dims", dim, "min")

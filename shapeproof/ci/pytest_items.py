@@ -10,6 +10,7 @@ import pytest
 
 from shapeproof.ci.isolation import answer
 from shapeproof.ci.jobs import Check, Outcome, checks_of
+from shapeproof.ci.plain import plain
 from shapeproof.ci.spec import load_spec
 from shapeproof.constraints.errors import UsageError
 
@@ -51,7 +52,7 @@ class ModelTest(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *args: Any, **kwargs: Any) -> Any:
         """The report, without the way that it came."""
         if isinstance(excinfo.value, Rejected):
-            return str(excinfo.value)
+            return plain(str(excinfo.value))
         return super().repr_failure(excinfo, *args, **kwargs)
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:

@@ -11,6 +11,7 @@ from shapeproof.ci.changes import changed_since
 from shapeproof.ci.display import Display
 from shapeproof.ci.executors import Executor
 from shapeproof.ci.jobs import Check, Outcome, Result
+from shapeproof.ci.plain import plain_line
 from shapeproof.ci.terminal import say
 from shapeproof.ci.identity import versions
 
@@ -37,7 +38,7 @@ def run_checks(
                 remember(check.job, answer)
                 display.done(check, answer.result)
     except KeyboardInterrupt:
-        open_ = [check.name for index, check in enumerate(checks) if index not in found]
+        open_ = [plain_line(check.name) for index, check in enumerate(checks) if index not in found]
         say(f"shapeproof: interrupted: {len(found)} of {len(checks)} models were checked, not {', '.join(open_)}")
         raise
     return [found[index] for index in range(len(checks))]

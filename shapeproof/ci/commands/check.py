@@ -56,7 +56,7 @@ def check(
         outcomes = checked(specs, jobs, executor, since, timeout)
     except UsageError as error:
         fail(str(error))
-    show(render(outcomes, form))
+    show(render(outcomes, form), commands=form is Format.GITHUB)
     raise typer.Exit(exit_status(outcomes))
 
 

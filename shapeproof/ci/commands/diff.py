@@ -41,7 +41,7 @@ def diff(
     except UsageError as error:
         fail(str(error))
     found = list(_compared(locks, outcomes))
-    show(render_diff(found, _new(locks, outcomes), form))
+    show(render_diff(found, _new(locks, outcomes), form), commands=form is DiffFormat.GITHUB)
     kinds = {each.narrowing.kind for each in found if each.narrowing}
     raise typer.Exit(next((status for kind, status in _STATUS.items() if kind in kinds), 0))
 
