@@ -67,7 +67,12 @@ class Recall:
     def result(self, job: Job) -> Result | None:
         """The verdict of an earlier run that still holds, and depends on none of the changed files."""
         entry = _read(job)
-        if entry is None or entry.job != _timeless(job) or not entry.answer.sources or entry.answer.versions != self._here:
+        if (
+            entry is None
+            or entry.job != _timeless(job)
+            or not entry.answer.sources
+            or entry.answer.versions != self._here
+        ):
             return None
         sources = entry.answer.sources
         if any(self._is_touched(path) for path in sources) or not _holds(sources):

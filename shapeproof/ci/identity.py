@@ -1,10 +1,10 @@
 """What a thing that a verdict depends on is, as a digest: the same digest, the same content.
 
-    /path        the content of a file
-    /path/       what is in a folder
-    /path/*      what can be imported from a folder
-    stat:/path   whether there is something at a path: a folder, or a file and how long it is
-    env:NAME     the value of an environment variable; env:* is all of them
+/path        the content of a file
+/path/       what is in a folder
+/path/*      what can be imported from a folder
+stat:/path   whether there is something at a path: a folder, or a file and how long it is
+env:NAME     the value of an environment variable; env:* is all of them
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from shapeproof.ci.dims import demands, parse_size
 from shapeproof.ci.spec import Dim, Input, Model, Spec, SpecFile, Status
 from shapeproof.constraints.diagnostics import Diagnostic
 
-
 TIMEOUT = 3600.0
 """Seconds that a model may take where nothing else is said."""
 

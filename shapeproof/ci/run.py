@@ -10,10 +10,10 @@ from shapeproof.ci.cache import Recall, remember
 from shapeproof.ci.changes import changed_since
 from shapeproof.ci.display import Display
 from shapeproof.ci.executors import Executor
+from shapeproof.ci.identity import versions
 from shapeproof.ci.jobs import Check, Outcome, Result
 from shapeproof.ci.plain import plain_line
 from shapeproof.ci.terminal import say
-from shapeproof.ci.identity import versions
 
 
 def run_checks(
@@ -46,8 +46,6 @@ def run_checks(
 
 def _recalled(checks: Sequence[Check], revision: str) -> dict[int, Result]:
     here = versions()
-    memory = {
-        root: Recall(changed_since(revision, Path(root)), here) for root in {check.job.root for check in checks}
-    }
+    memory = {root: Recall(changed_since(revision, Path(root)), here) for root in {check.job.root for check in checks}}
     found = {index: memory[check.job.root].result(check.job) for index, check in enumerate(checks)}
     return {index: result for index, result in found.items() if result is not None}

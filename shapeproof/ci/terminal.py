@@ -32,7 +32,8 @@ _COLOURS = {
 def show(text: str, *, commands: bool = False) -> None:
     """The text on stdout, so that it does nothing there; GitHub's runner finds commands only where they are meant.
 
-    If nobody reads it to its end, the verdict stands; if it cannot be written, there is none."""
+    If nobody reads it to its end, the verdict stands; if it cannot be written, there is none.
+    """
     text = plain(text) if commands or os.environ.get("GITHUB_ACTIONS") != "true" else no_command(plain(text))
     console = Console()
     if console.is_terminal:

@@ -7,10 +7,11 @@ and nothing that is asked is answered otherwise.
 
 from __future__ import annotations
 
-import ctypes as _  # noqa: F401 - opens the process itself when it is loaded, for whoever is the first to load it
+import ctypes  # noqa: F401 - opens the process itself when it is loaded, for whoever is the first to load it
 import os
 import sys
 from collections.abc import Callable, ItemsView, Iterator, ValuesView
+from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar, Protocol
 
@@ -83,12 +84,12 @@ class _Variables(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - `os.e
 
     def copy(self) -> dict[Any, Any]:
         type(self).hear(ALL)
-        return {self.decodekey(key): self.decodevalue(value) for key, value in self._data.items()}
+        return {self.decodekey(key): self.decodevalue(value) for key, value in self._data.items()}  # type: ignore[attr-defined]
 
 
-_STANDARD = os.path.join(os.path.dirname(os.__file__), "")
-_OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
-_WATCHERS = (__file__, os.path.join(os.path.dirname(__file__), "sources.py"))
+_STANDARD = f"{Path(os.__file__).parent}/"
+_OWN = f"{Path(__file__).absolute().parents[1]}/"
+_WATCHERS = (__file__, str(Path(__file__).with_name("sources.py")))
 
 
 def asked_by(installed: tuple[str, ...]) -> bool:
@@ -108,4 +109,4 @@ def asked_by(installed: tuple[str, ...]) -> bool:
 def _is_standard(file: str) -> bool:
     if file.startswith("<frozen"):
         return True
-    return file.startswith(_STANDARD) and not {"site-packages", "dist-packages"} & set(file.split(os.sep))
+    return file.startswith(_STANDARD) and not {"site-packages", "dist-packages"} & set(Path(file).parts)

@@ -1,4 +1,4 @@
-"""A process that checks one model: a job comes in, what it does and finds goes out, as frames on descriptors of its own.
+"""A process that checks one model: a job comes in, what it does and finds goes out, on descriptors of its own.
 
     python -m shapeproof.ci.worker BEGIN QUESTIONS ANSWERS
 
@@ -38,7 +38,7 @@ def main() -> None:
     begin, questions, answers = map(int, sys.argv[1:])
     recorder = Recorder(begin)
     for descriptor in (questions, answers):
-        os.set_inheritable(descriptor, False)
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 - it takes no keywords
     channel = Channel(answers)
     job = JOB.validate_python(_received(questions))
     threading.Thread(target=_end_with_the_asker, args=[questions], daemon=True).start()

@@ -1,11 +1,12 @@
 """A certificate: what a run's verdict rests on, as SMT-LIB that any solver can check again without this package.
 
-The file is one SMT-LIB script. Its head says what the claims are for: the verdict, and the digest of the report. Each claim is a block of its own that begins with a reset, says in comments what it
-claims from which facts (and from which claims before it, where Z3 needs them), and ends in a `(check-sat)` that must
-answer `unsat`. There is one claim for each answer of the run that was a proof, one for each point that Z3 found, and
-one for each rewrite and bound that the cheap steps used on the way; the latter are found by deciding the same
-questions again. Claims about doubles, bits and products of very many factors, which are opaque to Z3 here, and
-questions that were refuted by evaluation or left undecided are listed as comments, never passed over in silence.
+The file is one SMT-LIB script. Its head says what the claims are for: the verdict, and the digest of the report. Each
+claim is a block of its own that begins with a reset, says in comments what it claims from which facts (and from which
+claims before it, where Z3 needs them), and ends in a `(check-sat)` that must answer `unsat`. There is one claim for
+each answer of the run that was a proof, one for each point that Z3 found, and one for each rewrite and bound that the
+cheap steps used on the way; the latter are found by deciding the same questions again. Claims about doubles, bits and
+products of very many factors, which are opaque to Z3 here, and questions that were refuted by evaluation or left
+undecided are listed as comments, never passed over in silence.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import pytest
 
 from shapeproof.ci.cache import FOLDER, recall, remember
 from shapeproof.ci.changes import changed_since
-from shapeproof.ci.jobs import ANSWER, Answer, Contract, Job, Result
 from shapeproof.ci.identity import digest, versions
+from shapeproof.ci.jobs import ANSWER, Answer, Contract, Job, Result
 from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
 from shapeproof.constraints.errors import UsageError

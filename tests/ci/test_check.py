@@ -19,8 +19,8 @@ import pytest
 
 from shapeproof.ci.commands.check import checked as checked_here
 from shapeproof.ci.commands.check import exit_status
-from shapeproof.ci.render import Format, render
 from shapeproof.ci.jobs import Check, Job, Outcome, Result
+from shapeproof.ci.render import Format, render
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.text import parse_formula

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
-from shapeproof.ci.cache import FOLDER, recall, remember
+from shapeproof.ci.cache import recall, remember
 from shapeproof.ci.jobs import Answer, Job, Result
 
 ZYGOTE = """
@@ -228,7 +228,9 @@ class Project:
 
 @pytest.fixture(scope="module")
 def zygote():
-    with subprocess.Popen([sys.executable, "-c", ZYGOTE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
+    with subprocess.Popen(
+        [sys.executable, "-c", ZYGOTE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as it:
         yield it
         it.stdin.close()
 

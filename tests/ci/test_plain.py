@@ -1,4 +1,4 @@
-"""Names and messages come from anywhere: shown in any form, they do nothing to the terminal, the runner or the parser."""
+"""Names and messages come from anywhere: in each form they do nothing to the terminal, the runner or the parser."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shapeproof.ci.jobs import Check, Job, Outcome, Result, checks_of, to_json, JOB
+from shapeproof.ci.jobs import JOB, Check, Job, Outcome, Result, checks_of, to_json
 from shapeproof.ci.plain import no_command, plain, plain_line
 from shapeproof.ci.render import Format, render
 from shapeproof.ci.spec import load_spec
 from shapeproof.ci.terminal import fail, show
 from shapeproof.constraints.diagnostics import Diagnostic, Note
 
-HOSTILE = ["\x1b[31m", "\x1b]0;title\x07", "\n::error::no", "\r::error::no", " \t::error::no", "##[error]no", "\u2028::a::",
-           "\x85", "\ufffe", "\x00", "\udce9", "\u202e", "]]>", "<a>", "&#27;", "%0A::error::", "\x9b31m", "\u3000::a::", "\n##[group]"]  # fmt: skip
+HOSTILE = [
+    "\x1b[31m", "\x1b]0;title\x07", "\n::error::no", "\r::error::no", " \t::error::no", "##[error]no", "\u2028::a::",
+    "\x85", "\ufffe", "\x00", "\udce9", "\u202e", "]]>", "<a>", "&#27;", "%0A::error::", "\x9b31m", "\u3000::a::",
+    "\n##[group]",
+]  # fmt: skip
 TEXTS = st.lists(st.sampled_from(HOSTILE) | st.text(max_size=5), max_size=5).map("".join)
 
 

@@ -189,7 +189,16 @@ def test_a_name_cannot_break_out_of_a_comment(path):
     assert "\n(assert false)" not in path.read_text(encoding="utf-8")
 
 
-HOSTILE = ["(check-sat)", "(reset)\n(set-logic ALL)", "\r(assert false)", "\x1b[31m", "\u2028(exit)", "; 0 claims", "é", "\udce9"]
+HOSTILE = [
+    "(check-sat)",
+    "(reset)\n(set-logic ALL)",
+    "\r(assert false)",
+    "\x1b[31m",
+    "\u2028(exit)",
+    "; 0 claims",
+    "é",
+    "\udce9",
+]
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -206,7 +215,9 @@ def test_no_name_changes_what_is_claimed(path, name):
 
 @pytest.mark.parametrize("verdict", ["proved", "refuted", "undecided", "vacuous"])
 def test_claims_that_are_proved_again_give_the_verdict_that_they_are_for(path, verdict):
-    write_certificate(dataclasses.replace(answered(["n >= 3"], ["n >= 5"]), about=[f"verdict of the run: {verdict}"]), path)
+    write_certificate(
+        dataclasses.replace(answered(["n >= 3"], ["n >= 5"]), about=[f"verdict of the run: {verdict}"]), path
+    )
     result = recheck(path, Z3)
     assert (result.of_claims, result.status) == ("proved", verdict)
 

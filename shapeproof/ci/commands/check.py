@@ -35,11 +35,12 @@ Since = Annotated[
     ),
 ]
 Timeout = Annotated[
-    float, typer.Option(metavar="SECONDS", min=0, help="How long a model may take where its spec does not say; 0: ever.")
+    float,
+    typer.Option(metavar="SECONDS", min=0, help="How long a model may take where its spec does not say; 0: ever."),
 ]
 
 
-def check(
+def check(  # noqa: PLR0913, PLR0917 - the options of a command
     specs: Specs = None,
     form: Annotated[Format, typer.Option("--format", help="The form of what goes to stdout.")] = Format.TEXT,
     since: Since = None,

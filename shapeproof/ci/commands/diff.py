@@ -21,7 +21,7 @@ _STATUS = {"narrowed": 1, "no verdict": NO_VERDICT, "undecided": EXIT_STATUS["un
 """The exit status of each kind of narrowing; what stands first is worse."""
 
 
-def diff(
+def diff(  # noqa: PLR0913, PLR0917 - the options of a command
     specs: Specs = None,
     form: Annotated[DiffFormat, typer.Option("--format", help="The form of what goes to stdout.")] = DiffFormat.TEXT,
     since: Since = None,

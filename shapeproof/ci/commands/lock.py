@@ -14,7 +14,9 @@ from shapeproof.ci.terminal import fail, say, show
 from shapeproof.constraints.errors import UsageError
 
 
-def lock(specs: Specs = None, since: Since = None, jobs: Processes = None, executor: Where = None, timeout: Timeout = TIMEOUT) -> None:
+def lock(
+    specs: Specs = None, since: Since = None, jobs: Processes = None, executor: Where = None, timeout: Timeout = TIMEOUT
+) -> None:
     """Check all models, and write what each accepts to shapeproof.lock, beside the spec.
 
     Nothing is written unless every verdict is one that its spec accepts. Exit status: that of check.

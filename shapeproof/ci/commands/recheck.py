@@ -30,8 +30,8 @@ def recheck(
 ) -> None:
     """Prove a certificate again with Z3, and with cvc5 where it is installed.
 
-    Exit status: 0 the model was proved, and every claim is proved again; 1 it was refuted or vacuous, or some claim does
-    not follow; 3 it was undecided, or some claim is not proved again; 2 no certificate, or not that of the report.
+    Exit status: 0 the model was proved, and every claim is proved again; 1 it was refuted or vacuous, or some claim
+    does not follow; 3 it was undecided, or some claim is not proved again; 2 no certificate, or of another report.
     """
     from shapeproof.solver.recheck import recheck as ask_again
 

@@ -34,7 +34,9 @@ def _table(outcomes: Sequence[Outcome]) -> str:
         table.add_column(column, justify="right" if column == "seconds" else "left", overflow="fold")
     for outcome in outcomes:
         spent = "unchanged" if outcome.unchanged else f"{outcome.result.seconds:.1f}"
-        table.add_row(*map(Text, (plain_line(outcome.check.name), outcome.result.status or "none", _expected(outcome), spent)))
+        table.add_row(
+            *map(Text, (plain_line(outcome.check.name), outcome.result.status or "none", _expected(outcome), spent))
+        )
     written = io.StringIO()
     Console(file=written, width=_WIDTH, color_system=None).print(table)
     return "\n".join(line.rstrip() for line in written.getvalue().splitlines())

@@ -113,7 +113,7 @@ def load_regions(path: str | Path) -> Regions:
         programs, extra = archives.load_archive(str(path))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or said_by(error)}") from None
-    except Exception as error:  # torch raises what it likes on a damaged program
+    except Exception as error:  # noqa: BLE001 - torch raises what it likes on a damaged program
         message = f"{path} holds no regions: {said_by(error)}"
         raise UsageError(message) from None
     if _MANIFEST not in extra:

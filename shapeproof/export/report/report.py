@@ -24,6 +24,7 @@ from shapeproof.export.shim import symbols
 from shapeproof.files import write_whole
 from shapeproof.solver.certificate import REPORT, VERDICT, Subject, write_certificate
 
+
 @dataclass(frozen=True)
 class Report:
     """The outcome of an export or a check.

@@ -106,7 +106,12 @@ def read_report(path: str | Path) -> dict[str, Any]:
             return _fields(_SAVED.validate_python(content))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, RecursionError):  # UsageError and pydantic's ValidationError are ValueErrors
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        RecursionError,
+    ):  # UsageError and pydantic's ValidationError are ValueErrors
         raise UsageError(f"{path} is not a saved report") from None
     if type(found) is not int or abs(found) > 2**31:
         raise UsageError(f"{path} is not a saved report")

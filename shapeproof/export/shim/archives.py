@@ -38,7 +38,7 @@ class UnsafeArchiveError(ValueError):
 def save_archive(path: str, programs: Mapping[str, torch.export.ExportedProgram], texts: Mapping[str, str]) -> None:
     """Write programs and texts by name as one PT2 archive."""
     with whole_file(Path(path)) as file:
-        package_pt2(file, exported_programs=dict(programs), extra_files=dict(texts))  # type: ignore[arg-type]
+        package_pt2(file, exported_programs=dict(programs), extra_files=dict(texts))
 
 
 def load_archive(path: str) -> tuple[dict[str, torch.export.ExportedProgram], dict[str, str]]:
@@ -68,7 +68,7 @@ def _check(path: str) -> None:
 
 
 def _check_whole(archive: zipfile.ZipFile, path: str) -> None:
-    """Each part is as long as it says, and as it was written; parts are not compressed, so that they fit into memory."""
+    """Each part is as long as it says, and as it was written; none is compressed, so that all fit into memory."""
     entries = archive.infolist()
     if len({entry.filename for entry in entries}) < len(entries):
         raise UnsafeArchiveError("it has two parts of one name")
@@ -108,7 +108,7 @@ def _check_pickle(name: str, content: bytes) -> None:
     try:
         with warnings.catch_warnings(action="ignore"):  # about protocols that it may not know
             torch.load(io.BytesIO(content), weights_only=True)
-    except Exception as error:  # whatever a damaged pickle leads to
+    except Exception as error:  # noqa: BLE001 - whatever a damaged pickle leads to
         raise UnsafeArchiveError(f"{name} is not data alone: {type(error).__name__}") from None
 
 
@@ -139,8 +139,8 @@ def _check_expression(text: str) -> None:
     try:
         nodes = list(ast.walk(ast.parse(text, mode="eval")))
     except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
-        nodes = [ast.Lambda()]
-    if not all(isinstance(node, _NODES) and _is_harmless(node) for node in nodes):
+        nodes = []
+    if not nodes or not all(isinstance(node, _NODES) and _is_harmless(node) for node in nodes):
         raise UnsafeArchiveError("it holds a text that is no expression over sizes")
 
 
