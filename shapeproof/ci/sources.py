@@ -1,7 +1,7 @@
 """Which part of the machine a process has read: the code, the data and the variables that its verdict depends on.
 
 Sound means: when in doubt, None, so that the model is checked again. Law: what is named here and has the same digest
-later gives the same verdict. Not seen is what an extension module reads by itself.
+later gives the same verdict. Not seen is what an extension module reads by itself outside the working directory.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shapeproof.ci.identity import ALL_VARIABLES, INSTALLED, digest, state
+from shapeproof.ci.opened import Opened
 from shapeproof.ci.watch import ALL, asked_by, watch
 
 _OUTSIDE = frozenset(
@@ -50,6 +51,7 @@ class Recorder:
         self._folders: dict[str, str] = {}
         """Each folder that was listed (`folder/`) or imported from (`folder/*`), and each path that was looked at
         (`stat:path`): its digest then."""
+        self._written: set[str] = set()
         self._made: set[str] = set()
         """Folders that the process has made: what it then finds there is no news."""
         self._variables: dict[str, str] = {}
@@ -58,11 +60,13 @@ class Recorder:
         self._silent = False
         for folder in _import_folders():
             self._note_folder(f"{folder}/*")
+        self._opened_below = Opened(os.getcwd())
         watch(self)
 
     def sources(self) -> dict[str, str] | None:
         """What was read to its digest, apart from what is installed; None if that cannot be said for sure."""
         self._silent = True
+        self._add_unseen()
         files = self._files()
         if self._doubtful or _has_children() or _has_unknown_code() or not self._is_settled(files):
             return None
@@ -76,6 +80,14 @@ class Recorder:
         files = {path: state(path) for path in sorted(self._files()) if _installed(path)}
         found = {path: known for path, known in files.items() if known is not None}
         return found | {key: known for key, known in sorted(self._folders.items()) if _installed(key)}
+
+    def _add_unseen(self) -> None:
+        """What was opened by code that raises no audit event."""
+        found = self._opened_below.paths()
+        self._doubtful = self._doubtful or found is None
+        for path in (found or set()) - self._read.keys() - self._written:
+            if (known := state(path)) is None or known.startswith("file"):
+                self._read[path] = known
 
     def _files(self) -> set[str]:
         return {path for path in (*self._read, *map(_source, _module_files())) if not path.startswith(_KERNEL)}
@@ -98,7 +110,9 @@ class Recorder:
             case "open", (int(), _, _):  # a descriptor, which somebody got by a path
                 pass
             case "open", (str() | bytes() as path, mode, int() as flags) if mode is not None or os.path.isabs(path):
-                if not flags & _NOT_READ:
+                if flags & _NOT_READ:
+                    self._written.add(_absolute(path))
+                else:
                     self._opened(_absolute(path))
             case "os.listdir" | "os.scandir", (str() | bytes() | None as path,):
                 lister = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 - inspect is too slow

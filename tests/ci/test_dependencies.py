@@ -24,7 +24,8 @@ from shapeproof.ci.jobs import Answer, Job, Result
 
 ZYGOTE = """
 import json, os, sys, time
-import glob, importlib.resources, linecache, mmap, multiprocessing, pathlib, pkgutil, pty, sqlite3, subprocess, zipfile
+import glob, importlib.resources, linecache, mmap
+import multiprocessing, ssl, pathlib, pkgutil, pty, sqlite3, subprocess, zipfile
 import numpy
 from shapeproof.ci.sources import Recorder
 
@@ -101,7 +102,15 @@ def stored():
     import sqlite3
     return sqlite3.connect("data/base.db").execute("select * from t").fetchall()
 
+def by_an_extension():
+    import ssl
+    try:
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations("data/a.txt")
+    except ssl.SSLError as error:
+        return "certificate" if "NO_CERTIFICATE" in str(error) else "none"
+
 PROBES = {
+    "extension": by_an_extension,
     "own": lambda: X,
     "module": lambda: of("helper"),
     "package": lambda: of("pack"),

@@ -81,6 +81,13 @@ def test_the_recorder_is_not_in_the_way(folder):
     sources(folder, "os.mkdir('d'); os.chdir('d'); os.rmdir('../d')\ntry: open('x')\nexcept OSError: os.chdir('..')")
 
 
+def test_what_an_extension_module_opens_by_itself_is_a_source(folder):
+    program = "import ctypes; libc = ctypes.CDLL(None); libc.close(libc.open(b'data.txt', 0))"
+    assert sources(folder, program) is None  # the user's code may do anything by ctypes
+    program = "import ssl\ntry: ssl.SSLContext(ssl.PROTOCOL_TLS).load_verify_locations('data.txt')\nexcept OSError: pass"
+    assert sources(folder, program)["data.txt"] == sha(b"1\n")
+
+
 def test_a_listing_is_a_source(folder):
     listed = sources(folder, "os.listdir('package')")["package/"]
     assert listed == digest(f"{folder}/package/")
