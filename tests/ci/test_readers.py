@@ -119,7 +119,7 @@ def fuzzed(examples):
     )(given(changes())(test))
 
 
-@fuzzed(150)
+@fuzzed(80)
 @example([("instead", 300, 0, b"9" * 5000)])
 @example([("instead", 300, 0, b"0x" + b"f" * 5000)])
 @example([("instead", 990, 0, b"[" * 20000)])
@@ -129,14 +129,14 @@ def test_a_spec(tmp_path, steps):
         load_spec(tmp_path / "shapeproof.toml")
 
 
-@fuzzed(150)
+@fuzzed(80)
 def test_a_lock(tmp_path, steps):
     (tmp_path / NAME).write_bytes(changed(json.dumps(LOCK, indent=1).encode(), steps))
     with at_most_a_sentence():
         read_lock(tmp_path)
 
 
-@fuzzed(150)
+@fuzzed(80)
 @example([("instead", 50, 0, b"[" * 20000)])
 def test_a_report(tmp_path, steps):
     REPORT.save(tmp_path / "report.json")
@@ -172,7 +172,7 @@ def certificate(path):
     return path.read_bytes()
 
 
-@fuzzed(40)
+@fuzzed(25)
 def test_a_certificate(tmp_path, steps):
     """As it was damaged, and with a digest that fits."""
     path = tmp_path / "proof.smt2"
@@ -190,7 +190,7 @@ def test_a_certificate(tmp_path, steps):
             recheck(path, z3)
 
 
-@fuzzed(100)
+@fuzzed(50)
 def test_an_entry_of_the_cache(tmp_path, steps):
     (tmp_path / "net.py").write_text("1\n", encoding="utf-8")
     job = Job(root=str(tmp_path), target="net:Net")
