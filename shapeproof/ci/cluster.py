@@ -12,8 +12,8 @@ from collections.abc import Generator, Sequence
 import distributed
 
 from shapeproof.ci.executors import Hear
-from shapeproof.ci.isolation import Worker
-from shapeproof.ci.jobs import ANSWER, Answer, Job, Result
+from shapeproof.ci.isolation import Worker, answer
+from shapeproof.ci.jobs import ANSWER, JOB, Answer, Job, Result, from_json, to_json
 from shapeproof.constraints.errors import UsageError
 
 SCHEME = "dask://"
@@ -35,7 +35,7 @@ class Dask:
         stop = distributed.Event(f"shapeproof-{uuid.uuid4()}", client=self._client)
         with self._client:
             futures = {
-                self._client.submit(_answer, job.model_dump_json(), stop.name, pure=False): index
+                self._client.submit(_answer, to_json(JOB, job), stop.name, pure=False): index
                 for index, job in enumerate(jobs)
             }
             try:
@@ -50,24 +50,25 @@ def _result(future: distributed.Future) -> Answer:
     error = future.exception()
     if error is not None:  # the task's machine was lost, or is not like this one
         return Answer(Result(None, f"the cluster did not answer: {type(error).__name__}: {error}"))
-    return ANSWER.validate_json(future.result())
+    return from_json(ANSWER, future.result())
 
 
-def _answer(job: str, stop: str) -> bytes:
+def _answer(job: str, stop: str) -> str:
     """The task: runs on a machine of the cluster."""
     stopped = distributed.Event(stop, client=distributed.get_client())
     done = threading.Event()
-    with Worker(Job.model_validate_json(job)) as worker:
 
-        def watch() -> None:
-            try:
-                while not (done.is_set() or stopped.wait(timeout=1)):
-                    pass
-            finally:  # if the scheduler is gone, too
-                worker.kill()
-
-        threading.Thread(target=watch, daemon=True).start()
+    def watch(worker: Worker) -> None:
         try:
-            return ANSWER.dump_json(worker.answer(lambda _: None))
-        finally:
-            done.set()
+            while not (done.is_set() or stopped.wait(timeout=1)):
+                pass
+        finally:  # if the scheduler is gone, too
+            worker.kill()
+
+    def begun(worker: Worker) -> None:
+        threading.Thread(target=watch, args=[worker], daemon=True).start()
+
+    try:
+        return to_json(ANSWER, answer(from_json(JOB, job), lambda _: None, begun))
+    finally:
+        done.set()

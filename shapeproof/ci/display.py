@@ -10,6 +10,7 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 from rich.text import Text
 
 from shapeproof.ci.jobs import Check, Result
+from shapeproof.ci.plain import plain_line
 from shapeproof.ci.terminal import say
 
 
@@ -37,14 +38,14 @@ class Display:
             key = _key(check)
             if key not in self._tasks:
                 self._tasks[key] = self._progress.add_task("", text="", total=None)
-            self._progress.update(self._tasks[key], text=f"{check.name}: {text}")
+            self._progress.update(self._tasks[key], text=plain_line(f"{check.name}: {text}"))
 
     def done(self, check: Check, result: Result) -> None:
         """The verdict on a check."""
         with self._lock:
             if (task := self._tasks.pop(_key(check), None)) is not None:
                 self._progress.remove_task(task)
-        line = f"{check.name}: {result.status or 'no verdict'} ({result.seconds:.1f} s)"
+        line = f"{plain_line(check.name)}: {result.status or 'no verdict'} ({result.seconds:.1f} s)"
         if self._live:
             self._progress.console.print(Text(line))
         else:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Protocol, TypeAlias
 
-from shapeproof.ci.isolation import Worker
+from shapeproof.ci.isolation import Worker, answer
 from shapeproof.ci.jobs import Answer, Job, Result
 
 Hear: TypeAlias = Callable[[int, str], None]
@@ -26,7 +27,7 @@ class Local:
 
     def __init__(self, processes: int) -> None:
         self._processes = processes
-        self._running: set[Worker] = set()
+        self._running: weakref.WeakSet[Worker] = weakref.WeakSet()
         self._stopped = threading.Event()
 
     def run(self, jobs: Sequence[Job], hear: Hear) -> Generator[tuple[int, Answer], None, None]:
@@ -45,11 +46,9 @@ class Local:
     def _answer(self, index: int, job: Job, hear: Hear) -> Answer:
         if self._stopped.is_set():
             return Answer(Result(None, "stopped"))
-        with Worker(job) as worker:
-            self._running.add(worker)
-            if self._stopped.is_set():  # between the question above and now
-                worker.kill()
-            try:
-                return worker.answer(lambda text: hear(index, text))
-            finally:
-                self._running.discard(worker)
+        return answer(job, lambda text: hear(index, text), self._begun)
+
+    def _begun(self, worker: Worker) -> None:
+        self._running.add(worker)
+        if self._stopped.is_set():  # since it was asked above
+            worker.kill()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from shapeproof.ci.dims import demands
-from shapeproof.ci.spec import Dim, Input, Spec, SpecFile, Status
+from shapeproof.ci.dims import demands, parse_size
+from shapeproof.ci.spec import Dim, Input, Model, Spec, SpecFile, Status
 from shapeproof.constraints.diagnostics import Diagnostic
+
+TIMEOUT = 3600.0
+"""Seconds that a model may take where nothing else is said."""
 
 
 class Job(BaseModel):
@@ -31,6 +35,8 @@ class Job(BaseModel):
     """Where the spec says what: by the name of a dim, and by each claim as text (`n <= 8`, `x.shape[0] == 2*n`)."""
     spec: str = ""
     """The name of its file, in the folder."""
+    timeout: float | None = TIMEOUT
+    """Seconds after which the process is ended; None if never. No verdict depends on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +77,28 @@ class Answer:
     result: Result
     sources: Sources | None = None
     versions: dict[str, str] | None = None
+    installed: dict[str, str] = field(default_factory=dict)
+    """The files of what is installed that were read, each with its state (`identity.state`)."""
 
 
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
-"""Answers to JSON and back."""
+JOB: TypeAdapter[Job] = TypeAdapter(Job)
+T = TypeVar("T")
+
+
+def to_json(form: TypeAdapter[T], value: T) -> str:
+    """The value as JSON in ASCII: a path need not be UTF-8, and pydantic's own JSON must be."""
+    return json.dumps(form.dump_python(value))
+
+
+def from_json(form: TypeAdapter[T], text: str | bytes) -> T:
+    """The value again.
+
+    Raises:
+        ValueError: the text is no such value (pydantic's ValidationError is one).
+        RecursionError: it is nested too deeply.
+    """
+    return form.validate_python(json.loads(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +129,30 @@ class Outcome:
         return status == self.check.expected or (status == "undecided" and self.check.accept_undecided)
 
 
-def checks_of(file: SpecFile) -> Iterator[Check]:
-    """What a spec asks for, model by model."""
+def checks_of(file: SpecFile, timeout: float = TIMEOUT) -> Iterator[Check]:
+    """What a spec asks for, model by model; the time limit is for those that have none of their own."""
     root = str(file.path.resolve().parent)
     for name, model in file.spec.models.items():
         job = Job(
             root=root,
             target=model.target,
             inputs=model.inputs,
-            dims=file.spec.dims if model.inputs else {},
+            dims=_dims_of(file.spec, model),
             relations=tuple(model.relations),
             narrow=model.narrow,
             splitting=model.branches == "split",
             lines=_lines(file, name),
             spec=file.path.name,
+            timeout=model.timeout or timeout or None,
         )
         yield Check(name, file.path, file.line("models", name), model.expect, model.accept_undecided, job)
+
+
+def _dims_of(spec: Spec, model: Model) -> dict[str, Dim]:
+    """The dims that the inputs name: a job holds what it is about, and not the whole spec."""
+    sizes = (size for given in (model.inputs or {}).values() for size in given.dims)
+    used = {parse_size(size).name for size in sizes if isinstance(size, str)}
+    return {name: spec.dims[name] for name in sorted(used)}
 
 
 def _lines(file: SpecFile, name: str) -> dict[str, int]:
@@ -133,7 +165,7 @@ def _lines(file: SpecFile, name: str) -> dict[str, int]:
 def _claims(spec: Spec, name: str) -> Iterator[tuple[str, tuple[str | int, ...]]]:
     """What a spec declares of a model, piece by piece, each with its keys; a dim before what is claimed of it."""
     model = spec.models[name]
-    for dim, bounds in spec.dims.items() if model.inputs else ():
+    for dim, bounds in _dims_of(spec, model).items():
         yield dim, ("dims", dim)
         if bounds.min is not None:
             yield f"{dim} >= {bounds.min}", ("dims", dim, "min")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -9,9 +10,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from shapeproof.ci.jobs import Contract, Outcome
-from shapeproof.ci.spec import Status
 from shapeproof.constraints.errors import UsageError
-from shapeproof.files import write_whole
+from shapeproof.constraints.text import parse_formula, parse_term
+from shapeproof.files import read_bounded, write_whole
 
 NAME = "shapeproof.lock"
 """The lock file, beside the spec."""
@@ -22,7 +23,7 @@ class Locked(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    status: Status
+    status: Literal["proved", "undecided"]
     dtypes: dict[str, str]
     """Of the inputs that the spec declares."""
     contract: Contract
@@ -75,9 +76,26 @@ def read_lock(folder: Path) -> dict[str, Locked]:
     """
     path = folder / NAME
     try:
-        return _Lock.model_validate_json(path.read_bytes()).models
+        models = _Lock.model_validate(json.loads(read_bounded(path))).models
     except OSError:
         raise UsageError(f"{path} cannot be read; `shapeproof lock` writes it") from None
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))
         raise UsageError(f"{path} is no lock file of this version (at {place or 'its beginning'})") from None
+    except (ValueError, RecursionError):
+        raise UsageError(f"{path} is no lock file of this version (at its beginning)") from None
+    for name, each in models.items():
+        _check_contract(each.contract, f"{path} is no lock file of this version (at models.{name})")
+    return models
+
+
+def _check_contract(contract: Contract, sentence: str) -> None:
+    """What is read is compared later, where it is too late to say what is wrong."""
+    try:
+        for text in contract.domain:
+            parse_formula(text)
+        for texts in contract.inputs.values():
+            for text in texts:
+                parse_term(text)
+    except (ValueError, RecursionError):
+        raise UsageError(sentence) from None

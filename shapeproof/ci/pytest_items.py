@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from shapeproof.ci.isolation import Worker
+from shapeproof.ci.isolation import answer
 from shapeproof.ci.jobs import Check, Outcome, checks_of
+from shapeproof.ci.plain import plain
 from shapeproof.ci.spec import load_spec
 from shapeproof.constraints.errors import UsageError
 
@@ -44,16 +45,14 @@ class ModelTest(pytest.Item):
         Raises:
             Rejected: the verdict is not accepted; the message is the report.
         """
-        with Worker(self._check.job) as worker:
-            result = worker.answer(lambda _: None)
-        outcome = Outcome(self._check, result.result)
+        outcome = Outcome(self._check, answer(self._check.job, lambda _: None).result)
         if not outcome.passed:
             raise Rejected(f"expected is {self._check.expected}\n{outcome.result.text}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *args: Any, **kwargs: Any) -> Any:
         """The report, without the way that it came."""
         if isinstance(excinfo.value, Rejected):
-            return str(excinfo.value)
+            return plain(str(excinfo.value))
         return super().repr_failure(excinfo, *args, **kwargs)
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:

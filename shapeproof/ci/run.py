@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from shapeproof.ci.cache import recall, remember
+from shapeproof.ci.cache import Recall, remember
 from shapeproof.ci.changes import changed_since
 from shapeproof.ci.display import Display
 from shapeproof.ci.executors import Executor
+from shapeproof.ci.identity import versions
 from shapeproof.ci.jobs import Check, Outcome, Result
-from shapeproof.ci.sources import versions
+from shapeproof.ci.plain import plain_line
+from shapeproof.ci.terminal import say
 
 
 def run_checks(
@@ -22,25 +23,29 @@ def run_checks(
 
     Raises:
         UsageError: there is no such revision.
+        KeyboardInterrupt: somebody has interrupted; what was done is said.
     """
     recalled = _recalled(checks, changed_since_revision) if changed_since_revision is not None else {}
     found = {index: Outcome(checks[index], result, unchanged=True) for index, result in recalled.items()}
     waiting = [index for index in range(len(checks)) if index not in found]
     jobs = [checks[index].job for index in waiting]
     answers = executor.run(jobs, lambda place, text: display.tell(checks[waiting[place]], text))
-    with contextlib.closing(answers):  # so that an interrupt here ends the processes, too
-        for place, answer in answers:
-            check = checks[waiting[place]]
-            remember(check.job, answer)
-            display.done(check, answer.result)
-            found[waiting[place]] = Outcome(check, answer.result)
+    try:
+        with contextlib.closing(answers):  # so that an interrupt here ends the processes, too
+            for place, answer in answers:
+                check = checks[waiting[place]]
+                found[waiting[place]] = Outcome(check, answer.result)
+                remember(check.job, answer)
+                display.done(check, answer.result)
+    except KeyboardInterrupt:
+        open_ = [plain_line(check.name) for index, check in enumerate(checks) if index not in found]
+        say(f"shapeproof: interrupted: {len(found)} of {len(checks)} models were checked, not {', '.join(open_)}")
+        raise
     return [found[index] for index in range(len(checks))]
 
 
 def _recalled(checks: Sequence[Check], revision: str) -> dict[int, Result]:
-    changed: dict[str, AbstractSet[str]] = {
-        root: changed_since(revision, Path(root)) for root in {check.job.root for check in checks}
-    }
     here = versions()
-    found = {index: recall(check.job, changed[check.job.root], here) for index, check in enumerate(checks)}
+    memory = {root: Recall(changed_since(revision, Path(root)), here) for root in {check.job.root for check in checks}}
+    found = {index: memory[check.job.root].result(check.job) for index, check in enumerate(checks)}
     return {index: result for index, result in found.items() if result is not None}

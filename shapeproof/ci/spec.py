@@ -20,6 +20,7 @@ from shapeproof.ci.dims import check_dims
 from shapeproof.ci.spec_errors import SpecError, worded
 from shapeproof.ci.toml_lines import line_of
 from shapeproof.constraints.errors import UsageError
+from shapeproof.files import read_bounded
 
 Status: TypeAlias = Literal["proved", "refuted", "undecided", "vacuous"]
 Dtype: TypeAlias = Literal[
@@ -29,6 +30,9 @@ Dtype: TypeAlias = Literal[
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Positive = Annotated[int, Field(ge=1, le=2**63 - 1)]
+
+_SHOWN = 600
+"""Characters of a sentence that are shown."""
 
 DEFAULTS = ("shapeproof.toml", "pyproject.toml")
 """Where a spec is looked for if none is named: the first that is there and has one."""
@@ -78,6 +82,8 @@ class Model(_Table):
     """The verdict that passes."""
     accept_undecided: bool = False
     """Whether undecided passes, too: what is open is then refused at run time."""
+    timeout: Annotated[int, Field(ge=1, le=2**31)] | None = None
+    """Seconds that checking it may take; left out: what the command line says."""
 
 
 class Spec(_Table):
@@ -149,8 +155,13 @@ def load_spec(path: Path) -> SpecFile:
         file = SpecFile(path, parse_spec(document), text, prefix)
     except SpecError as error:
         line = line_of(text, [*prefix, *error.path])
-        raise UsageError(f"{path}:{line}: {error}") from None
+        raise UsageError(f"{path}:{line}: {_short(str(error))}") from None
     return file
+
+
+def _short(message: str) -> str:
+    """What is wrong may be wrong by its length, and is named in the sentence."""
+    return message if len(message) <= _SHOWN else f"{message[: _SHOWN // 2]} ... {message[-_SHOWN // 2 :]}"
 
 
 def parse_spec(document: Mapping[str, Any]) -> Spec:
@@ -189,7 +200,7 @@ def _closed(node: Any) -> Any:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_bounded(path).decode()
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -202,6 +213,8 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         message, line = _split(str(error), text)
         raise UsageError(f"{path}:{line}: this is not TOML: {message}") from None
+    except ValueError:
+        raise UsageError(f"{path}:1: this has an integer of too many digits to be read") from None
     except RecursionError:
         raise UsageError(f"{path}:1: this is nested too deeply to be read") from None
 

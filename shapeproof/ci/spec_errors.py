@@ -33,17 +33,20 @@ def worded(error: ValidationError, root: type[BaseModel], document: Any) -> Spec
         case "string_pattern_mismatch" if first["loc"][-1] == "[key]":
             return SpecError(f"{_dotted(path)} is not a name: letters, digits and underscores make one", path)
         case "string_pattern_mismatch":
-            return SpecError(f"{_dotted(path)} is not of the form module.path:callable: {first['input']!r}", path)
+            return SpecError(f"{_dotted(path)} is not of the form module.path:callable: {_brief(first['input'])}", path)
         case "too_short":
             return SpecError(f"{_dotted(path)} is empty", path)
         case "literal_error":
             wanted = first["ctx"]["expected"]
             hint = nearest(str(first["input"]), wanted.replace("'", "").replace(" or ", ", ").split(", "))
-            return SpecError(f"{_dotted(path)} must be {wanted}, but it is {first['input']!r}{hint}", path)
+            return SpecError(f"{_dotted(path)} must be {wanted}, but it is {_brief(first['input'])}{hint}", path)
         case _:
             wanted = " or ".join(_wanted(each) for each in errors if _present(each["loc"], document) == path)
-            return SpecError(f"{_dotted(path)} must be {wanted}, but it is {first['input']!r}", path)
+            return SpecError(f"{_dotted(path)} must be {wanted}, but it is {_brief(first['input'])}", path)
 
+
+_SHOWN = 80
+"""Characters of what stands there that are shown."""
 
 _KINDS = {
     "int_type": "an integer",
@@ -60,7 +63,15 @@ def _wanted(error: ErrorDetails) -> str:
         return f"an integer of at least {error['ctx']['ge']}"
     if error["type"] == "less_than_equal":
         return f"an integer of at most {error['ctx']['le']}"
-    return _KINDS[error["type"]]
+    return _KINDS.get(error["type"], "something else")
+
+
+def _brief(value: object) -> str:
+    """What stands there, in a few words."""
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return "an integer of more than 40 digits"
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _dotted(path: tuple[str | int, ...]) -> str:

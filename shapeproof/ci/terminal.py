@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from shapeproof.ci.plain import no_command, plain, plain_line
 from shapeproof.export.report.render import WIDTH
 
 EXIT_STATUS = {"proved": 0, "refuted": 1, "vacuous": 1, "undecided": 3}
@@ -28,8 +29,12 @@ _COLOURS = {
 }
 
 
-def show(text: str) -> None:
-    """The text on stdout. If nobody reads it to its end, the verdict stands; if it cannot be written, there is none."""
+def show(text: str, *, commands: bool = False) -> None:
+    """The text on stdout, so that it does nothing there; GitHub's runner finds commands only where they are meant.
+
+    If nobody reads it to its end, the verdict stands; if it cannot be written, there is none.
+    """
+    text = plain(text) if commands or os.environ.get("GITHUB_ACTIONS") != "true" else no_command(plain(text))
     console = Console()
     if console.is_terminal:
         console.print(_coloured(text), soft_wrap=True)
@@ -43,7 +48,7 @@ def show(text: str) -> None:
 def say(text: str) -> None:
     """A remark on stderr. If nobody reads it, the verdict stands."""
     with contextlib.suppress(OSError):
-        _write(text, sys.stderr)
+        _write(no_command(plain(text)), sys.stderr)
 
 
 def width() -> int:
@@ -80,7 +85,7 @@ class Progress:
 
     def __init__(self, text: str) -> None:
         self._console = Console(stderr=True, highlight=False)
-        self._status = self._console.status(Text(text))
+        self._status = self._console.status(Text(plain_line(text)))
         self._late = threading.Event()
         self._said = ""
         self._timer = threading.Timer(PATIENCE, self._begin)
@@ -89,7 +94,7 @@ class Progress:
     def __call__(self, text: str) -> None:
         """Say what is being done now."""
         if self._console.is_terminal:
-            self._status.update(Text(text))
+            self._status.update(Text(plain_line(text)))
         elif self._late.is_set() and text != self._said:
             self._said = text
             say(text)

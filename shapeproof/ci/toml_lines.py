@@ -37,11 +37,17 @@ def _lines(text: str) -> Mapping[Path, int]:
     return found
 
 
+_ENDS = ("]", '"""', "'''")
+"""One of these is in the last line of a statement of several lines."""
+
+
 def _statements(text: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Each header and each assignment, with its line and what it means by itself: it ends where that is something."""
     lines = text.split("\n")
     begin = 0
     for end in range(1, len(lines) + 1):
+        if end - begin > 1 and not any(mark in lines[end - 1] for mark in _ENDS):
+            continue
         statement = "\n".join(lines[begin:end])
         try:
             document = tomllib.loads(statement)

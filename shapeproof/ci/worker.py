@@ -1,27 +1,29 @@
-"""A process that checks one model: a job comes in on stdin, what it does and finds goes out, as lines of JSON.
+"""A process that checks one model: a job comes in, what it does and finds goes out, on descriptors of its own.
 
-    python -m shapeproof.ci.worker BEGIN
+    python -m shapeproof.ci.worker BEGIN QUESTIONS ANSWERS
 
 BEGIN is the time now, in nanoseconds: a file that changed later may not be what was read. What the user's code prints
-goes to stderr. When stdin is closed, whoever asked is gone, and the process ends at once.
+is no answer. When QUESTIONS is closed, whoever asked is gone, and the process ends at once.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import os
 import signal
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from shapeproof.ci.dims import demands, parse_size
-from shapeproof.ci.jobs import ANSWER, Answer, Contract, Job, Result
-from shapeproof.ci.sources import Recorder, versions
+from shapeproof.ci.frames import Channel, Frames
+from shapeproof.ci.identity import TOKEN, versions
+from shapeproof.ci.jobs import ANSWER, JOB, Answer, Contract, Job, Result
+from shapeproof.ci.processes import end_all
+from shapeproof.ci.sources import Recorder
 from shapeproof.ci.subjects import Subject, call_target, check_subject, load_subject, refused
 from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.errors import UsageError
@@ -33,22 +35,29 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Answer one job."""
-    recorder = Recorder(int(sys.argv[1]))
-    channel = _take_stdout()
-    job = Job.model_validate_json(sys.stdin.readline())
-    threading.Thread(target=_end_with_the_asker, daemon=True).start()
+    begin, questions, answers = map(int, sys.argv[1:])
+    recorder = Recorder(begin)
+    for descriptor in (questions, answers):
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 - it takes no keywords
+    channel = Channel(answers)
+    job = JOB.validate_python(_received(questions))
+    threading.Thread(target=_end_with_the_asker, args=[questions], daemon=True).start()
 
-    def say(message: dict[str, Any]) -> None:
-        channel.write(json.dumps(message) + "\n")
-        channel.flush()
-
-    begin = time.monotonic()
+    started = time.monotonic()
     try:
-        result = _verdict(job, lambda text: say({"progress": text}), begin)
+        result = _verdict(job, lambda text: channel.say({"progress": text}), started)
     except UsageError as error:
-        result = Result(None, str(error), seconds=time.monotonic() - begin)
-    answer = Answer(result, recorder.sources(), versions())
-    say({"answer": ANSWER.dump_python(answer, mode="json")})
+        result = Result(None, str(error), seconds=time.monotonic() - started)
+    answer = Answer(result, recorder.sources(), versions(), recorder.installed())
+    channel.say({"answer": ANSWER.dump_python(answer)})
+
+
+def _received(descriptor: int) -> Any:
+    frames = Frames()
+    while data := os.read(descriptor, 2**16):
+        for message in frames.feed(data):
+            return message
+    sys.exit("whoever asked is gone")
 
 
 def _verdict(job: Job, progress: Any, begin: float) -> Result:
@@ -120,20 +129,11 @@ def _torch_size(size: int | str, dims: dict[str, Any]) -> Any:
     return scaled if derived.offset == 0 else scaled + derived.offset
 
 
-def _take_stdout() -> IO[str]:
-    """The stdout of the process, for messages only; what anybody prints goes to stderr from here on.
-
-    It is closed by the end of the process and by nothing before that.
-    """
-    channel = os.fdopen(os.dup(1), "w", encoding="utf-8", closefd=False)
-    os.dup2(2, 1)
-    return channel
-
-
-def _end_with_the_asker() -> None:
-    """Wait until stdin is closed, and end then, with every process that the model may have begun."""
-    while os.read(0, 4096):
+def _end_with_the_asker(questions: int) -> None:
+    """Wait until the descriptor is closed, and end then, with every process that the model may have begun."""
+    while os.read(questions, 4096):
         pass
+    end_all(os.getpid(), os.environ.get(TOKEN, ""))
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

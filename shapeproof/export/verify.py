@@ -100,7 +100,8 @@ def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *
     explorer = Explorer(task.mod, task.inputs, trace, task.budget, task.progress, splitting=splitting)
     with one_ledger() as ledger, only_new_garbage():
         report = _verified(task, explorer, splitting=splitting)
-    answers = Subject(ledger.entries, task.inputs.user_names, task.budget)
+    about = (f"model: {type(task.mod).__qualname__}",)
+    answers = Subject(ledger.entries, task.inputs.user_names, task.budget, about)
     report = replace(report, spent=ledger.spent, answers=answers)
     if report.program is not None:
         report.program.report = report

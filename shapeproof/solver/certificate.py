@@ -1,11 +1,12 @@
 """A certificate: what a run's verdict rests on, as SMT-LIB that any solver can check again without this package.
 
-The file is one SMT-LIB script. Each claim is a block of its own that begins with a reset, says in comments what it
-claims from which facts (and from which claims before it, where Z3 needs them), and ends in a `(check-sat)` that must
-answer `unsat`. There is one claim for each answer of the run that was a proof, one for each point that Z3 found, and
-one for each rewrite and bound that the cheap steps used on the way; the latter are found by deciding the same
-questions again. Claims about doubles, bits and products of very many factors, which are opaque to Z3 here, and
-questions that were refuted by evaluation or left undecided are listed as comments, never passed over in silence.
+The file is one SMT-LIB script. Its head says what the claims are for: the verdict, and the digest of the report. Each
+claim is a block of its own that begins with a reset, says in comments what it claims from which facts (and from which
+claims before it, where Z3 needs them), and ends in a `(check-sat)` that must answer `unsat`. There is one claim for
+each answer of the run that was a proof, one for each point that Z3 found, and one for each rewrite and bound that the
+cheap steps used on the way; the latter are found by deciding the same questions again. Claims about doubles, bits and
+products of very many factors, which are opaque to Z3 here, and questions that were refuted by evaluation or left
+undecided are listed as comments, never passed over in silence.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from shapeproof.constraints.formulas import And, Formula, conjunction, eq
 from shapeproof.constraints.terms import symbol
 from shapeproof.constraints.text import format_formula
 from shapeproof.constraints.verdicts import Proved, Refuted, Undecided
+from shapeproof.files import write_whole
 from shapeproof.solver.audit import Auditor, Claim, auditing
 from shapeproof.solver.budget import Budget, Entry
 from shapeproof.solver.facts import Facts
@@ -34,8 +36,12 @@ if TYPE_CHECKING:
 
 RESET = "(reset)\n(set-logic ALL)"
 CHECK = "(check-sat)"
-TITLE = "; shapeproof certificate 1"
+TITLE = "; shapeproof certificate 2"
 DIGEST = "; sha256 of the lines below: "
+VERDICT = "verdict of the run: "
+REPORT = "sha256 of the report of the run, as saved: "
+"""How the lines of the head begin that say what the claims are for."""
+OPAQUE = "; not in SMT-LIB: it speaks of doubles, bits or products of very many factors"
 _SEARCHED = ("z3", "exhaustion")
 """The steps whose refutations are written as claims of their own."""
 
@@ -80,7 +86,7 @@ def write_certificate(
     blocks += _listed(subject)
     head = [*subject.about, f"z3-solver {version('z3-solver')}; each {CHECK} must answer unsat", _total(counts)]
     body = "\n".join([*map(_comment, head), "", *blocks, ""])
-    Path(path).write_text("\n".join([TITLE, DIGEST + digest(body), body]), encoding="utf-8")
+    write_whole(Path(path), "\n".join([TITLE, DIGEST + digest(body), body]))
     return dict(counts)
 
 
@@ -169,7 +175,7 @@ def _block(checked: Checked, names: Mapping[str, str]) -> Iterator[str]:
     for lemma in checked.lemmas:
         yield _comment(f"  and, proved above, {format_formula(lemma, names)}")
     if checked.answer == "opaque":
-        yield "; not in SMT-LIB: it speaks of doubles, bits or products of very many factors\n"
+        yield f"{OPAQUE}\n"
         return
     script = checked.script
     yield RESET
@@ -194,5 +200,5 @@ def _listed(subject: Subject) -> Iterator[str]:
 
 
 def _comment(text: str) -> str:
-    """A name may hold anything; a comment ends with its line."""
-    return f"; {' '.join(text.splitlines())}"
+    """A name may hold anything; a comment ends with its line, and is text that any solver and terminal can take."""
+    return f"; {''.join(each if each.isprintable() else ' ' for each in text)}"

@@ -6,16 +6,19 @@ whether the claims are the right ones; that the file is as it was written is see
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from shapeproof.constraints.errors import UsageError
+from shapeproof.files import read_bounded
 from shapeproof.solver import second
 from shapeproof.solver.ask import solve_script
 from shapeproof.solver.budget import Budget
-from shapeproof.solver.certificate import CHECK, DIGEST, RESET, TITLE, digest
+from shapeproof.solver.certificate import CHECK, DIGEST, OPAQUE, REPORT, RESET, TITLE, VERDICT, digest
 from shapeproof.solver.session import Answer
 
 Solver = Callable[[str], Answer]
@@ -31,13 +34,24 @@ class Recheck:
     answers: Mapping[str, Counter[str]]
     unproved: int
     """Claims that no solver proved, and none refuted."""
+    opaque: int = 0
+    """Claims that are listed, and are not in SMT-LIB."""
+    verdict: str | None = None
+    """What the run said of its model; None where the claims are about none."""
+    report: str | None = None
+    """The digest of the report that the certificate belongs to."""
 
     @property
-    def status(self) -> str:
+    def of_claims(self) -> str:
         """One word: proved (each claim, by some solver, and none refuted), refuted (some claim) or undecided."""
         if any(count[Answer.SAT.value] for count in self.answers.values()):
             return "refuted"
-        return "undecided" if self.unproved else "proved"
+        return "undecided" if self.unproved or self.opaque else "proved"
+
+    @property
+    def status(self) -> str:
+        """The verdict of the run, if the claims that it rests on are proved again; else what became of them."""
+        return self.verdict or "proved" if self.of_claims == "proved" else self.of_claims
 
 
 def installed_solvers(budget: Budget | None = None) -> dict[str, Solver]:
@@ -65,7 +79,7 @@ def recheck(
     ...     recheck(Path(folder) / "proof.smt2").status
     'proved'
     """
-    scripts = _scripts(path)
+    head, scripts = _read(path)
     asked = solvers or installed_solvers()
     answers: dict[str, Counter[str]] = {name: Counter() for name in asked}
     unproved = 0
@@ -75,13 +89,13 @@ def recheck(
             answers[name][answer.value] += 1
         unproved += not {Answer.SAT, Answer.UNSAT} & set(given.values())
         progress(f"{number * 10 // len(scripts) * 10}% of {len(scripts)} claims proved again")
-    return Recheck(len(scripts), answers, unproved)
+    return Recheck(len(scripts), answers, unproved, **head)
 
 
-def _scripts(path: str | Path) -> list[str]:
-    """The SMT-LIB of each claim."""
+def _read(path: str | Path) -> tuple[dict[str, Any], list[str]]:
+    """What a certificate says of itself, and the SMT-LIB of each claim."""
     try:
-        title, second_line, body = Path(path).read_text(encoding="utf-8").split("\n", 2)
+        title, second_line, body = read_bounded(Path(path)).decode().split("\n", 2)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError:
@@ -90,11 +104,43 @@ def _scripts(path: str | Path) -> list[str]:
         raise UsageError(f"{path} is not a certificate of the form that this release reads")
     if second_line != DIGEST + digest(body):
         raise UsageError(f"{path} is not as it was written: it was changed or cut off")
-    return [block.partition(CHECK)[0] for block in body.split(f"\n{RESET}\n")[1:]]
+    head, *blocks = body.split(f"\n{RESET}\n")
+    scripts = [_script(block, path, number) for number, block in enumerate(blocks, 1)]
+    opaque = body.split("\n").count(OPAQUE)
+    if _counted(head) != len(scripts) + opaque:
+        raise UsageError(f"{path} holds {len(scripts) + opaque} claims, which is not what its head says")
+    return {"verdict": _verdict(head, path), "report": _said(head, REPORT), "opaque": opaque}, scripts
+
+
+def _script(block: str, path: str | Path, number: int) -> str:
+    """The block up to the line that asks; what a comment says is no such line."""
+    script, asks, _ = f"\n{block}".partition(f"\n{CHECK}\n")
+    if not asks:
+        raise UsageError(f"claim {number} of {path} is not SMT-LIB: it has no {CHECK}")
+    return script.removeprefix("\n") + "\n"
+
+
+def _verdict(head: str, path: str | Path) -> str | None:
+    found = _said(head, VERDICT)
+    if found not in {None, "proved", "refuted", "undecided", "vacuous"}:
+        raise UsageError(f"{path} is of a run whose verdict is {found!r}, which is none")
+    return found
+
+
+def _counted(head: str) -> int | None:
+    """How many claims the head speaks of."""
+    found = re.search(r"^; (\d{1,9}) claims: \d+ proved, \d+ refuted, \d+ unknown, \d+ opaque$", head, re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def _said(head: str, label: str) -> str | None:
+    """What the first line of the head says that begins so."""
+    begin = f"; {label}"
+    return next((line.removeprefix(begin) for line in head.split("\n") if line.startswith(begin)), None)
 
 
 def _answer(solve: Solver, script: str, path: str | Path, number: int) -> Answer:
-    unknown = next((line for line in script.splitlines() if not line.startswith(_COMMANDS)), None)
+    unknown = next((line for line in script.rstrip("\n").split("\n") if line and not line.startswith(_COMMANDS)), None)
     if unknown is not None:  # Z3 would pass over a command that it does not know
         raise UsageError(f"claim {number} of {path} is not SMT-LIB: unknown command {unknown!r}")
     try:

@@ -9,8 +9,8 @@ import pytest
 
 from shapeproof.ci.cache import FOLDER, recall, remember
 from shapeproof.ci.changes import changed_since
+from shapeproof.ci.identity import digest, state, versions
 from shapeproof.ci.jobs import ANSWER, Answer, Contract, Job, Result
-from shapeproof.ci.sources import digest, versions
 from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
 from shapeproof.constraints.errors import UsageError
@@ -69,6 +69,32 @@ def test_other_versions_are_noticed(job):
 def test_what_is_not_sure_is_not_remembered(job, changes):
     remember(job, answer(job, **changes))
     assert recall(job, frozenset(), versions()) is None
+
+
+def test_an_installed_file_that_changed_is_noticed(job, tmp_path):
+    library = tmp_path / "library"
+    library.write_text("1\n", encoding="utf-8")
+    remember(job, answer(job, installed={str(library): state(str(library))}))
+    assert recall(job, frozenset(), versions()) == RESULT
+    library.write_text("2\n", encoding="utf-8")
+    assert recall(job, frozenset(), versions()) is None
+
+
+def test_an_entry_is_about_its_job_and_shows_its_sources(job, tmp_path):
+    remember(job, answer(job, sources={}))
+    assert not (tmp_path / FOLDER).exists()
+    remember(job, answer(job))
+    other = job.model_copy(update={"target": "net:Other"})
+    (entry,) = (tmp_path / FOLDER).glob("*.json")
+    remember(other, answer(other, result=Result("proved", "other")))
+    (another,) = set((tmp_path / FOLDER).glob("*.json")) - {entry}
+    another.replace(entry)
+    assert recall(job, frozenset(), versions()) is None
+
+
+def test_a_time_limit_is_no_other_question(job):
+    remember(job, answer(job))
+    assert recall(job.model_copy(update={"timeout": 1.0}), frozenset(), versions()) == RESULT
 
 
 @pytest.mark.parametrize(

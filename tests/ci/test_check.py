@@ -5,6 +5,9 @@ A model's process is watched through a FIFO that it and what it begins hold open
 
 from __future__ import annotations
 
+import contextlib
+import html
+import io
 import json
 import os
 import signal
@@ -17,6 +20,7 @@ import pytest
 from shapeproof.ci.commands.check import checked as checked_here
 from shapeproof.ci.commands.check import exit_status
 from shapeproof.ci.jobs import Check, Job, Outcome, Result
+from shapeproof.ci.render import Format, render
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.text import parse_formula
@@ -33,6 +37,41 @@ def leaves():
     subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], pass_fds=[hold])
     os._exit(7)
 def chatty(): print("{'answer': 1}"); raise OSError("no weights")
+
+def dies_with_a_child():
+    if os.fork():
+        os._exit(3)
+    signal.pause()
+
+def escapes():
+    if not os.fork():
+        os.setsid()
+        if not os.fork():
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            signal.pause()
+        os._exit(0)
+    os.wait()
+    raise OSError("gone")
+
+def closes():
+    os.closerange(0, 256)
+    raise OSError("closed")
+
+def babbles():
+    for descriptor in range(3, 256):
+        try:
+            os.write(descriptor, b"proved\\n" * 99)
+        except OSError:
+            pass
+    return built()
+
+def hangs():
+    while True:
+        os.write(1, b"proved\\n" * 999)
+
+def full():
+    with open("/dev/full", "w") as file:
+        file.write("x")
 
 def hungry():
     resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
@@ -76,6 +115,20 @@ DIMS = "[dims.n]\nmin = 1\nmax = 9\nmultiple_of = 3\none_of = [2, 3, 9]\n"
 RUN = [sys.executable, "-c", "from shapeproof.ci.cli import main; main()"]
 
 
+FAULTS = {
+    "crash": "the process ended by SIGABRT before there was a verdict: [31mlast words",
+    "killed": "the process was killed (SIGKILL), as happens where memory runs out",
+    "hungry": "`nets:hungry` cannot be called: MemoryError",
+    "chatty": "`nets:chatty` cannot be called: OSError: no weights (nets.py:12)",
+    "dies_with_a_child": "the process ended with status 3 before there was a verdict",
+    "escapes": "`nets:escapes` cannot be called: OSError: gone",
+    "closes": "the process ended with status 1 before there was a verdict",
+    "babbles": "the process garbled its answer",
+    "full": "`nets:full` cannot be called: OSError: [Errno 28] No space left on device",
+}
+"""Each with how its sentence begins."""
+
+
 def models(*names, extra=""):
     return "".join(f'[models.{name}]\ntarget = "nets:{name}"\n{extra}{INPUTS.format(name)}' for name in names)
 
@@ -112,10 +165,11 @@ def git(folder, *arguments):
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
-    """A project that is committed. Its models get three verdicts and four times none, at the same time."""
+    """A project that is committed. Its models get three verdicts and ten times none, at the same time."""
     folder = laid_out(tmp_path_factory.mktemp("repository"))
     built = '[models.built]\ntarget = "nets:built"\nrelations = ["b < 5"]\n'
-    spec = models("proved", extra='relations = ["n > 3"]\n') + models("crash", "refuted", "killed", "hungry", "chatty")
+    spec = models("proved", extra='relations = ["n > 3"]\n') + models("refuted", *FAULTS)
+    spec += models("hangs", extra="timeout = 2\n")
     (folder / "shapeproof.toml").write_text(DIMS + spec + built, encoding="utf-8")
     git(folder, "init")
     git(folder, "add", ".")
@@ -124,9 +178,22 @@ def repository(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def run(repository):
-    """What a first check of the project gives."""
-    return checked(cwd=repository)
+def first(repository):
+    """The outcomes of a first check of the project, and what was said meanwhile."""
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(said):
+        patch.chdir(repository)
+        return checked_here(None, 4, None, None), said.getvalue
+
+
+@pytest.fixture(scope="module")
+def run(repository, first):
+    """What `shapeproof check --format json` shows of it."""
+    outcomes, said = first
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(repository)
+        shown = json.loads(render(outcomes, Format.JSON))
+    return exit_status(outcomes), {model["name"]: model for model in shown["models"]}, said()
 
 
 # ---------------------------------------------------------------------- verdicts
@@ -159,23 +226,42 @@ def test_what_the_spec_expects_passes_and_nothing_else():
     assert exit_status([outcome(None, accept_undecided=True)]) == 2
 
 
-def test_a_model_that_crashes_fails_alone(run):
+def test_a_model_that_goes_wrong_fails_alone_with_one_sentence(run):
     status, found, _ = run
     assert status == 1
-    assert {name: model["verdict"] for name, model in found.items()} == {
+    assert {name: model["verdict"] for name, model in found.items() if model["verdict"]} == {
         "proved": "proved",
         "refuted": "refuted",
         "built": "proved",
-        "crash": None,
-        "killed": None,
-        "hungry": None,
-        "chatty": None,
     }
     assert all(model["seconds"] > 0 for model in found.values())
-    assert found["killed"]["text"] == "the process was killed (SIGKILL), as happens where memory runs out"
-    assert found["crash"]["text"] == "the process ended by SIGABRT before there was a verdict: [31mlast words"
-    assert found["hungry"]["text"].startswith("`nets:hungry` cannot be called: MemoryError")
-    assert found["chatty"]["text"] == "`nets:chatty` cannot be called: OSError: no weights (nets.py:12)"
+    for name, sentence in FAULTS.items() | {("hangs", "the process was ended: there was no verdict within 2 s")}:
+        assert found[name]["text"].startswith(sentence)
+        assert "\n" not in found[name]["text"]
+
+
+def test_no_process_of_a_model_is_left(repository, run):
+    assert run
+    assert not [folder for folder in Path("/proc").glob("[0-9]*/cwd") if goes_to(folder, repository)]
+
+
+def goes_to(link, folder):
+    with contextlib.suppress(OSError):
+        return link.readlink() == folder
+
+
+@pytest.mark.parametrize("form", Format)
+def test_each_form_tells_of_every_model(first, form):
+    """A dashboard that counts sees all of them: none is lost with the one that fails."""
+    outcomes, _ = first
+    shown = render(outcomes, form)
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    assert len(outcomes) == len(FAULTS) + 4
+    for outcome in failed if form in {Format.SARIF, Format.GITHUB} else outcomes:
+        assert outcome.check.name in shown
+    for outcome in failed:
+        if outcome.result.status is None:
+            assert outcome.result.text[:40] in html.unescape(shown).replace('\\"', '"').replace("%25", "%")
 
 
 def test_dims_and_relations_of_the_spec_are_what_is_checked(run):
@@ -239,6 +325,8 @@ def test_no_process_outlives_the_run(folder, ending):
         _, errors = process.communicate()
     assert process.returncode == (130 if ending == signal.SIGINT else -ending)
     assert b"Traceback" not in errors
+    said = b"interrupted: 0 of 1 models were checked, not endless\n"
+    assert (said in errors) == (ending == signal.SIGINT)
     assert not list(folder.rglob("*.json"))
 
 

@@ -207,6 +207,18 @@ def test_a_path_that_cannot_be_written_is_named_and_the_report_is_printed(monkey
     assert done.stderr == "shapeproof: absent/report.json cannot be written: No such file or directory\n"
 
 
+def test_save_writes_through_links_to_devices_and_to_any_path(folder, monkeypatch):
+    answer(monkeypatch, Report("proved"))
+    (folder / "link").symlink_to("real.json")
+    for path in ("/dev/null", "link", os.fsdecode(b"caf\xe9.json")):
+        assert explain("subject:proved", "--save", path).exit_code == 0
+    assert Path("/dev/null").is_char_device()
+    assert (folder / "link").is_symlink()
+    assert load_report(folder / "real.json") == load_report(folder / os.fsdecode(b"caf\xe9.json"))
+    done = explain("subject:proved", "--save", "/dev/full")
+    assert (done.exit_code, done.stderr) == (2, "shapeproof: /dev/full cannot be written: No space left on device\n")
+
+
 # ---------------------------------------------------------------------- pipes and terminals
 
 

@@ -6,11 +6,12 @@ import hashlib
 import json
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
 
-from shapeproof.ci.sources import ABSENT, digest, versions
+from shapeproof.ci.identity import ABSENT, contents, digest, state, versions
 
 PROLOGUE = """
 import json, os, sys, time
@@ -81,6 +82,42 @@ def test_the_recorder_is_not_in_the_way(folder):
     sources(folder, "os.mkdir('d'); os.chdir('d'); os.rmdir('../d')\ntry: open('x')\nexcept OSError: os.chdir('..')")
 
 
+def test_what_an_extension_module_opens_by_itself_is_a_source(folder):
+    program = "import ctypes; libc = ctypes.CDLL(None); libc.close(libc.open(b'data.txt', 0))"
+    assert sources(folder, program) is None  # the user's code may do anything by ctypes
+    program = "import ssl\ntry: ssl.SSLContext(ssl.PROTOCOL_TLS).load_verify_locations('data.txt')\nexcept OSError: 0"
+    assert sources(folder, program)["data.txt"] == sha(b"1\n")
+
+
+def test_a_file_among_devices_is_a_file(folder):
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as shared:
+        shared.write(b"1\n")
+        shared.flush()
+        program = f"open({shared.name!r}).close(); open('/dev/null').close(); open('/dev/urandom', 'rb').close()"
+        found = sources(folder, program)
+    assert found[shared.name] == sha(b"1\n")
+    assert not {"/dev/null", "/dev/urandom"} & found.keys()
+
+
+def test_what_is_looked_at_and_which_variables_are_read_are_sources(folder):
+    program = "os.path.exists('absent'); os.access('data.txt', os.R_OK); os.getenv('NEVER_SET'); 'HOME' in os.environ"
+    found = sources(folder, program)
+    assert found[f"stat:{folder}/absent"] == found["env:NEVER_SET"] == ABSENT
+    assert found[f"stat:{folder}/data.txt"] == "file of 2"
+    assert "env:HOME" in found
+
+
+def test_installed_files_are_known_by_their_content(folder):
+    """A version is a name: another content under the same one is another dependency."""
+    (folder / "module.py").write_text("1\n", encoding="utf-8")
+    path = str(folder / "module.py")
+    before = contents({path: state(path)})
+    assert before == {path: sha(b"1\n")}
+    known = state(path)
+    (folder / "module.py").write_text("2\n", encoding="utf-8")
+    assert contents({path: known}) is None
+
+
 def test_a_listing_is_a_source(folder):
     listed = sources(folder, "os.listdir('package')")["package/"]
     assert listed == digest(f"{folder}/package/")
@@ -102,10 +139,15 @@ def test_a_module_that_would_come_first_is_noticed(folder):
     [
         "import subprocess; subprocess.run(['true'])",
         "os.system('true')",
-        "import socket\ntry: socket.create_connection(('127.0.0.1', 9), 1)\nexcept OSError: pass",
-        "open('made.txt', 'w').close(); open('made.txt').close()",
-        "os.open('data.txt', os.O_RDONLY, dir_fd=os.open(os.getcwd(), os.O_RDONLY))",
-        "os.listdir(os.open(os.getcwd(), os.O_RDONLY))",
+        "import pty\nif not pty.fork()[0]: os._exit(0)",
+        "import multiprocessing as m; p = m.get_context('spawn').Process(target=len); p.start(); p.join()",
+        "import sqlite3; sqlite3.connect('data.db')",
+        "import ctypes; ctypes.CDLL(None)",
+        "open('/proc/self/status').close()",
+        "os.mkfifo('fifo'); os.open(os.path.abspath('fifo'), os.O_RDONLY | os.O_NONBLOCK)",
+        """import importlib.machinery as m, types
+made = sys.modules['made'] = types.ModuleType('made')
+made.__spec__ = m.ModuleSpec('made', type('Loader', (), {'__module__': 'made'})())""",
     ],
 )
 def test_when_in_doubt_there_is_no_answer(folder, program):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from torch.export import Dim
+from typer.testing import CliRunner
 
+from shapeproof.ci import cli
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import TRUE, And
 from shapeproof.constraints.text import format_formula
@@ -63,7 +67,29 @@ def test_a_refuted_run_has_one_too(tmp_path):
     assert report.status == "refuted"
     report.certificate(tmp_path / "proof.smt2")
     assert "; verdict of the run: refuted\n" in (tmp_path / "proof.smt2").read_text("utf-8")
-    assert recheck(tmp_path / "proof.smt2").status == "proved"
+    result = recheck(tmp_path / "proof.smt2")
+    assert (result.of_claims, result.verdict, result.status) == ("proved", "refuted", "refuted")
+
+
+def test_a_certificate_names_the_report_that_it_belongs_to(tmp_path):
+    report = check(Branching(), (torch.randn(3, 4),), dynamic_shapes=({0: BATCH},))
+    report.save(tmp_path / "report.json")
+    report.certificate(tmp_path / "proof.smt2")
+    assert "; model: Branching\n" in (tmp_path / "proof.smt2").read_text("utf-8")
+    ours = recheck_command(tmp_path, "report.json")
+    assert (ours.exit_code, ours.stdout.splitlines()[-1]) == (
+        1,
+        "refuted: each claim is unsat for some solver, and sat for none; the verdict of the run is refuted",
+    )
+    dataclasses.replace(report, status="proved").save(tmp_path / "other.json")
+    done = recheck_command(tmp_path, "other.json")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.endswith("other.json is not the report of the run that the certificate is about\n")
+
+
+def recheck_command(folder, report):
+    arguments = ["recheck", str(folder / "proof.smt2"), "--report", str(folder / report)]
+    return CliRunner().invoke(cli.app, arguments)
 
 
 def test_that_no_input_satisfies_all_declarations_is_certified(tmp_path):
@@ -71,7 +97,8 @@ def test_that_no_input_satisfies_all_declarations_is_certified(tmp_path):
     assert report.status == "vacuous"
     report.certificate(tmp_path / "proof.smt2")
     assert ": False\n" in (tmp_path / "proof.smt2").read_text(encoding="utf-8")
-    assert recheck(tmp_path / "proof.smt2").status == "proved"
+    result = recheck(tmp_path / "proof.smt2")
+    assert (result.of_claims, result.status) == ("proved", "vacuous")
 
 
 def test_a_loaded_report_has_no_certificate(tmp_path):

@@ -12,7 +12,7 @@ from torch.export import Dim
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.evaluate import holds
 from shapeproof.export import ConstraintViolation, check, export, load_regions
-from shapeproof.export.shim.consumers import load_archive, save_archive
+from shapeproof.export.shim.archives import load_archive, save_archive
 from tests.agreement import RAISES, agree, outcome
 
 N = Dim("n", min=0, max=100)

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula as parse
@@ -14,6 +17,8 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide, truth
 from shapeproof.solver.recheck import installed_solvers, recheck
 from tests.solver import corpus
+
+Z3 = {"z3": installed_solvers()["z3"]}
 
 
 def answered(questions, given, names=None):
@@ -182,6 +187,61 @@ def test_what_is_not_smt_lib_is_a_sentence(path, name):
 def test_a_name_cannot_break_out_of_a_comment(path):
     write_certificate(answered(["n >= 3"], ["n >= 5"], {"n": "x\n(assert false)"}), path)
     assert "\n(assert false)" not in path.read_text(encoding="utf-8")
+
+
+HOSTILE = [
+    "(check-sat)",
+    "(reset)\n(set-logic ALL)",
+    "\r(assert false)",
+    "\x1b[31m",
+    "\u2028(exit)",
+    "; 0 claims",
+    "é",
+    "\udce9",
+]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(HOSTILE) | st.text(max_size=9), max_size=3).map("\n".join))
+def test_no_name_changes_what_is_claimed(path, name):
+    """Law: a certificate says the same whatever the user calls a size; and so it does of a wrong claim."""
+    counts = write_certificate(answered(["n >= 3", "n//2 >= 2"], ["n >= 5"], {"n": name}), path)
+    result = recheck(path, Z3)
+    assert (result.status, result.claims) == ("proved", counts["proved"])
+    assert all(each.isprintable() or each == "\n" for each in path.read_text(encoding="utf-8"))
+    write_certificate(dataclasses.replace(claimed("n >= 3", ["n >= 2"]), names={"n": name}), path)
+    assert recheck(path, Z3).status == "refuted"
+
+
+@pytest.mark.parametrize("verdict", ["proved", "refuted", "undecided", "vacuous"])
+def test_claims_that_are_proved_again_give_the_verdict_that_they_are_for(path, verdict):
+    write_certificate(
+        dataclasses.replace(answered(["n >= 3"], ["n >= 5"]), about=[f"verdict of the run: {verdict}"]), path
+    )
+    result = recheck(path, Z3)
+    assert (result.of_claims, result.status) == ("proved", verdict)
+
+
+def test_what_no_solver_was_asked_is_not_proved_again(path):
+    write_certificate(answered(["int(n * 0.5) <= n"], ["0 <= n <= 99"]), path)
+    result = recheck(path, Z3)
+    assert result.opaque >= 1
+    assert result.status == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda body: body.replace("(check-sat)\n", ""), r"it has no \(check-sat\)"),
+        (lambda body: body.partition("\n(reset)")[0], "which is not what its head says"),
+        (lambda body: "; verdict of the run: certain\n" + body, "whose verdict is 'certain'"),
+    ],
+)
+def test_a_certificate_without_its_claims_is_none(path, change, sentence):
+    write_certificate(answered(["n >= 3"], ["n >= 5"]), path)
+    forged(path, change)
+    with pytest.raises(UsageError, match=sentence):
+        recheck(path, Z3)
 
 
 def test_any_solver_can_read_the_file(path):

@@ -11,7 +11,7 @@ import typer
 
 from shapeproof.ci.display import Display
 from shapeproof.ci.executors import Executor, Local
-from shapeproof.ci.jobs import Outcome, checks_of
+from shapeproof.ci.jobs import TIMEOUT, Outcome, checks_of
 from shapeproof.ci.render import Format, render
 from shapeproof.ci.run import run_checks
 from shapeproof.ci.spec import load_specs
@@ -34,14 +34,19 @@ Since = Annotated[
         help="Where code, spec and versions are as they were in REV, and have been checked: take that verdict.",
     ),
 ]
+Timeout = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", min=0, help="How long a model may take where its spec does not say; 0: ever."),
+]
 
 
-def check(
+def check(  # noqa: PLR0913, PLR0917 - the options of a command
     specs: Specs = None,
     form: Annotated[Format, typer.Option("--format", help="The form of what goes to stdout.")] = Format.TEXT,
     since: Since = None,
     jobs: Processes = None,
     executor: Where = None,
+    timeout: Timeout = TIMEOUT,
 ) -> None:
     """Check all models of the specs, each in a process of its own.
 
@@ -49,20 +54,22 @@ def check(
     2 if there is one model without a verdict, 3 if one is undecided.
     """
     try:
-        outcomes = checked(specs, jobs, executor, since)
+        outcomes = checked(specs, jobs, executor, since, timeout)
     except UsageError as error:
         fail(str(error))
-    show(render(outcomes, form))
+    show(render(outcomes, form), commands=form is Format.GITHUB)
     raise typer.Exit(exit_status(outcomes))
 
 
-def checked(specs: list[Path] | None, jobs: int | None, executor: str | None, since: str | None) -> list[Outcome]:
+def checked(
+    specs: list[Path] | None, jobs: int | None, executor: str | None, since: str | None, timeout: float = TIMEOUT
+) -> list[Outcome]:
     """The outcome of every model of the specs.
 
     Raises:
         UsageError: a spec cannot be meant, or there is no such cluster or revision.
     """
-    wanted = [each for file in load_specs(specs or []) for each in checks_of(file)]
+    wanted = [each for file in load_specs(specs or []) for each in checks_of(file, timeout)]
     with Display() as display:
         return run_checks(wanted, _executor(executor, jobs), display, since)
 

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from shapeproof.ci.commands.check import Processes, Since, Specs, Where, checked
-from shapeproof.ci.jobs import Outcome
+from shapeproof.ci.commands.check import Processes, Since, Specs, Timeout, Where, checked
+from shapeproof.ci.jobs import TIMEOUT, Outcome
 from shapeproof.ci.lock import NAME, Locked, read_lock
 from shapeproof.ci.narrowing import Compared, Narrowing, narrowing
 from shapeproof.ci.render.narrowings import DiffFormat, render_diff
@@ -21,12 +21,13 @@ _STATUS = {"narrowed": 1, "no verdict": NO_VERDICT, "undecided": EXIT_STATUS["un
 """The exit status of each kind of narrowing; what stands first is worse."""
 
 
-def diff(
+def diff(  # noqa: PLR0913, PLR0917 - the options of a command
     specs: Specs = None,
     form: Annotated[DiffFormat, typer.Option("--format", help="The form of what goes to stdout.")] = DiffFormat.TEXT,
     since: Since = None,
     jobs: Processes = None,
     executor: Where = None,
+    timeout: Timeout = TIMEOUT,
 ) -> None:
     """Compare what each model accepts now with shapeproof.lock, beside the spec.
 
@@ -36,11 +37,11 @@ def diff(
     try:
         files = load_specs(specs or [])
         locks = {str(folder): read_lock(folder) for folder in {file.path.resolve().parent: None for file in files}}
-        outcomes = checked(specs, jobs, executor, since)
+        outcomes = checked(specs, jobs, executor, since, timeout)
     except UsageError as error:
         fail(str(error))
     found = list(_compared(locks, outcomes))
-    show(render_diff(found, _new(locks, outcomes), form))
+    show(render_diff(found, _new(locks, outcomes), form), commands=form is DiffFormat.GITHUB)
     kinds = {each.narrowing.kind for each in found if each.narrowing}
     raise typer.Exit(next((status for kind, status in _STATUS.items() if kind in kinds), 0))
 

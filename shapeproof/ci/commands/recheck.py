@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,29 +10,36 @@ import typer
 
 from shapeproof.ci.terminal import EXIT_STATUS, Progress, fail, show
 from shapeproof.constraints.errors import UsageError
+from shapeproof.files import read_bounded
 
 if TYPE_CHECKING:
     from shapeproof.solver.recheck import Recheck
 
-_CLOSING = {
-    "proved": "proved: each claim is unsat for some solver, and sat for none",
-    "refuted": "refuted: a claim that is sat does not follow from the facts beside it",
-    "undecided": "undecided: {unproved} claims are unknown to every solver",
+_CLAIMS = {
+    "proved": "each claim is unsat for some solver, and sat for none",
+    "refuted": "a claim that is sat does not follow from the facts beside it",
+    "undecided": "{unproved} claims are unknown to every solver",
 }
 
 
 def recheck(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="What report.certificate(PATH) wrote.")],
+    report: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="What report.save(PATH) wrote: must be that of the same run.")
+    ] = None,
 ) -> None:
     """Prove a certificate again with Z3, and with cvc5 where it is installed.
 
-    Exit status: 0 every claim is proved, 1 some claim does not follow, 3 some claim is unknown, 2 no certificate.
+    Exit status: 0 the model was proved, and every claim is proved again; 1 it was refuted or vacuous, or some claim
+    does not follow; 3 it was undecided, or some claim is not proved again; 2 no certificate, or of another report.
     """
     from shapeproof.solver.recheck import recheck as ask_again
 
     try:
         with Progress(f"reading {path}") as progress:
             result = ask_again(path, progress=progress)
+        if report is not None:
+            _check_report(result, report)
     except UsageError as error:
         fail(str(error))
     show(_table(result))
@@ -43,4 +51,20 @@ def _table(result: Recheck) -> str:
     lines = ["solver".ljust(8) + "".join(answer.rjust(9) for answer in answers)]
     for name, count in result.answers.items():
         lines.append(name.ljust(8) + "".join(str(count[answer]).rjust(9) for answer in answers))
-    return "\n".join([*lines, _CLOSING[result.status].format(unproved=result.unproved)])
+    return "\n".join([*lines, _closing(result)])
+
+
+def _closing(result: Recheck) -> str:
+    claims = _CLAIMS[result.of_claims].format(unproved=result.unproved)
+    opaque = f", and {result.opaque} are not in SMT-LIB" if result.opaque else ""
+    of_run = f"; the verdict of the run is {result.verdict}" if result.verdict else ""
+    return f"{result.status}: {claims}{opaque}{of_run}"
+
+
+def _check_report(result: Recheck, path: Path) -> None:
+    try:
+        known = hashlib.sha256(read_bounded(path)).hexdigest()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    if known != result.report:
+        raise UsageError(f"{path} is not the report of the run that the certificate is about")

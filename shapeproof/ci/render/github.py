@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shapeproof.ci.jobs import Outcome
+from shapeproof.ci.plain import no_command, plain, plain_line
 from shapeproof.ci.render import text
 from shapeproof.ci.render.findings import Remark, in_repository, remarks
 
 
 def render(outcomes: Sequence[Outcome]) -> str:
-    """The outcomes as annotations and as text. A line of the text that would be read as a command is indented."""
+    """The outcomes as annotations and as text. What the text holds is no command."""
     return annotated([remark for outcome in outcomes for remark in remarks(outcome)], text.render(outcomes))
 
 
 def annotated(found: Sequence[Remark], shown: str) -> str:
     """Remarks as annotations, and a text, none of whose lines is a command."""
-    lines = [f" {line}" if line.startswith("::") else line for line in shown.split("\n")]
-    return "\n".join([*map(_command, found), *lines])
+    return "\n".join([*map(_command, found), no_command(shown)])
 
 
 def _command(remark: Remark) -> str:
@@ -27,8 +27,8 @@ def _command(remark: Remark) -> str:
         "line": str(remark.line),
         "title": f"shapeproof: {remark.model}: {remark.id}",
     }
-    shown_fields = ",".join(f"{name}={_escape(_escape_data(value))}" for name, value in fields.items())
-    return f"::{level} {shown_fields}::{_escape_data(remark.message)}"
+    shown_fields = ",".join(f"{name}={_escape(_escape_data(plain_line(value)))}" for name, value in fields.items())
+    return f"::{level} {shown_fields}::{_escape_data(plain(remark.message))}"
 
 
 def _escape_data(value: str) -> str:

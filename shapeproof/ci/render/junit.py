@@ -18,7 +18,7 @@ def render(outcomes: Sequence[Outcome]) -> str:
     root = ET.Element("testsuites", _counts(outcomes))
     for file, group in groupby(outcomes, lambda outcome: shown(outcome.check.file)):
         members = list(group)
-        suite = ET.SubElement(root, "testsuite", {"name": file} | _counts(members))
+        suite = ET.SubElement(root, "testsuite", {"name": _legal(file)} | _counts(members))
         for outcome in members:
             _add_case(suite, file, outcome)
     ET.indent(root, " ")
@@ -35,7 +35,7 @@ def _counts(outcomes: Sequence[Outcome]) -> dict[str, str]:
 
 def _add_case(suite: ET.Element, file: str, outcome: Outcome) -> None:
     check, result = outcome.check, outcome.result
-    place = {"classname": file, "name": _legal(check.name), "file": file, "line": str(check.line)}
+    place = {"classname": _legal(file), "name": _legal(check.name), "file": _legal(file), "line": str(check.line)}
     case = ET.SubElement(suite, "testcase", place | {"time": f"{result.seconds:.3f}"})
     if outcome.passed:
         return

@@ -10,6 +10,7 @@ from typing import Any
 
 import shapeproof
 from shapeproof.ci.narrowing import Compared, Narrowing
+from shapeproof.ci.plain import plain_line
 from shapeproof.ci.render import github, sarif
 from shapeproof.ci.render.findings import Remark, shown
 
@@ -43,13 +44,14 @@ def render_diff(found: Sequence[Compared], new: Sequence[str], form: DiffFormat)
 def _text(found: Sequence[Compared], new: Sequence[str]) -> str:
     lost = [each for each in found if each.narrowing]
     lines = [_line(each.name, each.narrowing) for each in lost if each.narrowing]
-    lines += [f"note: {name} is not locked; `shapeproof lock` adds it" for name in new]
+    lines += [f"note: {plain_line(name)} is not locked; `shapeproof lock` adds it" for name in new]
     return "\n".join([*lines, f"{len(found) - len(lost)} accept all that they did, {len(lost)} do not"])
 
 
 def _line(name: str, found: Narrowing) -> str:
     source = linecache.getline(str(found.file), found.line).strip()
-    return f"{found.kind}: {name}: {found.message}\n  --> {shown(found.file)}:{found.line}   {source}"
+    said = plain_line(f"{found.kind}: {name}: {found.message}")
+    return f"{said}\n{plain_line(f'  --> {shown(found.file)}:{found.line}   {source}')}"
 
 
 def _json(found: Sequence[Compared], new: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from shapeproof.constraints.text import format_formula, format_term, parse_formu
 from shapeproof.export.build.contract import Contract, InputGuards
 from shapeproof.export.build.outside import refusal
 from shapeproof.export.report.render import said_by
-from shapeproof.export.shim import consumers
+from shapeproof.export.shim import archives
 from shapeproof.export.shim.one_thread import one_thread
 
 if TYPE_CHECKING:
@@ -97,18 +97,23 @@ class Regions:
             "names": dict(self.contract.names),
         }
         programs = {f"region{index}": program for index, program in enumerate(self.programs)}
-        consumers.save_archive(str(path), programs, {_MANIFEST: json.dumps(manifest)})
+        archives.save_archive(str(path), programs, {_MANIFEST: json.dumps(manifest)})
 
 
 def load_regions(path: str | Path) -> Regions:
     """Read what `Regions.save` has written.
 
+    The file is a program, which is code: do not run one of unknown origin. To read it runs none: pickles that are not
+    data alone and compiled code are refused.
+
     Raises:
-        UsageError: the file holds no regions.
+        UsageError: the file holds no regions, or something else besides.
     """
     try:
-        programs, extra = consumers.load_archive(str(path))
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        programs, extra = archives.load_archive(str(path))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or said_by(error)}") from None
+    except Exception as error:  # noqa: BLE001 - torch raises what it likes on a damaged program
         message = f"{path} holds no regions: {said_by(error)}"
         raise UsageError(message) from None
     if _MANIFEST not in extra:
@@ -119,7 +124,7 @@ def load_regions(path: str | Path) -> Regions:
         raise UsageError(f"{path} holds regions of format {other}; this release reads format {FORMAT}") from None
     except KeyError as missing:
         raise UsageError(f"{path} holds damaged regions: {missing} is missing") from None
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(f"{path} holds damaged regions: {error}") from None
 
 

@@ -7,26 +7,22 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
-from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
+from shapeproof.constraints.decisions import Decision
+from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.text import parse_formula
 from shapeproof.export.build.bounds import Bound
 from shapeproof.export.declare.redeclare import Declarations
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.render import render
+from shapeproof.export.report.saved import digest_of, read_report, saved_report
 from shapeproof.export.shim import symbols
 from shapeproof.files import write_whole
-from shapeproof.solver.certificate import Subject, write_certificate
-
-FORMAT = 2
-"""The version of the saved form."""
+from shapeproof.solver.certificate import REPORT, VERDICT, Subject, write_certificate
 
 
 @dataclass(frozen=True)
@@ -82,23 +78,7 @@ class Report:
         Raises:
             OSError: the file cannot be written; what was there stays.
         """
-        versions = {name: importlib.metadata.version(name) for name in ("shapeproof", "torch", "z3-solver")}
-        saved = {
-            "format": FORMAT,
-            "status": self.status,
-            "domain": list(self.domain),
-            "inputs": {name: list(sizes) for name, sizes in self.inputs.items()},
-            "notes": list(self.notes),
-            "regions": self.regions.saved(),
-            "statistics": dict(self.statistics),
-            "spent": dict(self.spent),
-            "bounds": [dataclasses.asdict(bound) for bound in self.bounds],
-            "peak_bytes_bound": self.peak_bytes_bound,
-            "versions": versions,
-            "diagnostics": [dataclasses.asdict(diagnostic) for diagnostic in self.diagnostics],
-            "decisions": [_saved_decision(decision) for decision in self.decisions],
-        }
-        write_whole(Path(path), json.dumps(saved, indent=1) + "\n")
+        write_whole(Path(path), saved_report(self))
 
     def certificate(self, path: str | Path, progress: Callable[[str], None] = lambda _: None) -> dict[str, int]:
         """Write what the solver proved in this run as SMT-LIB, for `shapeproof recheck` or any SMT solver.
@@ -114,7 +94,8 @@ class Report:
             raise UsageError(message)
         installed = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("shapeproof", "torch"))
         domain = (f"for every input with {', '.join(self.domain)}",) if self.domain else ()
-        about = (installed, f"verdict of the run: {self.status}", *domain)
+        of_report = f"{REPORT}{digest_of(saved_report(self))}"
+        about = (installed, *self.answers.about, of_report, f"{VERDICT}{self.status}", *domain)
         return write_certificate(dataclasses.replace(self.answers, about=about), path, progress)
 
 
@@ -124,59 +105,7 @@ def load_report(path: str | Path) -> Report:
     Raises:
         UsageError: the file cannot be read, or is not what this release saves.
     """
-    try:
-        saved = json.loads(Path(path).read_text(encoding="utf-8"))
-        if saved["format"] == FORMAT:
-            return _loaded(saved)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise UsageError(f"{path} is not a saved report") from None
-    raise UsageError(f"{path} is a report of format {saved['format']}; this release reads format {FORMAT}")
-
-
-def _loaded(saved: dict[str, Any]) -> Report:
-    return Report(
-        saved["status"],
-        tuple(map(_loaded_diagnostic, saved["diagnostics"])),
-        tuple(map(_loaded_decision, saved["decisions"])),
-        tuple(saved["domain"]),
-        tuple(saved["notes"]),
-        RegionMap.loaded(saved["regions"]),
-        saved["statistics"],
-        saved["inputs"],
-        saved["spent"],
-        tuple(map(_loaded_bound, saved["bounds"])),
-        saved["peak_bytes_bound"],
-    )
-
-
-def _saved_decision(decision: Decision) -> dict[str, Any]:
-    return {
-        "formula": str(decision.formula),
-        "kind": decision.kind.value,
-        "outcome": decision.outcome,
-        "where": decision.where and dataclasses.asdict(decision.where),
-        "operator": decision.operator,
-        "framework": decision.framework and dataclasses.asdict(decision.framework),
-    }
-
-
-def _loaded_decision(saved: dict[str, Any]) -> Decision:
-    where, framework = (saved[key] and SourceLocation(**saved[key]) for key in ("where", "framework"))
-    return Decision(
-        parse_formula(saved["formula"]), Kind(saved["kind"]), saved["outcome"], where, saved["operator"], framework
-    )
-
-
-def _loaded_bound(saved: dict[str, Any]) -> Bound:
-    return Bound(**(saved | {key: tuple(saved[key]) for key in ("sizes", "limits")}))
-
-
-def _loaded_diagnostic(saved: dict[str, Any]) -> Diagnostic:
-    notes = tuple(Note(n["label"], n["text"], n["where"] and SourceLocation(**n["where"])) for n in saved["notes"])
-    help_ = tuple(Help(**entry) for entry in saved["help"])
-    return Diagnostic(**(saved | {"notes": notes, "help": help_}))
+    return Report(**read_report(path))
 
 
 class ConstraintViolation(symbols.TorchConstraintError):

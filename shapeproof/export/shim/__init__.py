@@ -1,7 +1,8 @@
 """What knows torch's private names, dim classes, pytrees, storages and releases. It concludes nothing.
 
 inputs     example inputs and `dynamic_shapes`, by source names   binding.py, dims.py, marks.py
-programs   symbolic sizes, structures, storages, archives         symbols.py, trees.py, storages.py, consumers.py
+programs   symbolic sizes, structures, storages, consumers        symbols.py, trees.py, storages.py, consumers.py
+archives   programs in files, looked through before torch does    archives.py
 runs       guards, and how inputs lie in memory                   guarding.py, strides.py
 tracing    hash and text of numbers, transforms that a trace leaves  protocols.py, transforms.py
 numbers    float arithmetic as Python wrote it                    doubles.py, sym_nodes.py, recording.py

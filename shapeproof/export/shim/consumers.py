@@ -1,25 +1,14 @@
-"""What consumers make of a program: archives, compiled forms, structured results."""
+"""What consumers make of a program: compiled forms, structured results."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch._dynamo.exc
 import torch._functorch.config
 import torch.utils._pytree as pytree
-from torch.export.pt2_archive._package import load_pt2, package_pt2
-
-
-def save_archive(path: str, programs: Mapping[str, torch.export.ExportedProgram], texts: Mapping[str, str]) -> None:
-    """Write programs and texts by name as one PT2 archive."""
-    package_pt2(path, exported_programs=dict(programs), extra_files=dict(texts))
-
-
-def load_archive(path: str) -> tuple[dict[str, torch.export.ExportedProgram], dict[str, str]]:
-    """The programs and the texts of a PT2 archive, by name."""
-    return (found := load_pt2(path)).exported_programs, found.extra_files
 
 
 def unflattened(results: Sequence[Any], program: torch.export.ExportedProgram) -> Any:

@@ -1,0 +1,173 @@
+"""What a thing that a verdict depends on is, as a digest: the same digest, the same content.
+
+/path        the content of a file
+/path/       what is in a folder
+/path/*      what can be imported from a folder
+stat:/path   whether there is something at a path: a folder, or a file and how long it is
+env:NAME     the value of an environment variable; env:* is all of them
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.machinery
+import importlib.metadata
+import os
+import platform
+import site
+import stat
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+
+ABSENT = "absent"
+"""The digest of what was looked for and was not there."""
+
+ALL_VARIABLES = "env:*"
+TOKEN = "SHAPEPROOF_JOB"  # noqa: S105 - a name, not a secret
+"""The variable by which the processes of a job are known."""
+
+_OURS = frozenset({"__pycache__", ".shapeproof"})
+"""What a check leaves in folders; nothing depends on it."""
+_CHANGES = frozenset({TOKEN, "_", "SHLVL", "OLDPWD"})
+"""Variables that a shell sets anew for each command."""
+_SUFFIXES = tuple(importlib.machinery.all_suffixes())
+_METADATA = (".dist-info", ".egg-info", ".egg", ".pth")
+
+_stat, _lstat = os.stat, os.lstat  # as they are before anybody watches them
+
+
+def _site_packages() -> list[str]:
+    return [*site.getsitepackages(), site.getusersitepackages()]
+
+
+INSTALLED = tuple(
+    os.path.join(folder, "")
+    for folder in (*_site_packages(), sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+)
+"""Folders of what is installed."""
+
+
+def digest(key: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The digest of what the key names."""
+    try:
+        if key.startswith("env:"):
+            return _of_variables(key, environment)
+        if key.startswith("stat:"):
+            return _look(key.removeprefix("stat:"))
+        if key.endswith("/*"):
+            return _hash("\n".join(sorted(_importable(key[:-2]))).encode(errors="surrogateescape"))
+        if key.endswith("/"):
+            return _hash("\n".join(sorted(_listed(key))).encode(errors="surrogateescape"))
+        return _content(key)
+    except (OSError, ValueError):  # a path with a NUL is no path
+        return ABSENT
+
+
+def state(path: str) -> str | None:
+    """What changes whenever a file is written to, or another one takes its place; None where there is none."""
+    try:
+        found = _stat(path)
+    except (OSError, ValueError):
+        return None
+    kind = "file" if stat.S_ISREG(found.st_mode) else "folder" if stat.S_ISDIR(found.st_mode) else "special"
+    times = (found.st_mtime_ns, found.st_ctime_ns) if kind == "file" else ()
+    return ":".join(map(str, (kind, found.st_dev, found.st_ino, found.st_size if kind == "file" else 0, *times)))
+
+
+_known: dict[tuple[str, str], str] = {}
+
+
+def contents(states: Mapping[str, str]) -> dict[str, str] | None:
+    """The digest of each file that is still in that state, each read once in a process; None if one is not.
+
+    A key that is no file stands for itself: its digest is given already.
+    """
+    found = {}
+    for path, known in states.items():
+        if path.endswith(("/", "/*")):
+            found[path] = known
+        elif state(path) != known:
+            return None
+        else:
+            found[path] = digest_in(path, known)
+    return found
+
+
+def digest_in(path: str, known: str) -> str:
+    """The digest of a file in a state, each read once in a process."""
+    if (path, known) not in _known:
+        _known[path, known] = digest(path)
+    return _known[path, known]
+
+
+def versions() -> dict[str, str]:
+    """What is installed, the interpreter, and what the environment tells both."""
+    installed = importlib.metadata.distributions(path=_site_packages())
+    told = {name: value for name, value in os.environ.items() if name.startswith(("PYTHON", "LD_"))}
+    return {
+        "python": sys.version,
+        "platform": platform.platform(),
+        "prefix": sys.prefix,
+        "PYTHONPATH": "",
+        "packages": _hash("\n".join(sorted(f"{found.name}=={found.version}" for found in installed)).encode()),
+    } | told
+
+
+def _of_variables(key: str, environment: Mapping[str, str]) -> str:
+    if key == ALL_VARIABLES:
+        text = "\0".join(f"{name}={value}" for name, value in sorted(environment.items()) if name not in _CHANGES)
+    else:
+        value = environment.get(key.removeprefix("env:"))
+        if value is None:
+            return ABSENT
+        text = value
+    return _hash(text.encode(errors="surrogateescape"))
+
+
+def _look(path: str) -> str:
+    """What `os.stat` and its like tell of a path that does not change by itself."""
+    link = stat.S_ISLNK(_lstat(path).st_mode)
+    found = _stat(path)
+    kind = f"file of {found.st_size}" if stat.S_ISREG(found.st_mode) else str(stat.S_IFMT(found.st_mode))
+    return f"link to {kind}" if link else kind
+
+
+def _importable(folder: str) -> Iterator[str]:
+    """The names in a folder that an import could find; a regular package is told from a folder of another kind."""
+    if not os.path.isdir(folder):
+        yield _content(folder)  # an archive, maybe
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name in _OURS:
+                continue
+            if entry.name.endswith((*_SUFFIXES, *_METADATA)):
+                yield entry.name
+            elif entry.name.isidentifier() and entry.is_dir():
+                starts = [f"__init__{suffix}" for suffix in _SUFFIXES]
+                yield "/".join([entry.name, *(start for start in starts if _exists(os.path.join(entry.path, start)))])
+
+
+def _exists(path: str) -> bool:
+    return state(path) is not None
+
+
+def _listed(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name not in _OURS:
+                yield entry.name + ("/" if entry.is_dir() else "")
+
+
+def _content(path: str) -> str:
+    """Raises OSError where there is no file; what is none has no content that could be compared."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO would wait for a writer
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return ABSENT
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,141 @@
+"""A report as JSON, and again: what is read is checked piece by piece, and no part of it is believed by its name."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.metadata
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import TypeAdapter
+
+from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
+from shapeproof.constraints.diagnostics import Diagnostic
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.text import parse_formula
+from shapeproof.export.build.bounds import Bound
+from shapeproof.export.report.region_map import RegionMap
+from shapeproof.files import read_bounded
+
+if TYPE_CHECKING:
+    from shapeproof.export.report.report import Report
+
+FORMAT = 2
+"""The version of the saved form."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    formula: str
+    kind: Kind
+    outcome: bool
+    where: SourceLocation | None
+    operator: str | None
+    framework: SourceLocation | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Regions:
+    holds: list[str]
+    domain: list[str]
+    refuted: list[str]
+    names: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """What a saved report consists of."""
+
+    format: Literal[2]
+    status: Literal["proved", "refuted", "undecided", "vacuous"]
+    domain: tuple[str, ...]
+    inputs: dict[str, list[str]]
+    notes: tuple[str, ...]
+    regions: _Regions
+    statistics: dict[str, int]
+    spent: dict[str, int]
+    bounds: tuple[Bound, ...]
+    peak_bytes_bound: int | None
+    versions: dict[str, str]
+    diagnostics: tuple[Diagnostic, ...]
+    decisions: tuple[_Decision, ...]
+
+
+_SAVED = TypeAdapter(_Saved)
+
+
+def saved_report(report: Report) -> str:
+    """The text of the file."""
+    versions = {name: importlib.metadata.version(name) for name in ("shapeproof", "torch", "z3-solver")}
+    saved = {
+        "format": FORMAT,
+        "status": report.status,
+        "domain": list(report.domain),
+        "inputs": {name: list(sizes) for name, sizes in report.inputs.items()},
+        "notes": list(report.notes),
+        "regions": report.regions.saved(),
+        "statistics": dict(report.statistics),
+        "spent": dict(report.spent),
+        "bounds": [dataclasses.asdict(bound) for bound in report.bounds],
+        "peak_bytes_bound": report.peak_bytes_bound,
+        "versions": versions,
+        "diagnostics": [dataclasses.asdict(diagnostic) for diagnostic in report.diagnostics],
+        "decisions": [_saved_decision(decision) for decision in report.decisions],
+    }
+    return json.dumps(saved, indent=1) + "\n"
+
+
+def digest_of(text: str) -> str:
+    """What a certificate says of the report that it belongs to."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_report(path: str | Path) -> dict[str, Any]:
+    """The fields of a saved report, as Report has them.
+
+    Raises:
+        UsageError: the file cannot be read, or is not what this release saves.
+    """
+    try:
+        content = json.loads(read_bounded(Path(path)))
+        found = content["format"]
+        if found == FORMAT:
+            return _fields(_SAVED.validate_python(content))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        RecursionError,
+    ):  # UsageError and pydantic's ValidationError are ValueErrors
+        raise UsageError(f"{path} is not a saved report") from None
+    if type(found) is not int or abs(found) > 2**31:
+        raise UsageError(f"{path} is not a saved report")
+    raise UsageError(f"{path} is a report of format {found}; this release reads format {FORMAT}")
+
+
+def _fields(saved: _Saved) -> dict[str, Any]:
+    fields = {field.name: getattr(saved, field.name) for field in dataclasses.fields(saved)}
+    del fields["format"], fields["versions"]
+    regions = RegionMap.loaded(dataclasses.asdict(saved.regions))
+    return fields | {"regions": regions, "decisions": tuple(map(_loaded_decision, saved.decisions))}
+
+
+def _saved_decision(decision: Decision) -> dict[str, Any]:
+    return {
+        "formula": str(decision.formula),
+        "kind": decision.kind.value,
+        "outcome": decision.outcome,
+        "where": decision.where and dataclasses.asdict(decision.where),
+        "operator": decision.operator,
+        "framework": decision.framework and dataclasses.asdict(decision.framework),
+    }
+
+
+def _loaded_decision(saved: _Decision) -> Decision:
+    formula = parse_formula(saved.formula)
+    return Decision(formula, saved.kind, saved.outcome, saved.where, saved.operator, saved.framework)
