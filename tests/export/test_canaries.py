@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import io
 import operator
+import sys
 
 import pytest
 import sympy
@@ -26,7 +27,7 @@ from torch.fx.experimental.symbolic_shapes import (
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._sympy.symbol import SymT, make_symbol, symbol_is_type
 
-from shapeproof.export.source.frames import side_that_fails
+from shapeproof.export.source.frames import failing_answer
 
 
 class Nothing:
@@ -219,7 +220,7 @@ def test_statically_known_true_asks_maybe_evaluate_static(known):
     ("statement", "side"), [("assert v", False), ("assert not v", True), ("assert 1 < v < 3", False), ("v and 1", None)]
 )
 def test_python_asks_at_the_jump_of_an_assert_statement(statement, side):
-    """frames.side_that_fails relies on it."""
+    """frames.failing_answer relies on it."""
     scope = {}
     exec(f"def asks(v):\n    {statement}", scope)  # noqa: S102 - pytest rewrites the asserts of this file
 
@@ -230,7 +231,7 @@ def test_python_asks_at_the_jump_of_an_assert_statement(statement, side):
         __gt__ = __lt__
 
         def __bool__(self):
-            found.append(side_that_fails())
+            found.append(failing_answer(sys._getframe(1)))
             return side is False
 
     found = []

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.export import Dim
 
-from shapeproof.export import check
+from shapeproof.export import OutsideDomain, check
 from tests.agreement import agree
 
 
@@ -76,3 +76,26 @@ def test_a_branch_that_asserts_its_condition_again_contradicts_nothing(branches)
     assert report.status in {"proved", "undecided"}, str(report)
     run = report.program.module()
     assert all(agree(mod, run, (torch.ones(n),), may_refuse=n <= 6) for n in range(2, 13))
+
+
+class ReadsInABranch(torch.nn.Module):
+    """Dynamo reads the branch, and folds what it asks."""
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, as_it_lies, torch.neg, (x,))
+
+
+def as_it_lies(x):
+    return x * 3 if x.is_contiguous() else x * 2
+
+
+def test_a_layout_that_a_branch_reads_is_held():
+    """The fault: dynamo folds what the branch asks, and no call of it is seen."""
+    dims = {0: Dim("n", min=1, max=8), 1: Dim("m", min=1, max=8)}
+    report = check(ReadsInABranch(), (torch.ones(3, 4),), dynamic_shapes=(dims,))
+    assert report.status == "proved"
+    run = report.program.module()
+    for inside in (torch.rand(5, 6), -torch.rand(5, 6), torch.rand(1, 6)):
+        assert agree(ReadsInABranch(), run, (inside,))
+    with pytest.raises(OutsideDomain, match="stride"):
+        run(torch.ones(4, 3).t())

@@ -58,7 +58,12 @@ def value_range(bounds: Interval) -> ValueRanges[Any]:
 
 def about_data(size: int | torch.SymInt) -> bool:
     """Whether a size is taken from data."""
-    return isinstance(size, torch.SymInt) and bool(free_unbacked_symbols(size))
+    return isinstance(size, torch.SymInt) and bool(data_symbols(size))
+
+
+def data_symbols(number: torch.SymInt | torch.SymFloat | torch.SymBool) -> set[Any]:
+    """The symbols of numbers from data in a symbolic number."""
+    return set(free_unbacked_symbols(number))
 
 
 def values(program: torch.export.ExportedProgram) -> Iterator[Any]:

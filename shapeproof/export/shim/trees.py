@@ -29,3 +29,8 @@ def is_bare(value: Any) -> bool:
 def map_tensors(tree: Any, change: Callable[[torch.Tensor], Any]) -> Any:
     """The nested structure with every tensor changed."""
     return pytree.tree_map_only(torch.Tensor, change, tree)
+
+
+def map_all(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """The nested structure with every leaf changed."""
+    return pytree.tree_map(change, tree)

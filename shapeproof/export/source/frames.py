@@ -175,13 +175,16 @@ def model_frames() -> list[FrameType]:
 
 
 def side_that_fails() -> bool | None:
-    """The answer with which the model's assert statement fails that asks; None where none does, or it would go on.
+    """The answer with which the model's assert statement fails that asks; None where none does, or it would go on."""
+    frame = next(iter(model_frames()), None)
+    return None if frame is None else failing_answer(frame)
+
+
+def failing_answer(frame: FrameType) -> bool | None:
+    """The answer with which the assert statement fails that a frame is at; None where it is at none, or would go on.
 
     `assert a or b` fails with neither answer to `a`: where that does not hold, it asks for `b`.
     """
-    frame = next(iter(model_frames()), None)
-    if frame is None:
-        return None
     steps = instructions(frame.f_code)
     index = index_at(frame.f_code, frame.f_lasti)
     if index is None or "JUMP" not in steps[index].opname or "_IF_" not in steps[index].opname:

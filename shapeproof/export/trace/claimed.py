@@ -9,29 +9,30 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
-from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols
 
 from shapeproof.export.graph import nodes
+from shapeproof.export.shim.sym_nodes import ExactShapeEnv
+from shapeproof.export.shim.symbols import data_symbols
+from shapeproof.export.shim.trees import map_all
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-def as_data(env: ShapeEnv, func: Any, result: Any) -> Any:
+def as_data(env: ExactShapeEnv, func: Any, result: Any) -> Any:
     """The result of an operator, with a number from data in place of each that its fake kernel claims."""
     if not nodes.is_foreign(func) or isinstance(result, torch.Tensor) or result is NotImplemented:
         return result
     fresh = set(env.pending_fresh_unbacked_symbols)
-    return pytree.tree_map(lambda value: value if _is_data(value, fresh) else _from_data(env, func, value), result)
+    return map_all(result, lambda value: value if _is_data(value, fresh) else _from_data(env, func, value))
 
 
 def _is_data(value: Any, fresh: set[Any]) -> bool:
     if isinstance(value, _SYMBOLIC):
-        return not fresh.isdisjoint(free_unbacked_symbols(value))
+        return not fresh.isdisjoint(data_symbols(value))
     return not isinstance(value, int | float)
 
 
-def _from_data(env: ShapeEnv, func: Any, value: Any) -> torch.SymInt:
+def _from_data(env: ExactShapeEnv, func: Any, value: Any) -> torch.SymInt:
     if isinstance(value, bool | float | torch.SymBool | torch.SymFloat):
         message = f"{func} gives a {'bool' if isinstance(value, bool | torch.SymBool) else 'float'}, which torch "
         message += "cannot keep symbolic: have it give a tensor"
