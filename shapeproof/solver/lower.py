@@ -24,7 +24,7 @@ from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol
 from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where, from_poly, of_atom
-from shapeproof.solver.axioms import axioms, rising
+from shapeproof.solver.axioms import axioms, is_strict, rising
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -262,6 +262,9 @@ class _Lowering:
             for there in alike[:_MOST_ALIKE]:
                 for one, other in ((here, there), (there, here)):
                     self.lines.append(f"(assert (=> (<= {one[0]} {other[0]}) (<= {one[1]} {other[1]})))")
+                    if is_strict(node):
+                        apart = f"(and (<= 0 {one[0]}) (< {one[0]} {other[0]}))"
+                        self.lines.append(f"(assert (=> {apart} (< {one[1]} {other[1]})))")
             alike.append(here)
 
     def _assert_bounds(self, value: str, known: Interval) -> None:
