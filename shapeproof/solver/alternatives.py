@@ -1,8 +1,8 @@
 """Case-splitting by what is said with `or`, and by the least value of an exponent.
 
-From `a % g == 0 or b % g == 0` it follows that g divides a*b: the cheap steps see that in each of the two cases, and not
-before. In the same way `x or y` holds if y does where x fails, and `2**k == 1 or 2**k % 2 == 0` is seen for k = 0 and
-for k >= 1. All cases must be proved; one that is not proves nothing.
+From `a % g == 0 or b % g == 0` it follows that g divides a*b: the cheap steps see that in each of the two cases, and
+not before. In the same way `x or y` holds if y does where x fails, and `2**k == 1 or 2**k % 2 == 0` is seen for k = 0
+and for k >= 1. All cases must be proved; one that is not proves nothing.
 """
 
 from __future__ import annotations

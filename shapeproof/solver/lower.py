@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _HIGHEST_DEGREE = 8
 _MOST_ALIKE = 8
 _USUAL_FACTORS = 128
+_MOST_FACTORS = 1024
 _USUAL_QUOTIENTS = 32
 _MOST_QUOTIENTS = 64
 _MOST_BITS = 512
@@ -57,8 +58,8 @@ class Script:
     weight: int | None = 1
     """How much longer than usual a step of Z3 takes, as it counts one on many products like any other.
 
-    None where it may not come back: it counts nothing while it divides integers of very many digits, or cuts off
-    corners of very many unknown quotients.
+    None where it may not come back: it counts nothing while it divides integers of very many digits, multiplies sums of
+    very many products, or cuts off corners of very many unknown quotients.
     """
 
 
@@ -103,9 +104,11 @@ class _Lowering:
     def weight(self) -> int | None:
         """See `Script.weight`."""
         unknown = self.divisions if self._quotients else 0
-        if unknown > _MOST_QUOTIENTS or (self.longest > _MOST_BITS and (self.factors or self.divisions)):
+        if max(unknown / _MOST_QUOTIENTS, self.factors / _MOST_FACTORS) > 1:
             return None
-        return 1 + self.factors // _USUAL_FACTORS + unknown // _USUAL_QUOTIENTS
+        if self.longest > _MOST_BITS and (self.factors or self.divisions):
+            return None
+        return 1 + (self.factors // _USUAL_FACTORS) ** 2 + unknown // _USUAL_QUOTIENTS
 
     def text_of(self, root: Node) -> str:
         """The node as an SMT-LIB expression; what it refers to is defined in `lines`."""
