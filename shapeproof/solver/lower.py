@@ -39,6 +39,7 @@ _HIGHEST_DEGREE = 8
 _MOST_ALIKE = 8
 _USUAL_FACTORS = 128
 _MOST_FACTORS = 1024
+_USUAL_DIVISORS = 8
 _USUAL_QUOTIENTS = 32
 _MOST_QUOTIENTS = 64
 _MOST_BITS = 512
@@ -100,6 +101,7 @@ class _Lowering:
         self.factors = 0
         self.longest = 0
         self.divisions = 0
+        self.open_divisors = 0
 
     def weight(self) -> int | None:
         """See `Script.weight`."""
@@ -108,7 +110,8 @@ class _Lowering:
             return None
         if self.longest > _MOST_BITS and (self.factors or self.divisions):
             return None
-        return 1 + (self.factors // _USUAL_FACTORS) ** 2 + unknown // _USUAL_QUOTIENTS
+        products = self.factors // _USUAL_FACTORS, self.open_divisors // _USUAL_DIVISORS
+        return 1 + sum(times * times for times in products) + unknown // _USUAL_QUOTIENTS
 
     def text_of(self, root: Node) -> str:
         """The node as an SMT-LIB expression; what it refers to is defined in `lines`."""
@@ -128,6 +131,7 @@ class _Lowering:
                 self.integers[name] = self._declared("v", "Int")
                 return self.integers[name]
             case FloorDiv(numerator, divisor):
+                self.open_divisors += not divisor.is_constant
                 return self._division(texts[numerator], texts[divisor], self._sign(divisor))
             case Min(args):
                 return self._extremum("<=", [texts[arg] for arg in args])
