@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from shapeproof.constraints.terms import Term
 
 _MOST_RUNS = 4
+_LONGEST_MASKED = 16
+_DEEPEST_MASKED = 16
+"""Bits of a term with more monomials, or nested deeper, are not written by divisions, which would add to both."""
 
 
 def without_bits(op: str, left: Term, right: Term, combine: Callable[[str, Term, Term], Term]) -> Term | None:
@@ -32,11 +35,16 @@ def without_bits(op: str, left: Term, right: Term, combine: Callable[[str, Term,
     if operands is not None:
         return reduce(lambda one, other: combine(op, one, other), operands) if operands else left - left
     value, mask = (right, left) if left.is_constant else (left, right)
-    both = _masked(value, mask.constant_value) if mask.is_constant else None
+    short = mask.is_constant and _is_small(value)
+    both = _masked(value, mask.constant_value) if short else None
     if both is None:
         return None
     # each bit that is set in one is set in both or in just one
     return {"and": both, "or": value + mask - both, "xor": value + mask - 2 * both}[op]
+
+
+def _is_small(value: Term) -> bool:
+    return len(value.monomials) <= _LONGEST_MASKED and value.key[0] <= _DEEPEST_MASKED
 
 
 def _joined(op: str, left: Term, right: Term) -> list[Term] | None:

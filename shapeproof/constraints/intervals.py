@@ -106,6 +106,8 @@ def _multiplied(
     low: int | None, high: int | None, least: int | None, most: int | None
 ) -> tuple[int | None, int | None]:
     """The ends of `[low, high] * [least, most]`."""
+    if low is high is None or least is most is None:
+        return (0, 0) if low == high == 0 or least == most == 0 else (None, None)
     if low is None or high is None or least is None or most is None:
         ends = [_product(left, right) for left in Interval(low, high).ends() for right in Interval(least, most).ends()]
         product = _between(min(ends), max(ends))
@@ -320,10 +322,12 @@ class Bounds:
 
     def _summed(self, poly: Poly) -> Interval:
         """Monomial by monomial."""
-        charge(1 + len(poly))
+        charge(1 + 4 * polynomials.size(poly))
         low: int | None = 0
         high: int | None = 0
         for monomial, coefficient in poly.items():
+            if low is high is None:
+                break
             below: int | None = coefficient
             above: int | None = coefficient
             for atom, exponent in monomial:

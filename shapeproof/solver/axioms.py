@@ -7,8 +7,9 @@ Each is said of an atom wherever it is defined, given bounds of what it is appli
     x | y             x <= x | y                             for y >= 0;  (x | y) + (x & y) == x + y
     x ^ y             (x ^ y) + 2*(x & y) == x + y
     b**e              1 + (b - 1)*e <= b**e                  for a constant b >= 2
-    int(r), ceil(r)   as enclosures.py says of r, rounded
+    int(r), ceil(r)   as enclosures.py says of r, rounded; round(x / y) is x//y or the next, where that is exact
     f(x) <= f(y)      for x <= y: of b**x, int(x * 0.5), floor(x / 3), ... which rise with x
+    b**x < b**y       for 0 <= x < y and a constant b >= 2
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant
 from shapeproof.constraints.terms import ZERO, Apply, Term, of_atom
 from shapeproof.solver.doubles import ROUNDINGS
 from shapeproof.solver.enclosures import Enclosure, enclosure
+from shapeproof.solver.exact import exact_integer
 
 if TYPE_CHECKING:
     from shapeproof.constraints.intervals import Interval
@@ -46,6 +48,7 @@ def axioms(atom: Apply, bounds: Bounds) -> Iterator[Term]:
         case Apply("pow", (Term() as base, Term() as exponent)) if base.is_constant and base.constant_value >= 2:
             yield of_atom(atom) - (base - 1) * exponent - 1
         case Apply(op, (Real() as real,)) if op in ROUNDINGS:
+            yield from _of_quotient(atom, real, bounds)
             found = enclosure(real, bounds)
             if found is not None:
                 yield of_atom(atom)
@@ -91,6 +94,14 @@ def _of_rounding(atom: Apply, found: Enclosure) -> Iterator[Term]:
             yield 2 * scale * value + scale - 2 * below
 
 
+def _of_quotient(atom: Apply, real: Real, bounds: Bounds) -> Iterator[Term]:
+    """A quotient of integers is rounded to one of the two around it, or to itself, where doubles are exact enough."""
+    for end in ("floor", "ceil"):
+        around = exact_integer(end, [real], bounds)
+        if around is not None:
+            yield of_atom(atom) - around if end == "floor" else around - of_atom(atom)
+
+
 def _weighted(factors: dict[Term, Fraction]) -> tuple[Term, int]:
     """The sum of the terms by their factors as `term / scale`."""
     scale = math.lcm(*(factor.denominator for factor in factors.values()))
@@ -113,6 +124,15 @@ def rising(atom: Apply) -> tuple[object, Term] | None:
             return _rising_real(op, real)
         case _:
             return None
+
+
+def is_strict(atom: Apply) -> bool:
+    """Whether what `rising` says is a power that even rises, from the exponent 0 on, where it is defined."""
+    match atom:
+        case Apply("pow", (Term() as base, _)):
+            return base.is_constant and base.constant_value >= 2
+        case _:
+            return False
 
 
 def _rising_real(op: str, real: Real) -> tuple[object, Term] | None:

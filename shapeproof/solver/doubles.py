@@ -2,7 +2,8 @@
 
 Every IEEE operation used here is monotone in each argument, rounding and overflow included. So the values at the ends
 of the ranges of its arguments, and at 0 between them, computed as Python computes them, bound the values between. An
-integer without a bound is one that `float` converts, or else nothing that is made of it has a value.
+integer without a bound is one that `float` converts, or else nothing that is made of it has a value. Logarithms and
+roots are the C library's, of which no more is used than that they are not negative from 1 (from 0) on, nor too large.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ ROUNDINGS: dict[str, Callable[[float], int]] = {
 
 _GREATEST = sys.float_info.max
 _LEAST = math.ulp(0.0)
+_LARGEST_LOGARITHM = 1024.0
 _NO_BOUND = 2.0**256
 """An end so far out is that of the doubles themselves: said of a size, it would be a number of hundreds of digits."""
 
@@ -126,6 +128,10 @@ def _computed(node: Real, known: dict[Node, Range], bounds: Bounds) -> Range:
             return _applied(op, [known[arg] for arg in args])
         case RealCall("sqrt", (arg,)):
             return _applied("sqrt", [known[arg].between(0.0, math.inf)])
+        case RealCall("log" | "log2", (arg,)) if known[arg].low >= 1:
+            return Range(0.0, _LARGEST_LOGARITHM if known[arg].is_finite else math.inf, known[arg].nan)
+        case RealCall("pow", (arg, RealConstant(value=exponent))) if known[arg].low >= 0 and 0 < exponent <= 0.5:
+            return Range(0.0, max(1.0, known[arg].high), known[arg].nan)
         case _:
             return Range()
 

@@ -91,6 +91,11 @@ def _of(node: Real, known: dict[Node, Enclosure | None], within: dict[Term, Inte
             return _over(known[left], known[right])
         case RealCall("sqrt", (FromInt(term),)) if _integer(term, within[term]) is not None:
             return Enclosure({term: (Fraction(0), Fraction(1))})  # of 1 it is 1, of more it is far less
+        case RealCall("log" | "log2", (FromInt(term),)) if (within[term].lower or 0) >= 1:
+            return Enclosure({term: (Fraction(0), Fraction(1))})  # of 1 it is 0
+        case RealCall("pow", (FromInt(term), RealConstant(value=exponent))) if 0 < exponent <= 0.5:
+            positive = _integer(term, within[term])
+            return positive and Enclosure({term: (Fraction(0), Fraction(1))})  # as for the square root
         case _:
             return None
 

@@ -54,18 +54,38 @@ def exact_comparison(op: str, left: Real | Term, right: Real | Term, bounds: Bou
     match fractions:
         case [_Fraction() as first, _Fraction() as second]:
             bits = max(first.bits, second.bits)
-            difference = first.over(bits) - second.over(bits)
-            return compare("<=", difference + 1) if op == "<" else compare(op, difference)
+            return _compared(op, first.over(bits) - second.over(bits))
+        case [_Fraction(whole, 0), None]:
+            below = _quotient_above(right, whole, bounds)
+            return None if below is None else _compared(op, -below)
+        case [None, _Fraction(whole, 0)]:
+            above = _quotient_above(left, whole, bounds)
+            return None if above is None else _compared(op, above)
+        case _:
+            return None
+
+
+def _compared(op: str, difference: Term) -> Formula:
+    return compare("<=", difference + 1) if op == "<" else compare(op, difference)
+
+
+def _quotient_above(real: Real | Term, whole: Term, bounds: Bounds) -> Term | None:
+    """What has the sign of `real - whole`, where that is Python's `/` of two integers, near no integer: see below."""
+    match real:
+        case RealCall("inttruediv", (Term() as numerator, Term() as divisor)) if _is_exact(numerator, divisor, bounds):
+            return numerator - whole * divisor
         case _:
             return None
 
 
 def _quotient(op: str, numerator: Term, divisor: Term, bounds: Bounds) -> Term | None:
+    return _rounded(op, numerator, divisor, bounds) if _is_exact(numerator, divisor, bounds) else None
+
+
+def _is_exact(numerator: Term, divisor: Term, bounds: Bounds) -> bool:
     """The double nearest to a/b lies on the same side of every integer as a/b, while both are below 2**52."""
     lower = bounds(divisor).lower
-    if not (_small(bounds(numerator)) and _small(bounds(divisor))) or lower is None or lower < 1:
-        return None
-    return _rounded(op, numerator, divisor, bounds)
+    return _small(bounds(numerator)) and _small(bounds(divisor)) and lower is not None and lower >= 1
 
 
 def _rounded(op: str, numerator: Term, divisor: Term, bounds: Bounds) -> Term | None:

@@ -27,7 +27,6 @@ from shapeproof.solver.budget import (
     Ledger,
     current_allowance,
     current_ledger,
-    is_affordable,
     spending,
 )
 from shapeproof.solver.conditions import Conditions
@@ -86,8 +85,8 @@ class _State:
     """A point, and how many of the facts were evaluated there."""
     answers: dict[Any, Any] = field(default_factory=dict)
     contradictory: bool | None = None
-    searched: bool = False
-    """Whether points were looked for already."""
+    searched: tuple[int, ...] = (-1, -1, -1)
+    """With how much at hand points were looked for so far: with no more of anything, none would be found."""
     search_cost: tuple[int, int] = (0, 0)
     """How much of Z3's counter, and how many points, went into that: every question of this state has less to spend."""
     after: dict[Formula, _State] = field(default_factory=dict)
@@ -281,8 +280,10 @@ class Facts:
         state.points = [
             (point, len(state.history)) for point, checked in state.points if self._believable(point, checked)
         ]
-        if not state.points and not state.searched:
-            state.searched = is_affordable(self.budget)
+        left = current_allowance() or Allowance(self.budget)
+        at_hand = left.rlimit, left.points, left.left
+        if not state.points and any(now > then for now, then in zip(at_hand, state.searched, strict=True)):
+            state.searched = at_hand
             try:
                 self._fill()
             finally:

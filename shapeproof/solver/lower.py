@@ -24,7 +24,7 @@ from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol
 from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where, from_poly, of_atom
-from shapeproof.solver.axioms import axioms, rising
+from shapeproof.solver.axioms import axioms, is_strict, rising
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _HIGHEST_DEGREE = 8
 _MOST_ALIKE = 8
 _USUAL_FACTORS = 128
+_MOST_FACTORS = 1024
+_USUAL_DIVISORS = 8
 _USUAL_QUOTIENTS = 32
 _MOST_QUOTIENTS = 64
 _MOST_BITS = 512
@@ -57,8 +59,8 @@ class Script:
     weight: int | None = 1
     """How much longer than usual a step of Z3 takes, as it counts one on many products like any other.
 
-    None where it may not come back: it counts nothing while it divides integers of very many digits, or cuts off
-    corners of very many unknown quotients.
+    None where it may not come back: it counts nothing while it divides integers of very many digits, multiplies sums of
+    very many products, or cuts off corners of very many unknown quotients.
     """
 
 
@@ -99,13 +101,17 @@ class _Lowering:
         self.factors = 0
         self.longest = 0
         self.divisions = 0
+        self.open_divisors = 0
 
     def weight(self) -> int | None:
         """See `Script.weight`."""
         unknown = self.divisions if self._quotients else 0
-        if unknown > _MOST_QUOTIENTS or (self.longest > _MOST_BITS and (self.factors or self.divisions)):
+        if max(unknown / _MOST_QUOTIENTS, self.factors / _MOST_FACTORS) > 1:
             return None
-        return 1 + self.factors // _USUAL_FACTORS + unknown // _USUAL_QUOTIENTS
+        if self.longest > _MOST_BITS and (self.factors or self.divisions):
+            return None
+        products = self.factors // _USUAL_FACTORS, self.open_divisors // _USUAL_DIVISORS
+        return 1 + sum(times * times for times in products) + unknown // _USUAL_QUOTIENTS
 
     def text_of(self, root: Node) -> str:
         """The node as an SMT-LIB expression; what it refers to is defined in `lines`."""
@@ -125,6 +131,7 @@ class _Lowering:
                 self.integers[name] = self._declared("v", "Int")
                 return self.integers[name]
             case FloorDiv(numerator, divisor):
+                self.open_divisors += not divisor.is_constant
                 return self._division(texts[numerator], texts[divisor], self._sign(divisor))
             case Min(args):
                 return self._extremum("<=", [texts[arg] for arg in args])
@@ -262,6 +269,9 @@ class _Lowering:
             for there in alike[:_MOST_ALIKE]:
                 for one, other in ((here, there), (there, here)):
                     self.lines.append(f"(assert (=> (<= {one[0]} {other[0]}) (<= {one[1]} {other[1]})))")
+                    if is_strict(node):
+                        apart = f"(and (<= 0 {one[0]}) (< {one[0]} {other[0]}))"
+                        self.lines.append(f"(assert (=> {apart} (< {one[1]} {other[1]})))")
             alike.append(here)
 
     def _assert_bounds(self, value: str, known: Interval) -> None:

@@ -5,6 +5,7 @@
     4**k        is (2**k)**2
     n << k      is n * 2**k, and n >> k is n // 2**k
     n & (2**k - 1)  is n % 2**k
+    (n * m)**k  is n**k * m**k
 
 All hold wherever the powers on the left are defined, given that what becomes an exponent on the right is not negative:
 that is seen from bounds, and where it is not, the power stays as it is.
@@ -12,12 +13,14 @@ that is seen from bounds, and where it is not, the power stays as it is.
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.polynomials import UNIT
 from shapeproof.constraints.terms import Apply, FloorDiv, Term, apply, constant, floor_div, from_poly
+from shapeproof.solver.masks import without_masks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 _MOST_BITS = 512
 _HIGHEST = 64
 _MOST_JOINED = 8
+_ONE = constant(1)
 _TWO = constant(2)
 
 
@@ -48,14 +52,18 @@ def with_powers(op: str, args: list[Any], bounds: Bounds) -> Term | None:
             return value * power(_TWO, count, bounds)
         case "rshift", [Term() as value, Term() as count] if not count.is_constant:
             return floor_div(value, power(_TWO, count, bounds))
-        case "and", [Term() as left, Term() as right]:
-            return _masked(left, right) or _masked(right, left)
+        case "and" | "or" | "xor", [Term() as left, Term() as right]:
+            masked = (_masked(left, right) or _masked(right, left)) if op == "and" else None
+            return masked or without_masks(op, left, right)
         case _:
             return None
 
 
 def power(base: Term, exponent: Term, bounds: Bounds) -> Term:
     """`base**exponent`."""
+    factors = _factors(base)
+    if factors != [(base, 1)]:
+        return math.prod((power(each, exponent * times, bounds) for each, times in factors), start=_ONE)
     root, times = _root(base)
     exponent = exponent * times
     pieces = {monomial: scale for monomial, scale in exponent.poly.items() if monomial}
@@ -67,6 +75,16 @@ def power(base: Term, exponent: Term, bounds: Bounds) -> Term:
         if found is not None:
             return found
     return apply("pow", root, exponent)
+
+
+def _factors(base: Term) -> list[tuple[Term, int]]:
+    """The factors of a product with a positive coefficient, each with its exponent; or the base itself. Of 1, none."""
+    match base.monomials:
+        case ((monomial, coefficient),) if coefficient > 0:
+            number = [] if coefficient == 1 else [(constant(coefficient), 1)]
+            return [*number, *((from_poly({((atom, 1),): 1}), times) for atom, times in monomial)]
+        case _:
+            return [(base, 1)]
 
 
 def _root(base: Term) -> tuple[Term, int]:

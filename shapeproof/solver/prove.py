@@ -4,6 +4,7 @@
     facts        it is, once rewritten by the facts and their bounds
     evaluation   it fails at a point where the facts hold
     residues     each remainder of its symbols by the divisors makes it true
+    alternatives each side of what is said with `or` makes it true
     z3           Z3 finds its negation unsatisfiable on the cone of influence, or a point that evaluation confirms
     exhaustion   its box is small: every point was tried
     undecided    the budget ran out; what was tried is said
@@ -28,6 +29,7 @@ from shapeproof.constraints.text import parse_relation
 from shapeproof.constraints.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
 from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver import ask, audit
+from shapeproof.solver.alternatives import proved_by_alternatives
 from shapeproof.solver.budget import Allowance, Entry, is_affordable, spending
 from shapeproof.solver.cases import proved_by_cases, refined
 from shapeproof.solver.clash import clash
@@ -203,6 +205,7 @@ def _valid(formula: Formula, facts: Facts, left: Allowance) -> Verdict:
         question.by_cases(_FEW_CASES)
         or question.by_solver(ask.QUICK, nearby=True)
         or question.by_cases(_MOST_CASES)
+        or question.by_alternatives()
         or question.by_solver(ask.THOROUGH)
         or question.by_exhaustion()
     )
@@ -233,6 +236,11 @@ class _Question:
         """Each remainder of its symbols, if there are not too many."""
         moduli = proved_by_cases(self.finer, self.known, most)
         return None if moduli is None else Proved(Evidence("facts", f"residues: {moduli}"))
+
+    def by_alternatives(self) -> Verdict | None:
+        """Each side of what is said with `or`."""
+        number = proved_by_alternatives(self.finer, self.known)
+        return None if number is None else Proved(Evidence("facts", f"alternatives: {number}"))
 
     def by_solver(self, attempts: Sequence[ask.Attempt], *, nearby: bool = False) -> Verdict | None:
         """Z3 on the whole cone of influence; first, if wanted, on what is close by."""

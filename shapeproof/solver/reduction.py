@@ -50,6 +50,7 @@ from shapeproof.constraints.terms import (
 )
 from shapeproof.solver import audit
 from shapeproof.solver.bounding import term_of
+from shapeproof.solver.enclosed import enclosed
 from shapeproof.solver.exact import exact_comparison, exact_integer
 from shapeproof.solver.powers import divided_powers, joined_powers, with_powers
 from shapeproof.solver.remainders import by_remainders
@@ -142,7 +143,7 @@ class Reducer:
     def _polynomial(self, term: Term) -> Term:
         memo = self._memo
         if all(memo[atom].monomials == ((((atom, 1),), 1),) for atom in _shown(term)):
-            return self._renamed(bare(term))
+            return self._renamed(joined_powers(bare(term), self._known.bounds))
         summed: Poly = {}
         for monomial, coefficient in term.monomials:
             product = from_poly({UNIT: coefficient})
@@ -196,7 +197,7 @@ class Reducer:
             rest = numerator - guess * divisor
             if known.nonnegative(rest) and known.nonnegative(divisor - rest - 1):
                 return from_poly({UNIT: guess})
-        return self._unnested(numerator, divisor)
+        return self._coarser_by_a_factor(numerator, divisor) or self._unnested(numerator, divisor)
 
     def _coarser(self, numerator: Term, divisor: int) -> Term | None:
         """`(g*x + r)//(g*d)` is `(x + q)//d` where r lies between q*g and q*g + g - 1."""
@@ -209,6 +210,24 @@ class Reducer:
                 coarse = polynomials.add(numerator.poly, fine, -1)
                 whole = polynomials.add(polynomials.divide_exactly(coarse, UNIT, step), {UNIT: around.lower})
                 return self._division(from_poly(whole), from_poly({UNIT: divisor // step}))
+        return None
+
+    def _coarser_by_a_factor(self, numerator: Term, divisor: Term) -> Term | None:
+        """`(g*p + r)//(g*d)` is `(p + q)//d` for an atom g > 0 where r lies between q*g and q*g + g - 1."""
+        known = self._known
+        for atom, _ in polynomials.common_monomial(divisor.poly):
+            factor = term_of(atom)
+            coarse = {each: n for each, n in numerator.poly.items() if any(part is atom for part, _ in each)}
+            rest = numerator - from_poly(coarse)
+            if not coarse or not rest.poly or known.sign(factor) <= 0:
+                continue
+            for whole in (0, -1):
+                above = rest - whole * factor
+                if known.nonnegative(above) and known.nonnegative(factor - above - 1):
+                    numerator, divisor = (
+                        from_poly(polynomials.divide_exactly(poly, ((atom, 1),), 1)) for poly in (coarse, divisor.poly)
+                    )
+                    return self._division(numerator + whole, divisor)
         return None
 
     def _unnested(self, numerator: Term, divisor: Term) -> Term | None:
@@ -268,6 +287,8 @@ class Reducer:
     def _bounded(self, formula: RealCompare) -> Formula:
         """A comparison of doubles, settled if it is a fact or bounds settle it."""
         verdict = self._known.truth(formula)
+        if verdict is None:
+            verdict = enclosed(formula, self._known)
         if verdict is None:
             return self._listed(formula)
         audit.note("bounds", self._known, formula if verdict else formula.negation)

@@ -11,6 +11,14 @@ CUBES = "(declare-const a Int) (declare-const q Int) (assert (< (* 6 q) (* a (+ 
 CHAIN = "(declare-const a Int) (declare-const b Int) (declare-const c Int) (assert (and (<= a b) (<= b c) (> a c)))"
 
 
+SQUARE = """
+(declare-const r Int) (declare-const q Int) (declare-const k Int)
+(assert (= (+ (* r r) (* 12 r q) (* 36 q q) (* (- 6) k)) 0))
+(assert (<= 1 r 5))
+(assert (<= 0 k))
+"""
+
+
 @pytest.mark.parametrize("top", range(-7, 8))
 @pytest.mark.parametrize("bottom", [-3, -2, -1, 1, 2, 3])
 def test_div_leaves_a_remainder_that_is_not_negative(top, bottom):
@@ -28,6 +36,13 @@ def test_the_resource_limit_is_heeded_and_counted_alike_each_time(limit):
     assert [session.check(limit) for session in sessions] == [Answer.UNKNOWN] * 2
     assert sessions[0].spent == sessions[1].spent
     assert limit <= sessions[0].spent < limit + 5_000
+
+
+def test_squares_are_divided_within_the_resource_limit():
+    # with Z3's solver of Diophantine equations it takes minutes, in which neither its counter nor its clock is heeded
+    session = Session(SQUARE, Core.SMT)
+    assert session.check(20_000) is Answer.UNSAT
+    assert session.spent < 20_000
 
 
 @pytest.mark.parametrize("core", Core)

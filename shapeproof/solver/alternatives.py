@@ -1,0 +1,84 @@
+"""Case-splitting by what is said with `or`, and by the least value of an exponent.
+
+From `a % g == 0 or b % g == 0` it follows that g divides a*b: the cheap steps see that in each of the two cases, and
+not before. In the same way `x or y` holds if y does where x fails, and `2**k == 1 or 2**k % 2 == 0` is seen for k = 0
+and for k >= 1. All cases must be proved; one that is not proves nothing.
+"""
+
+from __future__ import annotations
+
+from itertools import islice, product
+from math import prod
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints.formulas import FALSE, TRUE, Or, eq, gt
+from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.terms import Apply, symbol
+from shapeproof.solver.cases import proved_by_cases
+from shapeproof.solver.learning import absorb
+from shapeproof.solver.reduction import Reducer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shapeproof.constraints.formulas import Formula
+    from shapeproof.solver.knowledge import Knowledge
+
+_MOST_CASES = 8
+_MOST_SPLITS = 4
+_FEW_REMAINDERS = 12
+
+
+def proved_by_alternatives(formula: Formula, known: Knowledge) -> int | None:
+    """In how many cases a reduced formula was seen to hold, all there are; None if that was not shown.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> known = Facts([parse_formula("n % 6 == 0 or n % 4 == 0")]).known
+    >>> proved_by_alternatives(parse_formula("n % 2 == 0"), known)
+    2
+    """
+    asked, given = _last_of(formula)
+    splits: list[tuple[Formula, ...]] = []
+    for split in islice(_splits(formula, known), _MOST_SPLITS):
+        if prod(map(len, splits)) * len(split) <= _MOST_CASES:
+            splits.append(split)
+    if not splits and not given:
+        return None
+    cases = list(product(*splits))
+    return len(cases) if all(_holds_in(asked, [*given, *case], known) for case in cases) else None
+
+
+def _last_of(formula: Formula) -> tuple[Formula, list[Formula]]:
+    """What is left to show of `x or y or z`, and what may be assumed: z, where x and y fail."""
+    match formula:
+        case Or(args):
+            return args[-1], [arg.negation for arg in args[:-1]]
+        case _:
+            return formula, []
+
+
+def _splits(formula: Formula, known: Knowledge) -> Iterator[tuple[Formula, ...]]:
+    """Formulas one of which holds at each point where the facts do: of the facts themselves, and of exponents."""
+    for fact in known.mentioning(sorted(formula.symbols)):
+        if isinstance(fact, Or):
+            yield fact.args
+    for name in _exponents(formula):
+        least = known.range_of(name).lower
+        if least is not None:
+            yield eq(symbol(name), least), gt(symbol(name), least)
+
+
+def _exponents(formula: Formula) -> list[str]:
+    """The symbols in exponents."""
+    powers = [node for node in postorder(formula) if isinstance(node, Apply) and node.op == "pow"]
+    return sorted(frozenset[str]().union(*(power.args[1].symbols for power in powers)))
+
+
+def _holds_in(formula: Formula, case: list[Formula], known: Knowledge) -> bool:
+    """Whether the cheap steps see that the formula holds in the case."""
+    finer = absorb(known, case)
+    if finer.contradiction:
+        return True
+    reduced = Reducer(finer).reduce(formula)
+    return reduced is TRUE or (reduced is not FALSE and proved_by_cases(reduced, finer, _FEW_REMAINDERS) is not None)
