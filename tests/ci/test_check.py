@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 
 from shapeproof.ci.commands.check import checked as checked_here
-from shapeproof.ci.commands.check import exit_status
-from shapeproof.ci.jobs import Check, Job, Outcome, Result
+from shapeproof.ci.commands.check import exit_status, selected
+from shapeproof.ci.jobs import Check, Job, Outcome, Result, checks_of
 from shapeproof.ci.render import Format, render
+from shapeproof.ci.spec import load_specs
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.text import parse_formula
@@ -291,6 +292,7 @@ def test_a_target_without_inputs_returns_them(run):
         (["absent.toml"], "absent.toml cannot be read: No such file or directory"),
         (["--executor", "ray://x"], "'ray://x' is not of the form dask://HOST:PORT"),
         (["--changed-since", "HEAD"], "{folder} is in no git repository"),
+        (["--model", "crush"], "no model is called 'crush': did you mean 'crash'?"),
     ],
 )
 def test_a_wrong_call_gets_one_sentence(folder, arguments, sentence):
@@ -298,6 +300,13 @@ def test_a_wrong_call_gets_one_sentence(folder, arguments, sentence):
     done = check(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"shapeproof: {sentence.format(folder=folder)}\n"
+
+
+def test_models_are_selected_by_name(folder):
+    (folder / "shapeproof.toml").write_text(DIMS + models("crash", "decoder_a", "decoder_b"), encoding="utf-8")
+    found = [each for file in load_specs([]) for each in checks_of(file)]
+    assert [each.name for each in selected(found, ["decoder*"])] == ["decoder_a", "decoder_b"]
+    assert [each.name for each in selected(found, ["crash", "*_b"])] == ["crash", "decoder_b"]
 
 
 def test_a_cluster_needs_the_extra(folder, monkeypatch):

@@ -121,6 +121,28 @@ def test_the_version():
     assert (done.exit_code, done.stdout) == (0, f"shapeproof {shapeproof.__version__}\n")
 
 
+ERRORS = Path(__file__).parents[2] / "docs" / "errors"
+
+
+def test_the_page_of_a_diagnostic_is_printed():
+    done = CliRunner().invoke(cli.app, ["rule", "divides"])
+    assert done.exit_code == 0
+    assert done.stdout == (ERRORS / "divides.md").read_text(encoding="utf-8").rstrip() + "\n"
+    listed = CliRunner().invoke(cli.app, ["rule"]).stdout.splitlines()
+    assert [line.split()[0] for line in listed] == sorted(page.stem for page in ERRORS.glob("[a-z]*.md"))
+
+
+def test_a_diagnostic_that_is_not_there_is_a_wrong_call():
+    done = CliRunner().invoke(cli.app, ["rule", "divide"])
+    assert done.exit_code == 2
+    assert done.stderr == "shapeproof: there is no diagnostic 'divide': did you mean 'divides'?\n"
+
+
+def test_the_package_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "shapeproof", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"shapeproof {shapeproof.__version__}\n"
+
+
 def test_help_does_not_load_torch():
     program = (
         "import sys; from shapeproof.ci import cli; print([n for n in ('torch', 'z3', 'sympy') if n in sys.modules])"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import fnmatch
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +13,7 @@ import typer
 
 from shapeproof.ci.display import Display
 from shapeproof.ci.executors import Executor, Local
-from shapeproof.ci.jobs import TIMEOUT, Outcome, checks_of
+from shapeproof.ci.jobs import TIMEOUT, Check, Outcome, checks_of
 from shapeproof.ci.render import Format, render
 from shapeproof.ci.run import run_checks
 from shapeproof.ci.spec import load_specs
@@ -39,6 +41,11 @@ Timeout = Annotated[
     typer.Option(metavar="SECONDS", min=0, help="How long a model may take where its spec does not say; 0: ever."),
 ]
 
+Models = Annotated[
+    list[str] | None,
+    typer.Option("--model", "-m", metavar="NAME", help="Check this model alone, or those that match (decoder*)."),
+]
+
 
 def check(  # noqa: PLR0913, PLR0917 - the options of a command
     specs: Specs = None,
@@ -47,6 +54,7 @@ def check(  # noqa: PLR0913, PLR0917 - the options of a command
     jobs: Processes = None,
     executor: Where = None,
     timeout: Timeout = TIMEOUT,
+    models: Models = None,
 ) -> None:
     """Check all models of the specs, each in a process of its own.
 
@@ -54,24 +62,42 @@ def check(  # noqa: PLR0913, PLR0917 - the options of a command
     2 if there is one model without a verdict, 3 if one is undecided.
     """
     try:
-        outcomes = checked(specs, jobs, executor, since, timeout)
+        outcomes = checked(specs, jobs, executor, since, timeout, models)
     except UsageError as error:
         fail(str(error))
     show(render(outcomes, form), commands=form is Format.GITHUB)
     raise typer.Exit(exit_status(outcomes))
 
 
-def checked(
-    specs: list[Path] | None, jobs: int | None, executor: str | None, since: str | None, timeout: float = TIMEOUT
+def checked(  # noqa: PLR0913, PLR0917 - the options of a command
+    specs: list[Path] | None,
+    jobs: int | None,
+    executor: str | None,
+    since: str | None,
+    timeout: float = TIMEOUT,
+    models: Sequence[str] | None = None,
 ) -> list[Outcome]:
-    """The outcome of every model of the specs.
+    """The outcome of every model of the specs, or of those whose names match.
 
     Raises:
-        UsageError: a spec cannot be meant, or there is no such cluster or revision.
+        UsageError: a spec cannot be meant, or there is no such model, cluster or revision.
     """
-    wanted = [each for file in load_specs(specs or []) for each in checks_of(file, timeout)]
+    wanted = selected([each for file in load_specs(specs or []) for each in checks_of(file, timeout)], models or ["*"])
     with Display() as display:
         return run_checks(wanted, _executor(executor, jobs), display, since)
+
+
+def selected(checks: Sequence[Check], patterns: Sequence[str]) -> list[Check]:
+    """The checks whose names match one of these, as in a shell.
+
+    Raises:
+        UsageError: one of them matches no name.
+    """
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(check.name, pattern) for check in checks):
+            near = difflib.get_close_matches(pattern, [check.name for check in checks], 1)
+            raise UsageError(f"no model is called {pattern!r}" + (f": did you mean {near[0]!r}?" if near else ""))
+    return [check for check in checks if any(fnmatch.fnmatchcase(check.name, pattern) for pattern in patterns)]
 
 
 def exit_status(outcomes: Sequence[Outcome]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import shapeproof
 from shapeproof.ci.jobs import Outcome
+from shapeproof.ci.pages import pages, title
 from shapeproof.ci.render.findings import Remark, in_repository, remarks
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -21,10 +23,19 @@ def render(outcomes: Sequence[Outcome]) -> str:
 
 def log(found: Sequence[Remark]) -> str:
     """Remarks as a log with one run."""
-    rules = [{"id": rule} for rule in sorted({remark.id for remark in found})]
+    rules = list(map(_rule, sorted({remark.id for remark in found})))
     driver = {"name": "shapeproof", "version": shapeproof.__version__, "rules": rules}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": list(map(_result, found))}
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
+
+
+def _rule(name: str) -> dict[str, Any]:
+    """What a diagnostic is; what is none of a model's (one without a verdict) has no page."""
+    page = pages().get(name)
+    if page is None:
+        return {"id": name}
+    more = f"`shapeproof rule {name}` says what it means, and what to do."
+    return {"id": name, "shortDescription": {"text": title(page)}, "help": {"text": more}}
 
 
 def _result(remark: Remark) -> dict[str, Any]:
@@ -34,7 +45,13 @@ def _result(remark: Remark) -> dict[str, Any]:
         "level": remark.severity,
         "message": {"text": f"{remark.model}: {remark.message}"},
         "locations": [{"physicalLocation": place}],
+        "partialFingerprints": {"shapeproof/v1": _fingerprint(remark)},
     }
+
+
+def _fingerprint(remark: Remark) -> str:
+    """The same for one finding wherever its line has moved to."""
+    return hashlib.sha256("\0".join((remark.model, remark.id, remark.message)).encode()).hexdigest()
 
 
 def _uri(path: Path) -> str:
