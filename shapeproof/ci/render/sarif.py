@@ -51,7 +51,7 @@ def _result(remark: Remark) -> dict[str, Any]:
 
 def _fingerprint(remark: Remark) -> str:
     """The same for one finding wherever its line has moved to."""
-    return hashlib.sha256("\0".join((remark.model, remark.id, remark.message)).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([remark.model, remark.id, remark.message]).encode()).hexdigest()
 
 
 def _uri(path: Path) -> str:
