@@ -36,7 +36,6 @@ from shapeproof.export.report.given import of_given, offering_split
 from shapeproof.export.report.remedies import Cause, causes, helps, remedied
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.collecting import only_new_garbage
-from shapeproof.export.source.frames import raised_by_user
 from shapeproof.export.trace import tracer
 from shapeproof.solver.budget import Budget, one_ledger
 from shapeproof.solver.certificate import Subject
@@ -76,7 +75,7 @@ def verified(  # noqa: PLR0913 - what the user gave
     kept = preserve_module_call_signature
     trace = functools.partial(tracer.trace, mod, inputs, preserve_module_call_signature=kept, in_place=in_place)
     task = _Task(mod, inputs, budget, progress)
-    with _in_a_sentence(mod, inputs):
+    with _in_a_sentence(mod, inputs), torch.random.fork_rng(devices=()):  # a model may seed
         report = _reported(task, trace, splitting=splitting)
         return report if splitting else offering_split(report, lambda: _reported(task, trace, splitting=True))
 
@@ -89,8 +88,7 @@ def _in_a_sentence(mod: torch.nn.Module, inputs: Inputs) -> Iterator[None]:
     except ShapeproofError:
         raise
     except Exception as error:
-        own = raised_by_user(error) or inputs.example is None
-        if own or replay.eager_failure(mod, inputs, inputs.example or {}) is not None:
+        if inputs.example is None or replay.eager_failure(mod, inputs, inputs.example or {}) is not None:
             raise
         raise UsageError(untraceable(error)) from error
 

@@ -70,6 +70,7 @@ PROVED = [
     ("assert (x > 0).all()", "assert x.sum() < 9, 'too large'", "return x"),
     ("assert x.isfinite().all() and x.max() < 9", "return x"),
     (FLOAT, "assert not v > 0", "return x"),
+    (FLOAT, "return x * torch.tensor([v, 1.0]).sum()"),
     (FLOAT, "assert (v > 0) == True", "return x"),
     (FLOAT, "ok = v > 0 and v < 3", "assert ok", "return x"),
 ]
@@ -101,7 +102,6 @@ REFUSED = [
     (FLOAT, "torch._check(v in (6.5, 6.0))", "return x"),
     (FLOAT, "torch._check(math.fmod(v, 2) == 0)", "return x"),
     (FLOAT, "if v > 0:\n    assert v < 5\nelse:\n    assert v > -5", "return x"),
-    (FLOAT, "return x * torch.tensor([v, 1.0]).sum()"),
 ]
 """One program does not: what is asked is a branch, on data or on a size that no corner has."""
 

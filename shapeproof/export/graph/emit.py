@@ -165,11 +165,19 @@ class Computation:
             case t.Max(args):
                 return functools.reduce(self._joined(torch.sym_max), map(self.term, args))
             case t.Where(condition, then, otherwise):
-                return self._call(torch.sym_ite, self.formula(condition), self.term(then), self.term(otherwise))
+                return self._call(torch.sym_ite, self.formula(condition), *self._alike(then, otherwise))
             case t.Apply(op, args):
                 return self._applied(op, [self._number(arg) for arg in args])
             case _:
                 raise NoGraphForm(str(atom))
+
+    def _alike(self, then: Term, otherwise: Term) -> list[Any]:
+        """Two values of one type: torch chooses between no symbolic integer and a plain one."""
+        sides = [self.term(then), self.term(otherwise)]
+        if then.is_constant == otherwise.is_constant:
+            return sides
+        nothing = self._call(operator.mul, sides[then.is_constant], 0)
+        return [self._call(operator.add, nothing, side) if isinstance(side, int) else side for side in sides]
 
     def _applied(self, op: str, args: Sequence[Any]) -> Any:
         """An integer function; of a double `x`, `floor(x)` is `int(x // 1.0)`, and `ceil(x)` is `-floor(-x)`."""
