@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import gc
 import itertools
 import linecache
 import math
@@ -73,6 +74,7 @@ PROVED = [
     (FLOAT, "return x * torch.tensor([v, 1.0]).sum()"),
     (FLOAT, "assert (v > 0) == True", "return x"),
     (FLOAT, "ok = v > 0 and v < 3", "assert ok", "return x"),
+    (FLOAT, "torch._check(pow(v, n := x.shape[0]) >= 0)", "return x + n"),
 ]
 """The program does what eager does for every data."""
 
@@ -145,3 +147,28 @@ def test_a_check_that_the_program_cannot_be_seen_to_make_is_not_taken_for_made()
 
     report = check(Many(), (EXAMPLE,), dynamic_shapes=(({0: Dim("n", min=1, max=8)},),))
     assert report.status != "proved" or agree(Many(), report.program.module(), (torch.tensor([-1.0]),))
+
+
+def test_what_python_itself_would_catch_is_refused():
+    class Held:
+        def __init__(self, x):
+            self.x = x
+
+        @property
+        def positive(self):
+            torch._check_with(AttributeError, (self.x > 0).all().item(), lambda: "not positive")
+            return 1
+
+    model = type("Model", (torch.nn.Module,), {"forward": lambda _, x: x + getattr(Held(x), "positive", 5)})()
+    with pytest.raises(UsageError, match="whether the check fails depends on data"):
+        check(model, (EXAMPLE,), dynamic_shapes={"x": {0: Dim("n", min=1, max=8)}})
+
+
+def test_a_model_that_cannot_be_traced_leaves_nothing_behind():
+    """The fault: a frame that held itself kept a guard of torch's, which another collection of garbage let go."""
+    shapes = {"x": {0: Dim("n", min=1, max=8)}}
+    quantized = model_of("return torch.quantize_per_tensor(x, 0.1, 0, torch.qint8).dequantize()")
+    with pytest.raises(UsageError):
+        check(quantized, (EXAMPLE,), dynamic_shapes=shapes)
+    gc.collect()
+    assert check(model_of("return x[x > 0]"), (EXAMPLE,), dynamic_shapes=shapes).status == "proved"

@@ -241,8 +241,9 @@ def powers() -> tuple[Any, bool] | None:
     if frame is None:
         return None
     base, exponent = frame.f_locals["self"], frame.f_locals["other"]
-    whole = isinstance(exponent, torch.SymInt) or (isinstance(exponent, int | float) and float(exponent).is_integer())
-    return base, whole
+    if isinstance(exponent, torch.SymFloat):
+        return base, isinstance(exponent.node.expr, fn.ToFloat)
+    return base, isinstance(exponent, torch.SymInt) or float(exponent).is_integer()
 
 
 def _is_called_by(name: str, frame: FrameType | None) -> bool:
