@@ -29,7 +29,7 @@ CALLS = 40
 READING = 20_000
 """So many are made to read a text or to begin, whatever the budget."""
 
-some = settings(max_examples=max(60, settings.default.max_examples), suppress_health_check=list(HealthCheck))
+some = settings(max_examples=max(60, settings.default.max_examples * 3 // 5), suppress_health_check=list(HealthCheck))
 
 NAMES = tuple("abcdefg")
 _CONSTANTS = ("0", "1", "2", "-3", "7", "30000", "2**64", "2**9000", "10**3000", "-10**3000", "(a - a)")

@@ -22,7 +22,7 @@ BOX = [parse_formula(f"-{SIDE} <= {name} <= {SIDE}") for name in s.NAMES]
 POINTS = [dict(zip(s.NAMES, values, strict=True)) for values in product(range(-SIDE, SIDE + 1), repeat=len(s.NAMES))]
 
 many = settings(max_examples=max(150, settings.default.max_examples))
-few = settings(max_examples=max(60, settings.default.max_examples))
+few = settings(max_examples=max(40, settings.default.max_examples * 2 // 5))
 
 comparisons = st.builds(
     "({} {} {})".format, s.wide_integer_texts, st.sampled_from(["<", "<=", "==", "!=", ">", ">="]), s.wide_integer_texts
