@@ -18,6 +18,10 @@ NAME = "shapeproof.lock"
 """The lock file, beside the spec."""
 
 
+_SHOWN = 100
+"""Characters of a place in a file that are shown."""
+
+
 class Locked(BaseModel):
     """What was proved of a model: for every such input the program does what the model does."""
 
@@ -80,12 +84,12 @@ def read_lock(folder: Path) -> dict[str, Locked]:
     except OSError:
         raise UsageError(f"{path} cannot be read; `shapeproof lock` writes it") from None
     except ValidationError as error:
-        place = ".".join(map(str, error.errors()[0]["loc"]))
+        place = ".".join(map(str, error.errors()[0]["loc"]))[:_SHOWN]
         raise UsageError(f"{path} is no lock file of this version (at {place or 'its beginning'})") from None
     except (ValueError, RecursionError):
         raise UsageError(f"{path} is no lock file of this version (at its beginning)") from None
     for name, each in models.items():
-        _check_contract(each.contract, f"{path} is no lock file of this version (at models.{name})")
+        _check_contract(each.contract, f"{path} is no lock file of this version (at models.{name[:_SHOWN]})")
     return models
 
 
