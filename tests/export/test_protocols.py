@@ -7,6 +7,7 @@ import gc
 import itertools
 import linecache
 import math
+import types
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check
+from shapeproof.export.trace.rewriting import rewritten
 from tests.agreement import agree
 
 NUMBERS = itertools.count()
@@ -172,3 +174,11 @@ def test_a_model_that_cannot_be_traced_leaves_nothing_behind():
         check(quantized, (EXAMPLE,), dynamic_shapes=shapes)
     gc.collect()
     assert check(model_of("return x[x > 0]"), (EXAMPLE,), dynamic_shapes=shapes).status == "proved"
+
+
+def test_a_comparison_that_a_jump_leads_to_is_left_as_it_is():
+    def chosen(x, flag):
+        return x is (True if flag else False)  # noqa: SIM210 - the point
+
+    made = types.FunctionType(rewritten(chosen.__code__, "file", frozenset()), {})
+    assert [made(True, True), made(True, False), made(False, False)] == [True, False, True]

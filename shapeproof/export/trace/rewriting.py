@@ -63,7 +63,7 @@ def rewritten(code: CodeType, file: str, names: frozenset[tuple[str, str]]) -> C
     steps = list(dis.get_instructions(code))
     for step, after in zip(steps, [*steps[1:], None], strict=True):
         made.call(step)
-        if after is not None and step.opname == "LOAD_CONST" and after.opname == "IS_OP":
+        if after is not None and step.opname == "LOAD_CONST" and after.opname == "IS_OP" and not after.is_jump_target:
             made.ask(step, after)
     inner = tuple(rewritten(each, file, names) if isinstance(each, CodeType) else each for each in made.constants)
     if made.body == code.co_code and all(a is b for a, b in zip(inner, code.co_consts, strict=False)):
