@@ -23,15 +23,15 @@ def render(outcomes: Sequence[Outcome]) -> str:
 
 def log(found: Sequence[Remark]) -> str:
     """Remarks as a log with one run."""
-    rules = list(map(_rule, sorted({remark.id for remark in found})))
+    known = pages()
+    rules = [_rule(name, known.get(name)) for name in sorted({remark.id for remark in found})]
     driver = {"name": "shapeproof", "version": shapeproof.__version__, "rules": rules}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": list(map(_result, found))}
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
 
 
-def _rule(name: str) -> dict[str, Any]:
+def _rule(name: str, page: str | None) -> dict[str, Any]:
     """What a diagnostic is; what is none of a model's (one without a verdict) has no page."""
-    page = pages().get(name)
     if page is None:
         return {"id": name}
     more = f"`shapeproof rule {name}` says what it means, and what to do."

@@ -75,11 +75,13 @@ def conclude(  # noqa: PLR0913 - all that was found
         notes += [trust_note(name, compared) for name, compared in found.trusted.items()]
         lacking = _enforce(traced, found.main.trial, inputs, Facts(enforced, budget))
         unasserted = assert_answers(traced, [answer for finding in undecided for answer in finding.answers])
-        shown = list(jumps(traced, tracer.rounded_in(traced)))
+        jump = next(jumps(traced, tracer.rounded_in(traced)), None)
         diagnostics = [*diagnostics, *(unenforced(formula, found.main.trial, inputs) for formula in lacking)]
-        diagnostics += [rounded_otherwise(str(node.target), source, nodes.line_of(node)) for node, source in shown[:1]]
+        if jump is not None:
+            node, source = jump
+            diagnostics.append(rounded_otherwise(str(node.target), source, nodes.line_of(node)))
         # Law: in the declared domain a program that is given out does what eager does, or refuses.
-        if not unasserted and not shown and set(lacking) <= set(declared):
+        if not unasserted and jump is None and set(lacking) <= set(declared):
             program = _built(traced, inputs, contract)
     if not refuted and program is None:
         notes.append(NO_PROGRAM)

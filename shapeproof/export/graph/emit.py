@@ -102,6 +102,12 @@ def plainly(target: Callable[..., Any], *args: Any) -> Any:
     return target(*args)
 
 
+def absolute(call: Callable[..., Any], value: Any, *, real: bool) -> Any:
+    """The larger of a number and its negative; of two zeros as floats the sum with 0.0 is the positive one."""
+    larger = call(torch.sym_max, value, call(operator.neg, value))
+    return call(operator.add, larger, 0.0) if real else larger
+
+
 class Computation:
     """Computes terms and formulas from the values of their symbols.
 
@@ -204,9 +210,8 @@ class Computation:
                 return number.value
             case t.RealSymbol(name) if name in self._symbols:
                 return self._symbols[name]
-            case t.RealCall("abs", (value,)):  # as torch can save it: of two zeros the sum is the positive one
-                larger = t.real_call("max", value, t.real_call("neg", value))
-                return self._call(operator.add, self._number(larger), 0.0)
+            case t.RealCall("abs", (value,)):
+                return absolute(self._call, self._number(value), real=True)
             case t.RealCall(op, args) if op in _REAL:
                 return self._call(_REAL[op], *map(self._number, args))
             case _:

@@ -18,7 +18,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
 
-_CONTINUOUS = """
+_ARE_CONTINUOUS = """
     _adaptive_avg_pool2d _adaptive_avg_pool3d _log_softmax _scaled_dot_product_flash_attention_for_cpu _softmax
     _unsafe_view abs adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d add addbmm addcmul addmm addmv addr
     alias amax amin as_strided asinh atan avg_pool1d avg_pool2d avg_pool3d baddbmm bmm broadcast_to cat celu chunk
@@ -37,11 +37,13 @@ _CONTINUOUS = """
     upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_trilinear3d var var_mean
     view vstack where
 """
+_CONTINUOUS = frozenset(_ARE_CONTINUOUS.split())
 """Operators of aten that are continuous in their operands of floats."""
-_FRESH = """
+_LOOK_AT_NOTHING = """
     _assert_tensor_metadata empty_like full_like new_empty new_full new_ones new_zeros ones_like rand_like
     randn_like sym_numel sym_size sym_storage_offset sym_stride zeros_like
 """
+_FRESH = frozenset(_LOOK_AT_NOTHING.split())
 """Those that do not look at elements."""
 _MOST_GAIN = 2.0**20
 """A number by which a product makes a difference larger, from which on we do not call it small any more."""
@@ -83,13 +85,12 @@ _WHERE: Mapping[str, Callable[[Mapping[str, Any], Sequence[torch.fx.Node]], bool
     **dict.fromkeys(("linalg_vector_norm", "norm"), _of_norm),
     **dict.fromkeys(("layer_norm", "native_layer_norm", "group_norm", "native_group_norm"), _of_normalization),
     **dict.fromkeys(("batch_norm", "instance_norm", "native_batch_norm"), _of_normalization),
-    "grid_sampler": lambda named, _: named["interpolation_mode"] == _BILINEAR,
-    "grid_sampler_2d": lambda named, _: named["interpolation_mode"] == _BILINEAR,
-    "grid_sampler_3d": lambda named, _: named["interpolation_mode"] == _BILINEAR,
-    "max": lambda named, _: "dim" not in named,  # no places of elements
-    "min": lambda named, _: "dim" not in named,
-    "to": lambda *_: True,
-    "_to_copy": lambda *_: True,
+    **dict.fromkeys(
+        ("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"),
+        lambda named, _: named["interpolation_mode"] == _BILINEAR,
+    ),
+    **dict.fromkeys(("max", "min"), lambda named, _: "dim" not in named),  # no places of elements
+    **dict.fromkeys(("to", "_to_copy"), lambda *_: True),
 }
 """Those that are for some of their other arguments, which are given by name with the operands that are rounded."""
 _BILINEAR = 0
@@ -106,7 +107,7 @@ def jumps(program: torch.export.ExportedProgram, results: Mapping[Any, str]) -> 
     for node in program.graph.nodes if rounded else ():
         reaching = [operand for operand in node.all_input_nodes if _source(operand, rounded)]
         source = _source(reaching[0], rounded) if reaching else None
-        if source is None or node.op != "call_function" or _name(node.target) in _FRESH.split():
+        if source is None or node.op != "call_function" or _name(node.target) in _FRESH:
             continue
         if not _is_continuous(node, reaching):
             yield node, source
@@ -131,7 +132,7 @@ def _is_continuous(node: torch.fx.Node, reaching: Sequence[torch.fx.Node]) -> bo
         return False
     where = _WHERE.get(name)
     if where is None or nodes.schema_of(node.target) is None:
-        return name in _CONTINUOUS.split()
+        return name in _CONTINUOUS
     return where(nodes.by_name(node.target, node.args, node.kwargs), reaching)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from shapeproof.export.graph.emit import absolute
 from shapeproof.export.graph.nodes import insert_call
 
 _Write = Callable[[Callable[..., torch.fx.Node], torch.fx.Node], Any]
@@ -40,10 +41,7 @@ def _call(before: torch.fx.Node, target: Any, *args: Any) -> torch.fx.Node:
 
 
 def _abs(call: Callable[..., Any], node: torch.fx.Node) -> Any:
-    """The larger of the number and its negative; of two zeros as floats the sum with 0.0 is the positive one."""
-    (value,) = node.args
-    larger = call(torch.sym_max, value, call(operator.neg, value))
-    return call(operator.add, larger, 0.0) if isinstance(node.meta["val"], torch.SymFloat) else larger
+    return absolute(call, *node.args, real=isinstance(node.meta["val"], torch.SymFloat))
 
 
 def _sum(call: Callable[..., Any], node: torch.fx.Node) -> Any:

@@ -61,29 +61,33 @@ def unenforced(formula: Formula, trial: Trial, inputs: Inputs) -> Diagnostic:
     where = check.place.user if check else None
     names = inputs.user_names | dict(check.place.names if check else {})
     shown = format_formula(formula, rename=names)
-    return Diagnostic(
-        id="undecided",
-        message=f"the program cannot check `{shown}` at run time",
-        severity="warning",
-        file=where.file if where else None,
-        line=where.line if where else None,
-        notes=(
-            *(declared_at(origin) for origin in _origins(formula, inputs.domain)),
-            Note("because", "the proof relies on it, and no operator that a graph may hold computes it"),
-        ),
+    return _undecided(
+        f"the program cannot check `{shown}` at run time",
+        where,
+        *(declared_at(origin) for origin in _origins(formula, inputs.domain)),
+        Note("because", "the proof relies on it, and no operator that a graph may hold computes it"),
     )
 
 
 def rounded_otherwise(operator: str, function: str, where: SourceLocation | None) -> Diagnostic:
     """The diagnostic of an operator that may show how a function that is written in others rounds."""
     because = f"it takes a result of `{function}`, which is written in operators that take sizes, up to rounding"
+    return _undecided(
+        f"`{operator}` may show that the program rounds otherwise than eager",
+        where,
+        Note("because", because),
+        Note("because", "a small difference ahead of it may be a large one behind"),
+    )
+
+
+def _undecided(message: str, where: SourceLocation | None, *notes: Note) -> Diagnostic:
     return Diagnostic(
         id="undecided",
-        message=f"`{operator}` may show that the program rounds otherwise than eager",
+        message=message,
         severity="warning",
         file=where.file if where else None,
         line=where.line if where else None,
-        notes=(Note("because", because), Note("because", "a small difference ahead of it may be a large one behind")),
+        notes=notes,
     )
 
 

@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from torch.fx.experimental import sym_node
 
+from shapeproof.export.shim.symbols import PLAIN
+
 Answer = Callable[[Any, FrameType], Any]
 """Given a number and the frame that asks; None where torch's own answer will do."""
 
@@ -39,7 +41,7 @@ def answered(shape_env: Any, give_hash: Answer, in_text: Answer, decided: Answer
         return answer(number, sys._getframe(2)) if number.node.shape_env is shape_env else None
 
     with contextlib.ExitStack() as after:
-        for cls in (torch.SymInt, torch.SymFloat, torch.SymBool):
+        for cls in PLAIN:
             members = _texts(cls, ask, in_text) | _hash(cls, ask, give_hash if cls is torch.SymInt else decided)
             _exchange(cls, members | (_as_bool(cls, ask, decided) if cls is torch.SymBool else {}), after)
         _exchange(sym_node, {"to_node": _operand(sym_node.to_node)}, after)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import sympy
@@ -32,6 +32,10 @@ KIND_ASSERTION = torch.ops.aten._assert_tensor_metadata.default
 TorchConstraintError = torch._dynamo.exc.UserError
 
 CONSTRAINT_VIOLATION = torch._dynamo.exc.UserErrorType.CONSTRAINT_VIOLATION
+
+
+PLAIN: Mapping[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+"""The class that a symbolic number is of in eager."""
 
 
 def expression(value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:

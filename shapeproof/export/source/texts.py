@@ -7,8 +7,7 @@ import logging
 from types import CodeType, FrameType
 from typing import Any
 
-import torch
-
+from shapeproof.export.shim.symbols import PLAIN
 from shapeproof.export.source.bytecode import Called, Look, Member, index_at, instructions, names_of, stack_before
 from shapeproof.export.source.frames import in_torch, is_users
 
@@ -33,8 +32,7 @@ def number_used(number: Any, frame: FrameType) -> Any:
 
 def plain(number: Any) -> Any:
     """The plain number that a symbolic one is taken for: a question, and a program of its own for each answer."""
-    kinds = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
-    return kinds[type(number)](number)
+    return PLAIN[type(number)](number)
 
 
 def _is_only_said(frame: FrameType) -> bool:

@@ -25,14 +25,13 @@ import torch
 
 from shapeproof.export.shim.one_thread import one_thread
 from shapeproof.export.shim.sym_nodes import is_finite
+from shapeproof.export.shim.symbols import PLAIN
 from shapeproof.export.trace.distinct import Distinct
 from shapeproof.export.trace.ranges import Range
 from shapeproof.export.trace.remembering import Remembered
 from shapeproof.export.trace.rewriting import assigned, global_names, rewritten
 
 _FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
-_IN_EAGER: Mapping[type, int | float | bool] = {torch.SymInt: 0, torch.SymFloat: 0.0, torch.SymBool: False}
-"""A number of the class that a symbolic one is of in eager."""
 _REMEMBERING = type(functools.cache(lambda: None))
 """A function behind functools.cache or lru_cache."""
 
@@ -117,13 +116,13 @@ def _set_as(kind: type) -> Callable[..., Any]:
 
 def _isinstance(value: Any, kinds: Any) -> bool:
     """A symbolic number is of the class that it is of in eager."""
-    return isinstance(_IN_EAGER.get(type(value), value), kinds)
+    return isinstance(PLAIN[type(value)]() if type(value) in PLAIN else value, kinds)
 
 
 def _type(*args: Any, **kwargs: Any) -> Any:
     """Of a symbolic number, the class that it is of in eager."""
     made = type(*args, **kwargs)
-    return type(_IN_EAGER[made]) if len(args) == 1 and made in _IN_EAGER else made
+    return PLAIN.get(made, made) if len(args) == 1 else made
 
 
 def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:

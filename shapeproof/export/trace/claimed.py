@@ -12,22 +12,20 @@ import torch
 
 from shapeproof.export.graph import nodes
 from shapeproof.export.shim.sym_nodes import ExactShapeEnv
-from shapeproof.export.shim.symbols import data_symbols
+from shapeproof.export.shim.symbols import PLAIN, data_symbols
 from shapeproof.export.shim.trees import map_all
-
-_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def as_data(env: ExactShapeEnv, func: Any, result: Any) -> Any:
     """The result of an operator, with a number from data in place of each that its fake kernel claims."""
-    if not nodes.is_foreign(func) or isinstance(result, torch.Tensor) or result is NotImplemented:
+    if isinstance(result, torch.Tensor) or result is NotImplemented or not nodes.is_foreign(func):
         return result
     fresh = set(env.pending_fresh_unbacked_symbols)
     return map_all(result, lambda value: value if _is_data(value, fresh) else _from_data(env, func, value))
 
 
 def _is_data(value: Any, fresh: set[Any]) -> bool:
-    if isinstance(value, _SYMBOLIC):
+    if type(value) in PLAIN:
         return not fresh.isdisjoint(data_symbols(value))
     return not isinstance(value, int | float)
 

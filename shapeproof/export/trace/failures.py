@@ -16,7 +16,7 @@ import torch
 
 from shapeproof.export.graph import nodes
 from shapeproof.export.shim.sym_nodes import BY_ZERO
-from shapeproof.export.shim.symbols import ASSERTION
+from shapeproof.export.shim.symbols import ASSERTION, PLAIN
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.source.frames import raised_by_check
 from shapeproof.export.source.handlers import Kinds
@@ -42,8 +42,6 @@ _DIVIDING = {"div", "divide", "fmod", "remainder", "floor_divide"}
 
 _OF_SOMETHING = {"max", "min", "amax", "amin", "aminmax", "argmax", "argmin"}
 """Reductions that fail where there is nothing to reduce, which their fake forms do not all ask."""
-
-_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 _NEVER_FAILING = """
     _assert_tensor_metadata _local_scalar_dense _log_softmax _native_batch_norm_legit
@@ -96,7 +94,7 @@ def may_fail(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], of_data:
         return _divides_whole_numbers(func, args, kwargs)
     if _is_elementwise(func):
         return False
-    numbers = [each for each in leaves((args, kwargs)) if isinstance(each, _SYMBOLIC)]
+    numbers = [each for each in leaves((args, kwargs)) if type(each) in PLAIN]
     if any(map(of_data, numbers)) or (numbers and _name(func) == "select"):
         return True  # which row is selected is a number that the fake form does not ask about
     return not _never_fails(func)
