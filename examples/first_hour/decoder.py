@@ -60,11 +60,6 @@ class Decoder(nn.Module):
 def build() -> tuple[nn.Module, tuple[Any, ...], dict[str, Any], dict[str, Any]]:
     """The model, example arguments and the declared sizes, as torch.export takes them."""
     batch, step, past = Dim("batch", min=1, max=8), Dim("step", min=1, max=LONGEST), Dim("past", min=0, max=LONGEST)
-    cache = [
-        (torch.randn(2, HEADS, 5, WIDTH // HEADS), torch.randn(2, HEADS, 5, WIDTH // HEADS)) for _ in range(LAYERS)
-    ]
-    shapes = {
-        "tokens": {0: batch, 1: step},
-        "cache": [({0: batch, 2: past}, {0: batch, 2: past}) for _ in range(LAYERS)],
-    }
+    cache = [[torch.randn(2, HEADS, 5, WIDTH // HEADS) for _ in range(2)] for _ in range(LAYERS)]
+    shapes = {"tokens": {0: batch, 1: step}, "cache": [[{0: batch, 2: past}] * 2] * LAYERS}
     return Decoder().eval(), (torch.randint(0, VOCABULARY, (2, 3)), cache), {}, shapes

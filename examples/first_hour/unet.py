@@ -5,6 +5,7 @@ Declared: every height and width in [16, 512], as people first write it. The two
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ class UNet(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        pairs = list(zip(WIDTHS, WIDTHS[1:], strict=False))
+        pairs = list(pairwise(WIDTHS))
         self.enter, self.leave = _block(3, WIDTHS[0]), nn.Conv2d(WIDTHS[0], 2, 1)
         self.down = nn.ModuleList(_block(fine, coarse) for fine, coarse in pairs)
         self.grow = nn.ModuleList(nn.ConvTranspose2d(coarse, fine, 2, stride=2) for fine, coarse in reversed(pairs))
