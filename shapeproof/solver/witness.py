@@ -5,15 +5,16 @@ Every point is evaluated before it is returned: all facts hold there, and the fo
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.evaluate import evaluate, true_at
+from shapeproof.constraints.evaluate import evaluate, holds_at, true_at
 from shapeproof.constraints.formulas import TRUE, Formula, conjunction, disjunction, ge, le, ne
 from shapeproof.constraints.terms import ZERO, maximum, symbol
 from shapeproof.constraints.verdicts import Proved, Refuted, Undecided, Vacuous
 from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver.budget import spending
-from shapeproof.solver.points import public
+from shapeproof.solver.points import doubles, public
 from shapeproof.solver.prove import decide
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from shapeproof.solver.points import Point
 
 _SMALL, _LARGE = 5, 200
+_TRIED = 512
+"""How many points are tried one by one, before the solver is asked for the smallest."""
 
 
 def find(formula: Formula, facts: Facts, budget: Budget | None = None) -> Point | Undecided | None:
@@ -64,6 +67,9 @@ def smallest(
     >>> smallest(parse_formula("a + b > 6"), Facts([parse_formula("a >= 0"), parse_formula("b % 3 == 0")]))
     {'a': 4, 'b': 3}
     """
+    near = next(_near(formula, facts, order), None)
+    if near is not None:
+        return near
     found = find(formula, facts, budget)
     if found is None or isinstance(found, Undecided):
         return found
@@ -90,9 +96,75 @@ def ascending(facts: Facts, order: Sequence[str], budget: Budget | None = None) 
     [{'n': 1}, {'n': 2}, {'n': 3}]
     """
     left = facts.fork()
-    while isinstance(point := smallest(TRUE, left, order, budget), dict):
+    for point in _near(TRUE, facts, order):
         yield point
-        left.learn(disjunction(*(ne(symbol(name), point[name]) for name in order)))
+        left.learn(_other_than(point, order))
+    while isinstance(found := smallest(TRUE, left, order, budget), dict):
+        yield found
+        left.learn(_other_than(found, order))
+
+
+def _other_than(point: Point, order: Sequence[str]) -> Formula:
+    return disjunction(*(ne(symbol(name), point[name]) for name in order))
+
+
+def _near(formula: Formula, facts: Facts, order: Sequence[str] | None) -> Iterator[Point]:
+    """Points of the facts and the formula in the order of `smallest`, none left out, until so many were tried.
+
+    They are there only where each symbol is a size whose lower bound is known: then a search finds what a solver, asked
+    again for a smaller one each time, takes a hundred times as long for.
+    """
+    symbols = frozenset().union(formula.symbols, *(fact.symbols for fact in facts.formulas))
+    names = sorted(symbols) if order is None else list(order)
+    ranges = [facts.range_of(name) for name in names]
+    lows = [interval.lower for interval in ranges if interval.lower is not None and interval.lower >= 0]
+    if not names or len(lows) < len(names) or not symbols <= set(names) or doubles((formula, *facts.formulas))[0]:
+        return
+    for values in itertools.islice(_tuples(lows, [interval.upper for interval in ranges]), _TRIED):
+        point = dict(zip(names, values, strict=True))
+        if holds_at(formula, point) and facts.contains(point):
+            yield point
+
+
+def _tuples(lows: Sequence[int], highs: Sequence[int | None]) -> Iterator[tuple[int, ...]]:
+    """All points of a box of numbers from 0 up: by the greatest value, then by the sum, then one value after the other.
+
+    >>> list(_tuples([0, 1], [1, 2]))
+    [(0, 1), (1, 1), (0, 2), (1, 2)]
+    """
+    if any(high is not None and high < low for low, high in zip(lows, highs, strict=True)):
+        return
+    greatest = max(lows)
+    while any(high is None or high >= greatest for high in highs):
+        most = [greatest if high is None else min(high, greatest) for high in highs]
+        further = min(greatest - low for low, high in zip(lows, most, strict=True) if high == greatest)
+        for total in range(sum(lows) + further, sum(most) + 1):
+            yield from _of_sum(lows, most, total, greatest)
+        greatest += 1
+
+
+def _of_sum(lows: Sequence[int], highs: Sequence[int], total: int, greatest: int | None) -> Iterator[tuple[int, ...]]:
+    """The points of a box whose values have this sum, and this greatest value among them, in lexicographic order.
+
+    None: the greatest value is there already. `highs` are at most that value.
+    """
+    if not _possible(lows, highs, total, greatest):
+        return
+    if not lows:
+        yield ()
+        return
+    least, most = sum(lows[1:]), sum(highs[1:])
+    for value in range(max(lows[0], total - most), min(highs[0], total - least) + 1):
+        wanted = None if value == greatest else greatest
+        yield from ((value, *rest) for rest in _of_sum(lows[1:], highs[1:], total - value, wanted))
+
+
+def _possible(lows: Sequence[int], highs: Sequence[int], total: int, greatest: int | None) -> bool:
+    """Whether `_of_sum` has points: the rest of the sum fits beside a greatest value."""
+    if greatest is None:
+        return sum(lows) <= total <= sum(highs)
+    beside = ((sum(lows) - low, sum(highs) - high) for low, high in zip(lows, highs, strict=True) if high == greatest)
+    return any(least <= total - greatest <= most for least, most in beside)
 
 
 def _size(name: str) -> Term:

@@ -1,6 +1,12 @@
 from __future__ import annotations
 
+import itertools
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
 from shapeproof.constraints.evaluate import holds
+from shapeproof.constraints.formulas import TRUE
 from shapeproof.constraints.text import parse_formula as parse
 from shapeproof.constraints.verdicts import Undecided
 from shapeproof.solver.budget import Budget
@@ -65,3 +71,27 @@ def test_wishes_that_cannot_be_granted_are_dropped_one_by_one():
     assert point["b"] == point["a"]
     assert point["c"] > 500
     assert generic(facts("a >= 1", "a <= 0"), ["a"]) is None
+
+
+BOXES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=3)
+
+
+@given(BOXES, st.sampled_from(["a % 3 == 1", "a*a + b > 7", "a != b", "c == a + 2*b", "c > 11", "n == n"]))
+def test_the_first_points_near_are_the_smallest(box, text):
+    ranges = dict(zip("abc", box, strict=False))
+    formula = parse(text)
+    assume(formula.symbols <= ranges.keys())
+    known = facts(*(f"{low} <= {name} <= {low + more}" for name, (low, more) in ranges.items()))
+    every = itertools.product(*(range(low, low + more + 1) for low, more in box))
+    points = [dict(zip(ranges, values, strict=True)) for values in every]
+    in_order = sorted(
+        (point for point in points if holds(formula, point)),
+        key=lambda point: (max(point.values()), sum(point.values()), *point.values()),
+    )
+    known.learn(formula)
+    assert list(itertools.islice(ascending(known, list(ranges)), 5)) == in_order[:5]
+    assert smallest(TRUE, known, list(ranges)) == (in_order[0] if in_order else None)
+
+
+def test_the_smallest_point_is_found_where_the_lower_bounds_are_far_apart():
+    assert smallest(parse("n % 1000 == 999"), facts("n >= 0", "m >= 5000", "k >= 0")) == {"k": 0, "m": 5000, "n": 999}
