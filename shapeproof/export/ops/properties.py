@@ -14,14 +14,15 @@ STRIDES = "strides"
 OFFSET = "the storage offset"
 GRADIENT = "requires_grad"
 
+# The offset of a view follows from the strides of what it is a view of.
 _BY_NAME = {
-    "stride": STRIDES,
-    "is_contiguous": STRIDES,
-    "dim_order": STRIDES,
-    "storage_offset": OFFSET,
-    "requires_grad": GRADIENT,
+    "stride": frozenset({STRIDES}),
+    "is_contiguous": frozenset({STRIDES}),
+    "dim_order": frozenset({STRIDES}),
+    "storage_offset": frozenset({OFFSET, STRIDES}),
+    "requires_grad": frozenset({GRADIENT}),
 }
-_READ: dict[Hashable, str] = {
+_READ: dict[Hashable, frozenset[str]] = {
     getattr(member, "__get__", member) if name == "requires_grad" else member: read
     for name, read in _BY_NAME.items()
     if (member := getattr(torch.Tensor, name))
@@ -40,13 +41,13 @@ def read_in_bodies(names: Collection[str]) -> set[str]:
     """
     if _BRANCHING.isdisjoint(names):
         return set()
-    return {read for name, read in _BY_NAME.items() if name in names}
+    return {each for name, read in _BY_NAME.items() if name in names for each in read}
 
 
-def property_read(func: Any) -> str | None:
-    """The property of a tensor that a call of torch reads, if it is one of these.
+def properties_read(func: Any) -> frozenset[str]:
+    """The properties of a tensor that a call of torch reads.
 
-    >>> property_read(torch.Tensor.is_contiguous), property_read(torch.Tensor.size)
-    ('strides', None)
+    >>> properties_read(torch.Tensor.is_contiguous), properties_read(torch.Tensor.size)
+    (frozenset({'strides'}), frozenset())
     """
-    return _READ.get(func)
+    return _READ.get(func, frozenset())

@@ -29,7 +29,7 @@ from shapeproof.constraints.terms import symbol
 from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_of
 from shapeproof.export.ops.layouts import acts_on_layout
-from shapeproof.export.ops.properties import property_read, read_in_bodies
+from shapeproof.export.ops.properties import properties_read, read_in_bodies
 from shapeproof.export.shim.binding import bind, map_leaves
 from shapeproof.export.shim.protocols import answered
 from shapeproof.export.shim.quiet import quiet
@@ -183,9 +183,9 @@ class _Watch(TorchFunctionMode):
         refuse_hidden(func)
         if acts_on_layout(func, args, kwargs) and self._env.innermost is None and read_by_the_model():
             self._env.trial.layout_read()
-        read = property_read(func)
+        read = properties_read(func)
         if read and self._env.innermost is None and read_by_the_model():
-            self._env.trial.reads.add(read)
+            self._env.trial.reads |= read
         if func in self._subscripts:
             args = (args[0], bounded_by_numbers(args[1]), *args[2:])
         if func is torch.Tensor.contiguous:
