@@ -336,9 +336,15 @@ class Gradient(torch.nn.Module):
         return x * 2 if x.requires_grad else x
 
 
-def test_a_flag_that_was_read_is_held():
-    run = export(Gradient(), (torch.ones(3),), dynamic_shapes=(ROWS,)).module()
-    assert agree(Gradient(), run, (torch.randn(5),))
+class GradientOfAResult(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if (x * 3).grad_fn is not None else x
+
+
+@pytest.mark.parametrize("model", [Gradient, GradientOfAResult])
+def test_a_flag_that_was_read_is_held(model):
+    run = export(model(), (torch.ones(3),), dynamic_shapes=(ROWS,)).module()
+    assert agree(model(), run, (torch.randn(5),))
     with pytest.raises(OutsideDomain, match=r"x\.requires_grad = True, but x\.requires_grad == False is what"):
         run(torch.randn(5, requires_grad=True))
     assert export(torch.nn.ReLU(), (torch.ones(3),)).module()(torch.ones(3, requires_grad=True)).requires_grad

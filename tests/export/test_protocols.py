@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import decimal
 import enum
+import fractions
 import gc
 import itertools
 import linecache
@@ -38,18 +40,18 @@ class Half(float):
     pass
 
 
-def model_of(*lines):
+def model_of(*lines, scope=()):
     text = "\n    ".join(["def forward(self, x):", *"\n".join(lines).splitlines()]) + "\n"
     file = f"protocol_{next(NUMBERS)}.py"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    scope = {"torch": torch, "math": math, "np": np, "Kind": Kind, "Half": Half}
+    scope = {"torch": torch, "math": math, "np": np, "Kind": Kind, "Half": Half, **dict(scope)}
     exec(compile(text, file, "exec"), scope)  # noqa: S102
     return type("Model", (torch.nn.Module,), {"forward": scope["forward"]})()
 
 
-def judged(*lines):
+def judged(*lines, scope=()):
     """The verdict, once all that runs does what eager does."""
-    model = model_of(*lines)
+    model = model_of(*lines, scope=scope)
     try:
         report = check(model, (EXAMPLE,), dynamic_shapes={"x": {0: Dim("n", min=1, max=8)}})
     except UsageError as error:
@@ -182,3 +184,62 @@ def test_a_comparison_that_a_jump_leads_to_is_left_as_it_is():
 
     made = types.FunctionType(rewritten(chosen.__code__, "file", frozenset()), {})
     assert [made(True, True), made(True, False), made(False, False)] == [True, False, True]
+
+
+SEES = {
+    "the class of an input": "type(x) is torch.Tensor",
+    "the class of a result": "type(x * 2) is torch.Tensor",
+    "a class in a pattern": "matched(n)",
+    "a class in a pattern, of a ratio": "matched(n / 2)",
+    "what an integer is made of": "(n.real, n.numerator, n.conjugate(), n.imag, n.denominator) == (n, n, n, 0, 1)",
+    "a function in a table": "rows in TABLE and TABLE[rows] == 1 and LISTED[0] is rows",
+    "a number of numpy's": "n == np.int64(n + 0) if n < 0 else not n == np.int64(-7)",
+}
+
+
+def matched(number):
+    match number:
+        case int(whole):
+            return whole == number
+        case float(ratio):
+            return ratio == number
+    return False
+
+
+def rows(x):
+    return len(x)
+
+
+TABLE, LISTED = {rows: 1}, [rows]
+
+
+@pytest.mark.parametrize("sees", SEES)
+def test_what_code_sees_of_a_number_or_a_tensor_is_what_eager_has(sees):
+    """A trace that saw something else would never ask about the one size."""
+    scope = {"matched": matched, "rows": rows, "TABLE": TABLE, "LISTED": LISTED}
+    lines = SIZE, f"g = {SEES[sees]}", "return x * 2 if g and n == 7 else x + rows(x)"
+    assert judged(*lines, scope=scope) == "refuted"
+
+
+REFUSED = {
+    "hasattr(n, 'to_bytes')": "the model reads `to_bytes` of a size",
+    "n == fractions.Fraction(7)": "torch cannot compare a size with a Fraction",
+    "n != decimal.Decimal(7)": "torch cannot compare a size with a Decimal",
+    "complex(7) == n": "torch cannot compare a size with a complex",
+}
+
+
+@pytest.mark.parametrize("asked", REFUSED)
+def test_what_a_size_has_not_is_refused(asked):
+    said = judged(
+        SIZE, f"return x * 2 if {asked} and n == 7 else x", scope={"fractions": fractions, "decimal": decimal}
+    )
+    assert REFUSED[asked] in said
+
+
+@pytest.mark.parametrize("line", ["{n: 1}; g = 1", "g = n.bit_count() > 0"])
+def test_a_refusal_that_the_model_catches_is_said_all_the_same(line):
+    text = f"try:\n    {line}\nexcept (TypeError, AttributeError):\n    g = 0"
+    said = judged(SIZE, text, "return x * 2 if g and n == 7 else x")
+    assert "a size" in said
+    assert "protocol_" in said

@@ -21,9 +21,10 @@ _BY_NAME = {
     "dim_order": frozenset({STRIDES}),
     "storage_offset": frozenset({OFFSET, STRIDES}),
     "requires_grad": frozenset({GRADIENT}),
+    "grad_fn": frozenset({GRADIENT}),
 }
 _READ: dict[Hashable, frozenset[str]] = {
-    getattr(member, "__get__", member) if name == "requires_grad" else member: read
+    member.__get__ if GRADIENT in read else member: read
     for name, read in _BY_NAME.items()
     if (member := getattr(torch.Tensor, name))
 }

@@ -1,11 +1,11 @@
 """Python's `int`, `float` and `len` give plain numbers, and so would freeze a size; in a trace they do not.
 
 Python lets no object decide what `int(n)` is, and torch can follow `torch.sym_int(n)` alone. So while a model is traced
-its functions are others, whose code calls the functions below where the model's calls those three, or `divmod`, or one
-of a few functions that want a plain number or bool (`math.sqrt`); so are the functions that they may call: those of the
-classes they meet, by a global name, in their closures. Lines, defaults and closures stay, and so do the global names:
-what a function assigns to one, all see. Afterwards each class and each module is as it was. What belongs to torch or to
-Python is left as it is.
+its functions run other code, which calls the functions below where the model's calls those three, or `divmod`, or one
+of a few functions that want a plain number or bool (`math.sqrt`); so do the functions that they may call: those of the
+classes they meet, by a global name, in their closures, in a list or dict. They stay the objects that they are: a model
+may look one up in a table. Afterwards each function and each module is as it was. What belongs to torch or to Python is
+left as it is.
 
 Nothing is decided here. Eager runs the model's own code: a replay shows where the two do not agree.
 """
@@ -18,7 +18,7 @@ import functools
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -119,10 +119,36 @@ def _isinstance(value: Any, kinds: Any) -> bool:
     return isinstance(PLAIN[type(value)]() if type(value) in PLAIN else value, kinds)
 
 
+class _Matching(type):
+    """The class of what stands for a class in a pattern: a symbolic number is of the one that it is of in eager.
+
+    Those below come from int and float, so that a pattern's one position is the number itself, as in `case int(n):`.
+    """
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return _isinstance(value, cls.__dict__["of"])
+
+
+class _Whole(int, metaclass=_Matching):
+    of = int
+
+
+class _Double(float, metaclass=_Matching):
+    of = float
+
+
+class _Flag(int, metaclass=_Matching):
+    of = bool
+
+
 def _type(*args: Any, **kwargs: Any) -> Any:
-    """Of a symbolic number, the class that it is of in eager."""
+    """Of a symbolic number, or of a tensor that stands for another, the class that it is of in eager."""
     made = type(*args, **kwargs)
-    return PLAIN.get(made, made) if len(args) == 1 else made
+    if len(args) != 1:
+        return made
+    if isinstance(args[0], torch.Tensor) and made.__module__.startswith("torch._subclasses."):
+        return torch.nn.Parameter if isinstance(args[0], torch.nn.Parameter) else torch.Tensor
+    return PLAIN.get(made, made)
 
 
 def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -158,12 +184,12 @@ def _asking(original: Callable[..., Any], asked: Callable[[Any], Any]) -> Callab
     return ask
 
 
-def _forgetting(original: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+def _forgetting(original: Any) -> Callable[..., Any]:
     """A function behind a cache: run without it where it is given a size, which Python cannot look up."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         symbolic = any(isinstance(value, torch.SymInt | torch.SymFloat) for value in (*args, *kwargs.values()))
-        return (function if symbolic else original)(*args, **kwargs)
+        return (original.__wrapped__ if symbolic else original)(*args, **kwargs)
 
     return called
 
@@ -218,7 +244,7 @@ def bounded_by_numbers(index: Any) -> Any:
     return slice(*map(_whole, (index.start, index.stop, index.step))) if isinstance(index, slice) else index
 
 
-_CALLED: Mapping[str, Callable[..., Any]] = {
+_CALLED: Mapping[str, Callable[..., Any]] = {  # "case ..." is a class in a pattern
     "int": _int,
     "float": _float,
     "len": _len,
@@ -231,6 +257,9 @@ _CALLED: Mapping[str, Callable[..., Any]] = {
     "round": _round,
     "isinstance": _isinstance,
     "type": _type,
+    "case int": _Whole,
+    "case float": _Double,
+    "case bool": _Flag,
 }
 _NAMES = {name: f"symbolic {name}" for name in _CALLED}
 """The global names they go by; none that a model can have."""
@@ -292,6 +321,12 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
         for scope, name, made in rewriting.globals():
             after.callback(_put_back, scope, name, made, scope.get(name, _NOTHING))
             scope[name] = made
+        for function, code in rewriting.codes.items():
+            after.callback(setattr, function, "__code__", function.__code__)
+            function.__code__ = code
+        for cell, made in rewriting.cells:
+            after.callback(setattr, cell, "cell_contents", cell.cell_contents)
+            cell.cell_contents = made
         yield frozenset(rewriting.names)
 
 
@@ -318,11 +353,14 @@ def _is_foreign(value: Any) -> bool:
 
 
 class _Rewriting:
-    """Makes functions anew, each once."""
+    """Finds the functions that a model may call, each once, and the code that each is to run."""
 
     def __init__(self) -> None:
-        self._made: dict[FunctionType, FunctionType | None] = {}
+        self._seen: set[FunctionType] = set()
         self._classes: dict[type, None] = {}
+        self.codes: dict[FunctionType, CodeType] = {}
+        self.cells: list[tuple[CellType, Any]] = []
+        """What is in a closure meanwhile."""
         self.names = {"forward", "__call__", "__init__", "__getitem__"}
         self._globals: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}
         self._reached: set[tuple[int, frozenset[str]]] = set()
@@ -334,12 +372,12 @@ class _Rewriting:
         self._classes |= dict.fromkeys(each for each in cls.__mro__ if not _is_foreign(each))
 
     def members(self) -> Iterator[tuple[type, str, Any]]:
-        """What is made anew in classes that are met, of what goes by a name that is used."""
+        """What is exchanged in classes that are met, of what goes by a name that is used."""
         seen: set[tuple[type, str]] = set()
         while found := self._used() - seen:
             seen |= found
             for cls, name in found:
-                self.remembered.container(vars(cls)[name])
+                self._hold(vars(cls)[name])
                 made = self.member(vars(cls)[name])
                 if made is not None:
                     yield cls, name, made
@@ -352,31 +390,32 @@ class _Rewriting:
         return {(cls, name) for cls in self._classes for name in vars(cls) if name in self.names}
 
     def member(self, value: Any) -> Any:
-        """What belongs to an object or a class, made anew if it is a function; None if there is no need."""
+        """What an object or a class has in place of a value meanwhile; None for the value itself."""
         match value:
             case FunctionType():
-                return self.of(value)
+                self._find(value)
             case MethodType():
                 found = self.member(value.__func__)
                 return found and MethodType(found, value.__self__)
             case staticmethod() | classmethod():
                 found = self.member(value.__func__)
                 return found and type(value)(found)
+            case functools.partial():
+                found = self.member(value.func)
+                return found and functools.partial(found, *value.args, **value.keywords)
             case _ if isinstance(value, _REMEMBERING):
-                return _forgetting(value, self.member(value.__wrapped__) or value.__wrapped__)
+                self.member(value.__wrapped__)
+                return _forgetting(value)
             case property():
                 found = self.member(value.fget)
                 return found and property(found, value.fset, value.fdel, value.__doc__)
         return None
 
-    def of(self, function: FunctionType) -> FunctionType | None:
-        """The function made anew; None if neither it nor what it calls asks for plain numbers."""
-        if function not in self._made:
-            self._made[function] = None  # one that calls itself is called as it is
-            self._made[function] = None if _is_foreign(function) else self._make(function)
-        return self._made[function]
-
-    def _make(self, function: FunctionType) -> FunctionType | None:
+    def _find(self, function: FunctionType) -> None:
+        """Find the code that a function is to run, and what it may call."""
+        if function in self._seen or _is_foreign(function):
+            return
+        self._seen.add(function)
         code = function.__code__
         names = global_names(code)
         self.names |= names
@@ -384,19 +423,14 @@ class _Rewriting:
         self._reach(scope, names)
         for name in assigned(code):
             self.remembered.global_name(scope, name)
-        cells = tuple(self._cell(cell, names) for cell in function.__closure__ or ())
+        for cell in function.__closure__ or ():
+            self._look_into(cell, names)
         if _CALLED.keys().isdisjoint(scope):
             code = rewritten(code, code.co_filename, frozenset(_NAMES.items()))
-        if code is function.__code__ and cells == (function.__closure__ or ()):
-            return None
-        for name, found in _CALLED.items():
-            self._exchange(scope, _NAMES[name], found)
-        made = FunctionType(code, scope, function.__name__, None, cells)
-        functools.update_wrapper(made, function)
-        del made.__wrapped__  # type: ignore[attr-defined]
-        vars(made).update(vars(function))
-        made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
-        return made
+        if code is not function.__code__:
+            self.codes[function] = code
+            for name, found in _CALLED.items():
+                self._exchange(scope, _NAMES[name], found)
 
     def _reach(self, scope: dict[str, Any], names: frozenset[str]) -> None:
         """What these global names stand for may be called."""
@@ -404,7 +438,7 @@ class _Rewriting:
             return
         self._reached.add((id(scope), names))
         for name in names & scope.keys():
-            self.remembered.container(scope[name])
+            self._hold(scope[name])
             found = self._value(scope[name], names)
             if found is not None:
                 self._exchange(scope, name, found)
@@ -413,7 +447,7 @@ class _Rewriting:
         self._globals[id(scope), name] = (scope, name, value)
 
     def _value(self, value: Any, names: frozenset[str]) -> Any:
-        """What a function goes by in place of a value, if it uses these names; None for the value itself."""
+        """What stands in place of a value for a function that uses these names; None for the value itself."""
         if isinstance(value, FunctionType | _REMEMBERING):
             return self.member(value)
         if isinstance(value, ModuleType):
@@ -442,11 +476,19 @@ class _Rewriting:
         vars(made).update({**vars(module), **vars(made), **found})
         return made
 
-    def _cell(self, cell: CellType, names: frozenset[str]) -> CellType:
+    def _look_into(self, cell: CellType, names: frozenset[str]) -> None:
         try:
             value = cell.cell_contents
         except ValueError:  # it is empty
-            return cell
-        self.remembered.container(value)
+            return
+        self._hold(value)
         found = self._value(value, names)
-        return cell if found is None else CellType(found)
+        if found is not None:
+            self.cells.append((cell, found))
+
+    def _hold(self, value: Any) -> None:
+        """What a container holds may be called, and the model may put something into it."""
+        self.remembered.container(value)
+        if type(value) in {dict, list, tuple}:
+            for each in list(value.values() if isinstance(value, dict) else value):
+                self.member(each)

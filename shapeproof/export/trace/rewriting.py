@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import itertools
 from collections.abc import Iterator, Mapping
 from types import CodeType
 from typing import Any
@@ -55,14 +56,18 @@ class _TheSame:
 
 @functools.cache
 def rewritten(code: CodeType, file: str, names: frozenset[tuple[str, str]]) -> CodeType:
-    """The code with these functions called by their other names, and `x is True` asked of symbolic numbers, too.
+    """The code with these functions called by their other names, `x is True` asked of symbolic numbers, too.
+
+    A class in a pattern goes by another name, too: `int` in `case int(n):` by that of "case int".
 
     Codes that differ in nothing but the `file` they are from are equal in Python, and must not be taken for each other.
     """
     made = _Code(code, dict(names))
     steps = list(dis.get_instructions(code))
-    for step, after in zip(steps, [*steps[1:], None], strict=True):
+    for step, after, later in itertools.zip_longest(steps, steps[1:], steps[2:]):
         made.call(step)
+        if later is not None and later.opname == "MATCH_CLASS":
+            made.match(step)
         if after is not None and step.opname == "LOAD_CONST" and after.opname == "IS_OP" and not after.is_jump_target:
             made.ask(step, after)
     inner = tuple(rewritten(each, file, names) if isinstance(each, CodeType) else each for each in made.constants)
@@ -82,12 +87,20 @@ class _Code:
 
     def call(self, step: dis.Instruction) -> None:
         """Where a global function is called that goes by another name, call that."""
-        if step.opname != "LOAD_GLOBAL" or step.argval not in self._others or step.arg is None or not step.arg & 1:
+        if step.opname == "LOAD_GLOBAL" and step.arg is not None and step.arg & 1:
+            self._rename(step, self._others.get(step.argval))
+
+    def match(self, step: dis.Instruction) -> None:
+        """Where a pattern names a global class that goes by another name, take that."""
+        if step.opname == "LOAD_GLOBAL":
+            self._rename(step, self._others.get(f"case {step.argval}"))
+
+    def _rename(self, step: dis.Instruction, other: str | None) -> None:
+        if other is None or step.arg is None:
             return
-        other = self._others[step.argval]
         if other not in self.names:
             self.names.append(other)
-        argument = self.names.index(other) << 1 | 1  # the last bit says that it is called
+        argument = self.names.index(other) << 1 | step.arg & 1  # the last bit says whether it is called
         if max(argument, step.arg) < _IN_A_BYTE:
             self.body[step.offset + 1] = argument
 
