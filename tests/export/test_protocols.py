@@ -9,6 +9,7 @@ import gc
 import itertools
 import linecache
 import math
+import textwrap
 import types
 
 import numpy as np
@@ -188,6 +189,9 @@ def test_a_comparison_that_a_jump_leads_to_is_left_as_it_is():
 
 SEES = {
     "the class of an input": "type(x) is torch.Tensor",
+    "the class of a size": "n.__class__ is int",
+    "a function in a dict": "TABLE[rows] == 1 and asked['whole'](n)",
+    "a function with defaults": "whole(n)",
     "the class of a result": "type(x * 2) is torch.Tensor",
     "a class in a pattern": "matched(n)",
     "a class in a pattern, of a ratio": "matched(n / 2)",
@@ -210,13 +214,74 @@ def rows(x):
     return len(x)
 
 
+def whole(n, is_whole=lambda n: isinstance(n, int)):
+    return is_whole(n)
+
+
 TABLE, LISTED = {rows: 1}, [rows]
+
+
+class TwoPlaces(torch.nn.Module):
+    """The activation is in two places: torch hands out each module in another class, made on the way."""
+
+    def __init__(self):
+        super().__init__()
+        shared = torch.nn.ReLU()
+        self.first, self.second = torch.nn.Sequential(shared), torch.nn.Sequential(shared)
+        self.down = torch.nn.Identity()
+
+    def forward(self, x):
+        if type(self.down) is torch.nn.Identity and self.down.__class__ is torch.nn.Identity and x.shape[0] == 7:
+            return x * 2
+        return self.second(self.first(x))
+
+
+DOUBLES_SEVENS = "return x * 2 if isinstance(n, int) and n == 7 else x"
+
+
+def doubles_sevens(_, args, result):
+    n = args[0].shape[0]
+    return result * 2 if isinstance(n, int) and n == 7 else result
+
+
+def hooked():
+    model = torch.nn.ReLU()
+    model.register_forward_hook(doubles_sevens)
+    return model
+
+
+@pytest.mark.parametrize("model", [TwoPlaces, hooked])
+def test_what_hooks_and_shared_modules_see_is_what_eager_has(model):
+    report = check(model(), (EXAMPLE,), dynamic_shapes=({0: Dim("n", min=1, max=8)},))
+    assert report.status == "refuted"
+    assert report.diagnostics[0].witness == {"input.shape[0]" if model is hooked else "x.shape[0]": 7}
+
+
+def test_a_long_function_is_rewritten_too():
+    """A number beyond a byte is written in two instructions."""
+    many = "\n".join(f"a{k} = x.shape[0] + {k + 1000}" for k in range(300))
+    names = "\n".join(f"x.attribute_{k}" for k in range(300))
+    lines = (
+        SIZE,
+        many,
+        f"if n < 0:\n{textwrap.indent(names, '    ')}",
+        "return x * 2 if isinstance(n, int) and n == 7 else x",
+    )
+    assert judged(*lines) == "refuted"
+
+
+def test_a_module_that_has_a_name_like_one_of_pythons_is_rewritten_but_for_that():
+    scope = {"max": torch.max}
+    assert (
+        judged(SIZE, "v = max(x)", "return x * 2 if isinstance(n, int) and n == 7 else x + v", scope=scope) == "refuted"
+    )
 
 
 @pytest.mark.parametrize("sees", SEES)
 def test_what_code_sees_of_a_number_or_a_tensor_is_what_eager_has(sees):
     """A trace that saw something else would never ask about the one size."""
-    scope = {"matched": matched, "rows": rows, "TABLE": TABLE, "LISTED": LISTED}
+    scope = {"matched": matched, "rows": rows, "TABLE": TABLE, "LISTED": LISTED, "whole": whole}
+    scope["asked"] = {"whole": whole}
     lines = SIZE, f"g = {SEES[sees]}", "return x * 2 if g and n == 7 else x + rows(x)"
     assert judged(*lines, scope=scope) == "refuted"
 

@@ -30,7 +30,7 @@ _READ: dict[Hashable, frozenset[str]] = {
 }
 
 
-_BRANCHING = frozenset({"cond", "while_loop", "scan", "associative_scan"})
+BRANCHING = frozenset({"cond", "while_loop", "scan", "associative_scan"})
 """Functions of torch whose bodies dynamo reads, where no call is seen."""
 
 
@@ -40,7 +40,7 @@ def read_in_bodies(names: Collection[str]) -> set[str]:
     >>> read_in_bodies({"cond", "is_contiguous", "relu"}), read_in_bodies({"stride"})
     ({'strides'}, set())
     """
-    if _BRANCHING.isdisjoint(names):
+    if BRANCHING.isdisjoint(names):
         return set()
     return {each for name, read in _BY_NAME.items() if name in names for each in read}
 

@@ -1,11 +1,11 @@
 """Python's `int`, `float` and `len` give plain numbers, and so would freeze a size; in a trace they do not.
 
 Python lets no object decide what `int(n)` is, and torch can follow `torch.sym_int(n)` alone. So while a model is traced
-its functions run other code, which calls the functions below where the model's calls those three, or `divmod`, or one
-of a few functions that want a plain number or bool (`math.sqrt`); so do the functions that they may call: those of the
-classes they meet, by a global name, in their closures, in a list or dict. They stay the objects that they are: a model
-may look one up in a table. Afterwards each function and each module is as it was. What belongs to torch or to Python is
-left as it is.
+its functions run other code, which calls the functions of plain_numbers.py where the model's calls those three, or
+`divmod`, or one of a few that want a plain number or bool (`math.sqrt`). So do all functions of the user's files, and
+those of installed libraries that they may call: of the classes they meet, by a global name, in closures and containers.
+They stay the objects that they are: a model may look one up in a table. Afterwards each function and each module is as
+it was. What belongs to torch or to Python is left as it is.
 
 Nothing is decided here. Eager runs the model's own code: a replay shows where the two do not agree.
 """
@@ -15,19 +15,19 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import math
+import gc
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
 
+from shapeproof.export.ops.properties import BRANCHING
 from shapeproof.export.shim.one_thread import one_thread
-from shapeproof.export.shim.sym_nodes import is_finite
-from shapeproof.export.shim.symbols import PLAIN
-from shapeproof.export.trace.distinct import Distinct
-from shapeproof.export.trace.ranges import Range
+from shapeproof.export.source.frames import in_users_file
+from shapeproof.export.trace.plain_numbers import CALLED, FUNCTIONS, MEMBERS, NAMES, WITHIN, forgetting
 from shapeproof.export.trace.remembering import Remembered
 from shapeproof.export.trace.rewriting import assigned, global_names, rewritten
 
@@ -42,252 +42,22 @@ def fresh_copy(mod: torch.nn.Module) -> torch.nn.Module:
     return copy.deepcopy(mod, shared)
 
 
-def _number(value: Any) -> Any:
-    return value.item() if isinstance(value, torch.Tensor) else value
+_functions: ContextVar[tuple[FunctionType, ...]] = ContextVar("functions", default=())
 
 
-def _whole(value: Any) -> Any:
-    """A symbolic bool as the number that Python takes it for."""
-    return torch.sym_ite(value, 1, 0) if isinstance(value, torch.SymBool) else value
+def users_functions() -> tuple[FunctionType, ...]:
+    """All functions of the user's files: a hook, a table or a decorator may call one that no name leads to."""
+    return tuple(each for each in gc.get_objects() if type(each) is FunctionType and in_users_file(each.__code__))
 
 
-def _int(*args: Any, **kwargs: Any) -> Any:
-    value = _whole(_number(args[0])) if len(args) == 1 else None
-    return torch.sym_int(value) if isinstance(value, torch.SymInt | torch.SymFloat) else int(*args, **kwargs)
-
-
-def _float(*args: Any) -> Any:
-    value = _number(args[0]) if args else None
-    return torch.sym_float(value) if isinstance(value, torch.SymInt | torch.SymFloat) else float(*args)
-
-
-def _len(value: Any) -> Any:
-    if type(value) is Range:
-        return value.length
-    return value.shape[0] if isinstance(value, torch.Tensor) and value.dim() else len(value)
-
-
-def _divmod(value: Any, divisor: Any) -> Any:
-    symbolic = isinstance(value, torch.SymInt | torch.SymFloat) or isinstance(divisor, torch.SymInt | torch.SymFloat)
-    return (value // divisor, value % divisor) if symbolic else divmod(value, divisor)
-
-
-def _least(*args: Any, **kwargs: Any) -> Any:
-    return torch.sym_min(*args) if _are_ratios(args, kwargs) else min(*args, **kwargs)
-
-
-def _largest(*args: Any, **kwargs: Any) -> Any:
-    return torch.sym_max(*args) if _are_ratios(args, kwargs) else max(*args, **kwargs)
-
-
-def _are_ratios(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether these are two floats, one symbolic: Python would compare them, a branch. An int would stay an int."""
-    floats = all(isinstance(value, float | torch.SymFloat) for value in args)
-    return floats and len(args) == 2 and not kwargs and any(isinstance(value, torch.SymFloat) for value in args)
-
-
-def _round(number: Any, ndigits: Any = None) -> Any:
-    """Torch leaves an integer as it is. Python rounds it to tens, hundreds, ..., a half to the even one."""
-    if not isinstance(number, torch.SymInt) or ndigits is None or ndigits >= 0:
-        return round(number, ndigits)
-    unit = 10**-ndigits
-    down, rest = number // unit, number % unit
-    return (down + torch.sym_ite(2 * rest + down % 2 > unit, 1, 0)) * unit
-
-
-def _range(*args: Any) -> Any:
-    """How often a loop goes round is what it asks of a size: it gives other numbers only where that is another."""
-    start, stop, step = {1: (0, *args, 1), 2: (*args, 1), 3: args}.get(len(args), (None, None, None))
-    ends = {type(start), type(stop), type(step)}
-    return Range(start, stop, step) if torch.SymInt in ends and ends <= {int, torch.SymInt} else range(*args)
-
-
-def _set_as(kind: type) -> Callable[..., Any]:
-    """A set, of sizes too."""
-
-    def made(*args: Any) -> Any:
-        values = [list(each) for each in args[:1]]
-        symbolic = any(isinstance(value, torch.SymInt) for each in values for value in each)
-        return Distinct(*values) if symbolic and len(args) == 1 else kind(*values, *args[1:])
-
-    vars(made)["makes"] = kind
-    return made
-
-
-def _isinstance(value: Any, kinds: Any) -> bool:
-    """A symbolic number is of the class that it is of in eager."""
-    return isinstance(PLAIN[type(value)]() if type(value) in PLAIN else value, kinds)
-
-
-class _Matching(type):
-    """The class of what stands for a class in a pattern: a symbolic number is of the one that it is of in eager.
-
-    Those below come from int and float, so that a pattern's one position is the number itself, as in `case int(n):`.
-    """
-
-    def __instancecheck__(cls, value: Any) -> bool:
-        return _isinstance(value, cls.__dict__["of"])
-
-
-class _Whole(int, metaclass=_Matching):
-    of = int
-
-
-class _Double(float, metaclass=_Matching):
-    of = float
-
-
-class _Flag(int, metaclass=_Matching):
-    of = bool
-
-
-def _type(*args: Any, **kwargs: Any) -> Any:
-    """Of a symbolic number, or of a tensor that stands for another, the class that it is of in eager."""
-    made = type(*args, **kwargs)
-    if len(args) != 1:
-        return made
-    if isinstance(args[0], torch.Tensor) and made.__module__.startswith("torch._subclasses."):
-        return torch.nn.Parameter if isinstance(args[0], torch.nn.Parameter) else torch.Tensor
-    return PLAIN.get(made, made)
-
-
-def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A square root, of sizes too."""
-
-    def sqrt(value: Any, *args: Any, **kwargs: Any) -> Any:
-        symbolic = isinstance(value, torch.SymInt | torch.SymFloat)
-        return torch.sym_sqrt(value) if symbolic else original(value, *args, **kwargs)
-
-    return sqrt
-
-
-def _isnan(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Whether a float, symbolic too, is nan: nothing else differs from itself."""
-    return _asking(original, lambda value: value != value)  # noqa: PLR0124
-
-
-def _isinf(original: Callable[..., Any]) -> Callable[..., Any]:
-    return _asking(original, lambda value: torch.sym_not(is_finite(value)) & (value == value))  # noqa: PLR0124
-
-
-def _isfinite(original: Callable[..., Any]) -> Callable[..., Any]:
-    return _asking(original, is_finite)
-
-
-def _asking(original: Callable[..., Any], asked: Callable[[Any], Any]) -> Callable[..., Any]:
-    """A question of `math` about a float, which Python answers for plain ones."""
-
-    def ask(value: Any) -> Any:
-        symbolic = isinstance(value, torch.SymInt | torch.SymFloat)
-        return asked(torch.sym_float(value)) if symbolic else original(value)
-
-    return ask
-
-
-def _forgetting(original: Any) -> Callable[..., Any]:
-    """A function behind a cache: run without it where it is given a size, which Python cannot look up."""
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        symbolic = any(isinstance(value, torch.SymInt | torch.SymFloat) for value in (*args, *kwargs.values()))
-        return (original.__wrapped__ if symbolic else original)(*args, **kwargs)
-
-    return called
-
-
-def _isqrt(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The whole part of a square root, of sizes too. What is rounded up from a double is one too many."""
-
-    def isqrt(value: Any) -> Any:
-        if not isinstance(value, torch.SymInt):
-            return original(value)
-        root = torch.sym_int(torch.sym_sqrt(value))
-        return root - torch.sym_ite(root * root > value, 1, 0)
-
-    return isqrt
-
-
-def _gcd(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A greatest common divisor, of sizes too: by Euclid, whose turns are branches like any."""
-
-    def gcd(*values: Any) -> Any:
-        if not any(isinstance(value, torch.SymInt) for value in values):
-            return original(*values)
-        return functools.reduce(_divisor, values, 0)
-
-    return gcd
-
-
-def _divisor(found: Any, value: Any) -> Any:
-    while value:
-        found, value = value, found % value
-    return abs(found)
-
-
-def _deciding(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of torch that takes no condition on sizes for a bool: it is given the bool, a branch like any."""
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        decided = {name: bool(v) if isinstance(v, torch.SymBool) else v for name, v in kwargs.items()}
-        return original(*args, **decided)
-
-    return called
-
-
-def bounded_by_numbers(index: Any) -> Any:
-    """The index of a tensor, with a number in each slice where it has a symbolic bool, which torch does not take.
-
-    >>> bounded_by_numbers((slice(None, 3), 0))
-    (slice(None, 3, None), 0)
-    """
-    if isinstance(index, tuple):
-        return tuple(map(bounded_by_numbers, index))
-    return slice(*map(_whole, (index.start, index.stop, index.step))) if isinstance(index, slice) else index
-
-
-_CALLED: Mapping[str, Callable[..., Any]] = {  # "case ..." is a class in a pattern
-    "int": _int,
-    "float": _float,
-    "len": _len,
-    "divmod": _divmod,
-    "min": _least,
-    "max": _largest,
-    "range": _range,
-    "set": _set_as(set),
-    "frozenset": _set_as(frozenset),
-    "round": _round,
-    "isinstance": _isinstance,
-    "type": _type,
-    "case int": _Whole,
-    "case float": _Double,
-    "case bool": _Flag,
-}
-_NAMES = {name: f"symbolic {name}" for name in _CALLED}
-"""The global names they go by; none that a model can have."""
-_MEMBERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
-    "math": {
-        "sqrt": _sqrt,
-        "isqrt": _isqrt,
-        "gcd": _gcd,
-        "isnan": _isnan,
-        "isinf": _isinf,
-        "isfinite": _isfinite,
-    },
-    "numpy": {"sqrt": _sqrt},
-    "torch.nn.functional": {"scaled_dot_product_attention": _deciding},
-}
-"""Functions of modules, and what is made of each."""
-_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
-    math.sqrt: _sqrt,
-    math.isqrt: _isqrt,
-    math.gcd: _gcd,
-    math.isnan: _isnan,
-    math.isinf: _isinf,
-    math.isfinite: _isfinite,
-    torch.nn.functional.scaled_dot_product_attention: _deciding,
-}
-"""Those that are imported by name."""
-_WITHIN: Mapping[str, str] = {"torch": "nn", "torch.nn": "functional"}
-"""The way from a module to one of these."""
+@contextlib.contextmanager
+def found_once() -> Iterator[None]:
+    """The user's functions are looked for once, while this lasts; it takes a tenth of a second."""
+    token = _functions.set(users_functions())
+    try:
+        yield
+    finally:
+        _functions.reset(token)
 
 
 @contextlib.contextmanager
@@ -314,6 +84,7 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
                 vars(module)[name] = made
     with one_thread, contextlib.ExitStack() as after:
         members = list(rewriting.members())
+        codes = rewriting.codes(_functions.get() or users_functions())
         after.callback(rewriting.remembered.bring_back)
         for cls, name, made in members:
             after.callback(setattr, cls, name, vars(cls)[name])
@@ -321,7 +92,7 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
         for scope, name, made in rewriting.globals():
             after.callback(_put_back, scope, name, made, scope.get(name, _NOTHING))
             scope[name] = made
-        for function, code in rewriting.codes.items():
+        for function, code in codes.items():
             after.callback(setattr, function, "__code__", function.__code__)
             function.__code__ = code
         for cell, made in rewriting.cells:
@@ -356,9 +127,8 @@ class _Rewriting:
     """Finds the functions that a model may call, each once, and the code that each is to run."""
 
     def __init__(self) -> None:
-        self._seen: set[FunctionType] = set()
+        self._seen: dict[FunctionType, None] = {}
         self._classes: dict[type, None] = {}
-        self.codes: dict[FunctionType, CodeType] = {}
         self.cells: list[tuple[CellType, Any]] = []
         """What is in a closure meanwhile."""
         self.names = {"forward", "__call__", "__init__", "__getitem__"}
@@ -386,6 +156,21 @@ class _Rewriting:
         """What stands for global names meanwhile: the names of each module, as a dict, one of them, and the value."""
         return list(self._globals.values())
 
+    def codes(self, functions: Sequence[FunctionType]) -> dict[FunctionType, CodeType]:
+        """The code that each function runs meanwhile, if it is another: those that were found, and these."""
+        others: Mapping[str, Any] = CALLED if BRANCHING.isdisjoint(self.names) else NAMES
+        found = {}
+        for function in self._seen | dict.fromkeys(functions):
+            scope, code = function.__globals__, function.__code__
+            mine = {name: other for name, other in others.items() if name.removeprefix("case ") not in scope}
+            made = rewritten(code, code.co_filename, frozenset(mine.items()))
+            if made is not code:
+                found[function] = made
+                for name, other in mine.items():
+                    if isinstance(other, str):
+                        self._exchange(scope, other, CALLED[name])
+        return found
+
     def _used(self) -> set[tuple[type, str]]:
         return {(cls, name) for cls in self._classes for name in vars(cls) if name in self.names}
 
@@ -405,7 +190,7 @@ class _Rewriting:
                 return found and functools.partial(found, *value.args, **value.keywords)
             case _ if isinstance(value, _REMEMBERING):
                 self.member(value.__wrapped__)
-                return _forgetting(value)
+                return forgetting(value)
             case property():
                 found = self.member(value.fget)
                 return found and property(found, value.fset, value.fdel, value.__doc__)
@@ -415,7 +200,7 @@ class _Rewriting:
         """Find the code that a function is to run, and what it may call."""
         if function in self._seen or _is_foreign(function):
             return
-        self._seen.add(function)
+        self._seen[function] = None
         code = function.__code__
         names = global_names(code)
         self.names |= names
@@ -425,12 +210,6 @@ class _Rewriting:
             self.remembered.global_name(scope, name)
         for cell in function.__closure__ or ():
             self._look_into(cell, names)
-        if _CALLED.keys().isdisjoint(scope):
-            code = rewritten(code, code.co_filename, frozenset(_NAMES.items()))
-        if code is not function.__code__:
-            self.codes[function] = code
-            for name, found in _CALLED.items():
-                self._exchange(scope, _NAMES[name], found)
 
     def _reach(self, scope: dict[str, Any], names: frozenset[str]) -> None:
         """What these global names stand for may be called."""
@@ -455,18 +234,18 @@ class _Rewriting:
         if isinstance(value, type):
             self.meet(value)
             return None
-        return _FUNCTIONS[value](value) if isinstance(value, BuiltinFunctionType) and value in _FUNCTIONS else None
+        return FUNCTIONS[value](value) if isinstance(value, BuiltinFunctionType) and value in FUNCTIONS else None
 
     def _exchanged(self, module: ModuleType, names: frozenset[str]) -> ModuleType | None:
         """A copy of a module that is not the user's with functions made anew; None if these names reach none.
 
         A module of the user's stays what it is: what its names stand for is exchanged.
         """
-        members = _MEMBERS.get(module.__name__, {})
+        members = MEMBERS.get(module.__name__, {})
         if not members and not _is_foreign(module):
             self._reach(vars(module), names)
         found: dict[str, Any] = {name: make(getattr(module, name)) for name, make in members.items() if name in names}
-        inner = _WITHIN.get(module.__name__)
+        inner = WITHIN.get(module.__name__)
         if inner in names:
             found[inner] = self._exchanged(getattr(module, inner), names)
         found = {name: value for name, value in found.items() if value is not None}

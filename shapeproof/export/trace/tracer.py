@@ -40,10 +40,11 @@ from shapeproof.export.source.frames import read_by_the_model
 from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.source.missing import Refusals, attribute, unlike
 from shapeproof.export.source.texts import number_in_text, number_used
-from shapeproof.export.trace.builtins import bounded_by_numbers, fresh_copy, kept_symbolic
+from shapeproof.export.trace.builtins import fresh_copy, kept_symbolic
 from shapeproof.export.trace.claimed import as_data
 from shapeproof.export.trace.failures import is_of_tracing
 from shapeproof.export.trace.operators import Operators
+from shapeproof.export.trace.plain_numbers import bounded_by_numbers
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.sparse import refuse_hidden, with_rows
 from shapeproof.export.trace.translate import Translator
