@@ -106,7 +106,7 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
         raise ConstraintViolation(report)
     if report.status == "undecided":
         warnings.warn(str(report), UndecidedWarning, stacklevel=2)
-    return report.program  # type: ignore[no-any-return]
+    return report.program
 
 
 def check(  # noqa: PLR0913 - as above

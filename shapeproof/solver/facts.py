@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints.definedness import defined
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.evaluate import holds_at, true_at
+from shapeproof.constraints.evaluate import has_meaning, holds_at, true_at
 from shapeproof.constraints.formulas import FALSE, Formula
 from shapeproof.constraints.intervals import Bounds, Interval
 from shapeproof.constraints.terms import constant
@@ -42,7 +42,6 @@ from shapeproof.solver.points import (
     extended,
     filled,
     free_symbols,
-    has_meaning,
     named,
     nudged,
     public,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from shapeproof.constraints.definedness import defined
 from shapeproof.constraints.errors import Unevaluable, UsageError
-from shapeproof.constraints.evaluate import true_at
+from shapeproof.constraints.evaluate import has_meaning, true_at
 from shapeproof.constraints.formulas import TRUE, conjunction
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.text import parse_relation
@@ -37,7 +37,7 @@ from shapeproof.solver.equalities import FRESH
 from shapeproof.solver.exhaustion import TooManyPointsError, box_size, points_where
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.knowledge import within
-from shapeproof.solver.points import Point, complete, has_meaning, named, public
+from shapeproof.solver.points import Point, complete, named, public
 from shapeproof.solver.search import search
 from shapeproof.solver.session import Answer
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from shapeproof.contract.archives import NOTE
+from shapeproof.export.report.saved import saved_report
 from shapeproof.export.shim import guarding
 
 if TYPE_CHECKING:
@@ -37,6 +39,11 @@ class VerifiedProgram(torch.export.ExportedProgram):
         verified.contract = contract
         contract.note_in(verified)
         return verified
+
+    def carry(self, report: Report) -> None:
+        """Take the report along, into the file too when the program is saved."""
+        self.report = report
+        self.graph_module.meta.setdefault("custom", {})[NOTE] = saved_report(report)
 
     def rely_on(self, others: Iterable[Contract]) -> None:
         """Have inputs lie in memory as these contracts want it, too: the program is made of theirs."""
@@ -63,5 +70,5 @@ class VerifiedProgram(torch.export.ExportedProgram):
         guarding.note_guards(plain, [])  # they would be called with what a tracer makes of the inputs
         decompose = functools.partial(plain.run_decompositions, decomp_table, decompose_custom_triton_ops)
         verified = VerifiedProgram.of(self.taken_apart.by(decompose), self.taken_apart, self.contract)
-        verified.report = self.report
+        verified.carry(self.report)
         return verified

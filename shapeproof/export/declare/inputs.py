@@ -91,6 +91,8 @@ class Inputs:
     """Named dims without written bounds: the lower bound may rise to 1 or 2."""
     anchors: tuple[dict[str, int], ...]
     """The points of the inputs that were given, which are to be kept, the example's first; none without an example."""
+    bound: Mapping[str, Any] = field(repr=False, default_factory=dict)
+    """The inputs that were given, by the names of the model's arguments."""
     dynamic_shapes: Any = field(repr=False, default=None)
     """The dynamic_shapes as they were given, a collection of them as a tree."""
     constraints: tuple[str, ...] = ()
@@ -191,6 +193,7 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
         frozenset(reader.fixed),
         frozenset(reader.liftable),
         () if sampled else anchors(mod, leaves, dict(reader.example), others),
+        binding.bind(mod, args, kwargs),
         shapes,
         tuple(constraints),
         tuple(_in_vain(leaves, by_marks=not shapes)),

@@ -1,0 +1,41 @@
+"""The nearest sizes that a contract accepts, where one size is changed and the others stay.
+
+Every candidate is put to the contract; candidates begin at the bounds of the size, so that one far outside is found as
+soon as one close by.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+from shapeproof.constraints.intervals import Interval
+
+MOST = 4096
+"""Candidates that are tried for one size: any multiple that somebody writes is less."""
+
+
+def nearest_size(given: int, bounds: Interval, accepted: Callable[[int], bool]) -> int | None:
+    """The accepted size that is nearest to the given one, the smaller of two; None if none was found.
+
+    >>> nearest_size(37, Interval(2, 64), lambda size: size % 8 == 0)
+    40
+    >>> nearest_size(1000, Interval(2, 64), lambda size: size % 8 == 0)
+    64
+    """
+    candidates = itertools.islice(_outwards(given, bounds), MOST)
+    return next((size for size in candidates if accepted(size)), None)
+
+
+def _outwards(given: int, bounds: Interval) -> Iterator[int]:
+    """The sizes within bounds, the nearest first."""
+    if bounds.lower is not None and given < bounds.lower:
+        yield from itertools.takewhile(bounds.__contains__, itertools.count(bounds.lower))
+    elif bounds.upper is not None and given > bounds.upper:
+        yield from itertools.takewhile(bounds.__contains__, itertools.count(bounds.upper, -1))
+    else:
+        for distance in itertools.count(1):
+            near = [size for size in (given - distance, given + distance) if size in bounds]
+            if not near:
+                return
+            yield from near
