@@ -8,17 +8,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from shapeproof.constraints.compiled import compiled
 from shapeproof.constraints.domain import ranges
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.evaluate import true_at
-from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.intervals import Interval, bounds
+from shapeproof.constraints.evaluate import evaluate, true_at
+from shapeproof.constraints.formulas import Formula, ge
+from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.text import format_formula, format_term
 from shapeproof.contract.fast import accepting
-from shapeproof.contract.inputs import ConstantInput, Input, IntInput, Sizes, TensorInput
-from shapeproof.contract.nearest import nearest_size
+from shapeproof.contract.inputs import ConstantInput, Input, IntInput, TensorInput
+from shapeproof.contract.nearest import nearest_value
 from shapeproof.contract.outside import OutsideDomain
-from shapeproof.contract.sizes import Reading, SizeGuard
+from shapeproof.contract.sizes import SizeGuard, size_of
 from shapeproof.contract.structure import Reader, Structure
 from shapeproof.files import write_whole
 
@@ -48,7 +49,7 @@ class Answer:
 
     @functools.cached_property
     def nearest(self) -> Mapping[str, int]:
-        """One size with the nearest value that is accepted, the others being as they are; empty if unknown."""
+        """The sizes to change for the nearest inputs that are accepted, all in one symbol; empty if none was found."""
         return self._search()
 
     @property
@@ -180,34 +181,44 @@ class Contract:
         return Answer()
 
     def _nearest(self, values: list[Any]) -> dict[str, int]:
-        """The nearest size that is accepted: of those that the first formula is about that does not hold."""
-        guard, found = self._guard, []
+        """The sizes that differ at the nearest accepted point: one symbol of the formula that does not hold is moved."""
+        guard = self._guard
         point = guard.point(values)
         failing = next(formula for formula in guard.formulas if true_at(formula, point) is not True)
-        for place in (place for name, place in guard.places if name in failing.symbols):
-            given = values[place.leaf]
-            size = given if isinstance(given, int) else given.shape[place.index]
-            near = nearest_size(size, self._bounds(place), functools.partial(self._serves, values, place))
+        symbols = {name: point[name] for name in self._symbols}
+        within = ranges(self.formulas)
+        found = []
+        for name in sorted(failing.symbols & symbols.keys()):
+            serves = functools.partial(self._serves, symbols, name)
+            near = nearest_value(symbols[name], within.get(name, Interval()), serves)
             if near is not None:
-                found.append((abs(near - size), self._size_name(place.leaf, place.index), near))
-        return {name: near for _, name, near in sorted(found)[:1]}
+                found.append((abs(near - symbols[name]), name, self._sizes_at({**symbols, name: near}, values)))
+        return min(found)[-1] if found else {}
 
-    def _bounds(self, place: Reading) -> Interval:
-        declared = self.inputs[place.leaf]
-        within = bounds(declared.sizes[place.index], ranges(self.formulas))
-        return within & Interval(0, None) if isinstance(declared, TensorInput) else within
+    @functools.cached_property
+    def _symbols(self) -> tuple[str, ...]:
+        return tuple(sorted(frozenset[str]().union(*(term.symbols for each in self.inputs for term in each.sizes))))
 
-    def _serves(self, values: list[Any], place: Reading, size: int) -> bool:
-        """Whether sizes are accepted after a change of one of them."""
-        changed = [value if isinstance(value, int) else Sizes(tuple(getattr(value, "shape", ()))) for value in values]
-        given = values[place.leaf]
-        shape = () if isinstance(given, int) else (*given.shape[: place.index], size, *given.shape[place.index + 1 :])
-        changed[place.leaf] = size if isinstance(given, int) else Sizes(shape)
+    @functools.cached_property
+    def _inside(self) -> Callable[..., bool]:
+        """Whether sizes that are made of symbols are accepted: no size is negative, and all formulas hold."""
+        sizes = [ge(term, 0) for each in self.inputs if isinstance(each, TensorInput) for term in each.sizes]
+        return compiled([*dict.fromkeys(sizes), *self.formulas], self._symbols)
+
+    def _serves(self, symbols: Mapping[str, int], name: str, value: int) -> bool:
         try:
-            self._guard.check(changed)
-        except (OutsideDomain, Unevaluable):
+            return self._inside(*({**symbols, name: value}).values())
+        except Unevaluable:
             return False
-        return True
+
+    def _sizes_at(self, symbols: Mapping[str, int], values: list[Any]) -> dict[str, int]:
+        """The sizes at a point that are not as they are given, by name."""
+        return {
+            self._size_name(leaf, index): size
+            for leaf, declared in enumerate(self.inputs)
+            for index, term in enumerate(declared.sizes)
+            if (size := evaluate(term, symbols)) != size_of(values[leaf], index)
+        }
 
 
 def _described(declared: Input) -> str:

@@ -131,7 +131,7 @@ class SizeGuard:
 
     def check(self, given: Sequence[Any]) -> None:
         """Raise OutsideDomain if the sizes do not satisfy a formula."""
-        values = [place.value(_size(given[place.leaf], place.index), plainly) for _, place in self.places]
+        values = [place.value(size_of(given[place.leaf], place.index), plainly) for _, place in self.places]
         try:
             inside = self.holds(*values)
         except Unevaluable:
@@ -141,17 +141,18 @@ class SizeGuard:
 
     def point(self, given: Sequence[Any]) -> dict[str, int]:
         """The value of each symbol."""
-        return {name: place.value(_size(given[place.leaf], place.index), plainly) for name, place in self.places}
+        return {name: place.value(size_of(given[place.leaf], place.index), plainly) for name, place in self.places}
 
     def _refusal(self, point: Mapping[str, int], given: Sequence[Any]) -> OutsideDomain:
         formula = next(each for each in self.formulas if true_at(each, point) is not True)
         solved = [place for name, place in self.places if name in formula.symbols and not place.is_plain]
-        shown = {self._size_name(each.leaf, each.index): _size(given[each.leaf], each.index) for each in solved}
+        shown = {self._size_name(each.leaf, each.index): size_of(given[each.leaf], each.index) for each in solved}
         shown |= {self._names.get(name, name): point[name] for name in sorted(formula.symbols)}
         because = "declared" if formula in self._declared else "required"
         return refusal(shown, format_formula(formula, rename=self._names), because)
 
 
-def _size(value: Any, index: int) -> Any:
+def size_of(value: Any, index: int) -> Any:
+    """The size of a tensor, or the number itself."""
     shape = getattr(value, "shape", None)
     return value if shape is None else shape[index]

@@ -179,11 +179,13 @@ class Reader:
 
     def _as_sequence(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """As one sequence of all inputs, or of all that are no constants."""
-        found = [each for each in [*args, *kwargs.values()] if isinstance(each, list | tuple)]
+        given = [*args, *kwargs.values()]
+        if len(given) != 1 or not isinstance(given[0], list | tuple):
+            raise _Misfit
         for expected in (range(len(self._inputs)), self._asked):
-            if len(found) == 1 and len(found[0]) == len(expected):
+            if len(given[0]) == len(expected):
                 values = list(self._nothing)
-                for index, value in zip(expected, found[0], strict=True):
+                for index, value in zip(expected, given[0], strict=True):
                     values[index] = self._leaf(index, value, fed=True)
                 return values
         raise _Misfit

@@ -424,29 +424,27 @@ def listed_dims(leaf: Leaf, entry: Any) -> list[DimEntry]:
     if isinstance(entry, Mapping):
         for index in entry:
             if not isinstance(index, int) or not -rank <= index < rank:
-                message = f"dynamic_shapes names dimension {index!r} of `{leaf.name}`, which has {rank}"
-                raise UsageError(message)
+                raise UsageError(f"dynamic_shapes names dimension {index!r} of `{leaf.name}`, which has {rank}")
         at = {index % rank: dim for index, dim in entry.items()}
         if len(at) < len(entry):
-            message = f"dynamic_shapes names a dimension of `{leaf.name}` twice: {sorted(entry)}"
-            raise UsageError(message)
+            raise UsageError(f"dynamic_shapes names a dimension of `{leaf.name}` twice: {sorted(entry)}")
         return [at.get(i) for i in range(rank)]
     if isinstance(entry, tuple | list):
         if len(entry) != rank:
-            message = f"dynamic_shapes gives {len(entry)} entries for `{leaf.name}`, which has {rank} dimensions"
-            raise UsageError(message)
+            raise UsageError(
+                f"dynamic_shapes gives {len(entry)} entries for `{leaf.name}`, which has {rank} dimensions"
+            )
         return list(entry)
-    message = f"dynamic_shapes gives {entry!r} for `{leaf.name}`: expected a dict, a tuple or a list of dims, or None"
-    raise UsageError(message)
+    raise UsageError(
+        f"dynamic_shapes gives {entry!r} for `{leaf.name}`: expected a dict, a tuple or a list of dims, or None"
+    )
 
 
 def _fixed_size(name: str, size: int | None, declared: int, *, signed: bool) -> Term:
     if declared < 0 and not signed:
-        message = f"`{name}` is declared to be {declared}, but a size is never negative"
-        raise UsageError(message)
+        raise UsageError(f"`{name}` is declared to be {declared}, but a size is never negative")
     if size is not None and size != declared:
-        message = f"`{name}` is declared to be {declared}, but the example has {size}"
-        raise UsageError(message)
+        raise UsageError(f"`{name}` is declared to be {declared}, but the example has {size}")
     return constant(declared)
 
 
