@@ -27,6 +27,7 @@ from shapeproof.contract.inputs import (
 from shapeproof.contract.outside import OutsideDomain
 
 _CONTAINERS = (dict, list, tuple)
+_MAPPINGS = (dict, Mapping)  # the first is quick to tell
 
 
 class _Misfit(Exception):  # noqa: N818 - says what is read, and is always caught
@@ -130,14 +131,15 @@ class Reader:
         Raises:
             OutsideDomain: the call is structured in another way.
         """
+        readings = [self._as_called, self._as_named, self._as_feed, self._as_sequence]
         if self._is_flat:
             given = [*args, *kwargs.values()] if kwargs else [*args]
             held = [value for value in given if isinstance(value, _CONTAINERS)]
             if not held and len(args) == len(self._structure.args) and tuple(kwargs) == self._keywords:
                 return given
-            if len(held) == 1 and type(held[0]) is dict and held[0] and held[0].keys() <= self._flat.keys():
-                return self._fed(held[0])  # no other reading takes a dict for an input
-        for read in (self._as_called, self._as_named, self._as_feed, self._as_sequence):
+            if len(held) == 1 and isinstance(held[0], dict):
+                readings = [self._as_feed]  # no other reading takes a dict for an input
+        for read in readings:
             try:
                 return read(args, kwargs)
             except _Misfit:
@@ -161,13 +163,13 @@ class Reader:
 
     def _as_feed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """As one mapping among the arguments, by the names of inputs or of arguments."""
-        feeds = [each for each in [*args, *kwargs.values()] if isinstance(each, Mapping) and self._is_feed(each)]
+        given = [*args, *kwargs.values()] if kwargs else args
+        feeds = [each for each in given if isinstance(each, _MAPPINGS) and self._is_feed(each)]
         if len(feeds) != 1:
             raise _Misfit
         (feed,) = feeds
-        return self._fed(feed) if feed.keys() <= self._flat.keys() else self._by_name(feed)
-
-    def _fed(self, feed: Mapping[str, Any]) -> list[Any]:
+        if not feed.keys() <= self._flat.keys():
+            return self._by_name(feed)
         values = list(self._nothing)
         for name, value in feed.items():
             index = self._flat[name]
