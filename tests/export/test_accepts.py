@@ -81,7 +81,7 @@ def declarations(draw):
     ) if known else ()
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(declarations())
 def test_a_contract_accepts_what_the_program_accepts_at_every_point_of_a_box(tmp_path_factory, declared):
     shapes, relations = declared
@@ -101,7 +101,7 @@ def test_a_contract_accepts_what_the_program_accepts_at_every_point_of_a_box(tmp
             assert bool(each.accepts({"x": (a, b), "y": (c,), "n": n})) == inside
 
 
-@few(10)
+@few(20)
 @given(programs(), st.booleans())
 def test_a_contract_accepts_what_random_programs_accept(program, split):
     report = program.check(branches="split" if split else "error", narrow=True)
@@ -378,3 +378,40 @@ def test_a_server_needs_neither_torch_nor_z3(linear, tmp_path):
     done = subprocess.run([sys.executable, "-c", SERVER, *files], capture_output=True, text=True, check=False, cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == ["input.shape[0] = 9, but input.shape[0] <= 8 is declared"] * 3
+
+
+class Nested(torch.nn.Module):
+    def forward(self, d, y, flag=True):
+        return d["a"] * 2 + y if flag else y
+
+
+@pytest.fixture(scope="module")
+def nested():
+    row = {0: Dim("n", max=8)}
+    args = ({"a": torch.ones(3, 4)}, torch.ones(3, 4), True)
+    return export(Nested(), args, dynamic_shapes={"d": {"a": row}, "y": row, "flag": None})
+
+
+def test_a_session_of_onnx_runtime_is_wrapped(nested):
+    runtime = pytest.importorskip("onnxruntime")
+    np = pytest.importorskip("numpy")
+    pytest.importorskip("onnxscript")
+    model = torch.onnx.export(nested, dynamo=True, verbose=False).model_proto.SerializeToString()
+    session = runtime.InferenceSession(model)
+    run = nested.report.contract.wrap(session.run)
+    feed = {each.name: np.ones((8, 4), np.float32) for each in session.get_inputs()}
+    assert run(None, feed)[0].shape == run(output_names=None, input_feed=feed)[0].shape == (8, 4)
+    with pytest.raises(OutsideDomain, match=r"d\['a'\].shape\[0\] = 9, but d\['a'\].shape\[0\] <= 8 is declared"):
+        run(None, {name: np.ones((9, 4), np.float32) for name in feed})
+
+
+@pytest.mark.slow
+def test_a_method_of_executorch_is_wrapped(nested):
+    runtime = pytest.importorskip("executorch.runtime")
+    from executorch.exir import to_edge
+
+    loaded = runtime.Runtime.get().load_program(to_edge(nested).to_executorch().buffer)
+    run = nested.report.contract.wrap(loaded.load_method("forward").execute)
+    assert run([torch.ones(8, 4), torch.ones(8, 4), True])[0].shape == (8, 4)
+    with pytest.raises(OutsideDomain):
+        run([torch.ones(9, 4), torch.ones(9, 4), True])
