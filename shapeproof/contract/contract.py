@@ -181,7 +181,7 @@ class Contract:
         return Answer()
 
     def _nearest(self, values: list[Any]) -> dict[str, int]:
-        """The sizes that differ at the nearest accepted point: one symbol of the formula that does not hold is moved."""
+        """The sizes that differ at the nearest accepted point, where one symbol of the failing formula is moved."""
         guard = self._guard
         point = guard.point(values)
         failing = next(formula for formula in guard.formulas if true_at(formula, point) is not True)

@@ -1,7 +1,7 @@
 """The nearest value of a symbol at which a contract accepts, where the other symbols stay.
 
-Every candidate is put to the contract; candidates begin at the bounds of the symbol, so that one far outside is found as
-soon as one close by.
+Every candidate is put to the contract. Candidates begin at the bounds of the symbol, so that one far outside is found
+as soon as one close by.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from shapeproof.solver import ask
 from shapeproof.solver.budget import (
     Allowance,
     Budget,
-    Entry,
     Ledger,
     current_allowance,
     current_ledger,
@@ -384,7 +383,7 @@ class Facts:
             if not state.contradictory:
                 self.points()
             if state.contradictory:
-                self.ledger.entries.append(Entry(FALSE, state.history, Proved(Evidence("facts", "contradictory"))))
+                self.ledger.enter(FALSE, state.history, Proved(Evidence("facts", "contradictory")))
         return bool(state.contradictory)
 
 

@@ -30,7 +30,7 @@ from shapeproof.constraints.verdicts import Evidence, Proved, Refuted, Undecided
 from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver import ask, audit
 from shapeproof.solver.alternatives import proved_by_alternatives
-from shapeproof.solver.budget import Allowance, Entry, is_affordable, spending
+from shapeproof.solver.budget import Allowance, is_affordable, spending
 from shapeproof.solver.cases import proved_by_cases, refined
 from shapeproof.solver.clash import clash
 from shapeproof.solver.equalities import FRESH
@@ -151,7 +151,7 @@ def _decided(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
         else:
             answer = replace(answer, spent=facts.ledger.rlimit - before)
             facts.answers.update({(formula, budget): answer} if affordable else {})
-        facts.ledger.entries.append(Entry(formula, facts.history, answer))
+        facts.ledger.enter(formula, facts.history, answer)
     return answer
 
 

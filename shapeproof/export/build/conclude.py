@@ -15,7 +15,7 @@ from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.domain import Origin
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.build.assertions import assert_domain, word_checks
-from shapeproof.export.build.bounds import Bounding
+from shapeproof.export.build.bounds import Bounding, Bounds
 from shapeproof.export.build.clamps import write_clamps
 from shapeproof.export.build.closing_audit import Claims, unmatched
 from shapeproof.export.build.contract import Contract
@@ -96,7 +96,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         notes=tuple(notes),
         statistics=statistics(found),
         inputs=inputs.shapes,
-        bounds=bounding.tensors() if bounding else (),
+        bounds=bounding.tensors() if bounding else Bounds(),
         peak_bytes_bound=bounding.peak_bytes() if bounding else None,
         program=program,
         contract=outward,

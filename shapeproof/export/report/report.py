@@ -19,8 +19,9 @@ from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.errors import UsageError
 from shapeproof.contract import Answer, Contract, OutsideDomain
 from shapeproof.contract.archives import NOTE
-from shapeproof.export.build.bounds import Bound
+from shapeproof.export.build.bounds import Bounds
 from shapeproof.export.declare.redeclare import Declarations
+from shapeproof.export.report.html import report_html
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.render import render
 from shapeproof.export.report.saved import digest_of, fields_of, read_report, saved_report
@@ -53,7 +54,7 @@ class Report:
     inputs: Mapping[str, list[str]] = field(default_factory=dict)
     spent: Mapping[str, int] = field(default_factory=dict)
     """What the solver was asked and spent: questions, Z3 queries, Z3's resource counter, points tried."""
-    bounds: tuple[Bound, ...] = ()
+    bounds: Bounds = field(default_factory=Bounds)
     """The tensors of the program whose sizes come out of data, and how large they get."""
     peak_bytes_bound: int | None = None
     """At most this many bytes are held at once by the tensors of the program; None where some size has no bound."""
@@ -66,6 +67,9 @@ class Report:
 
     def __str__(self) -> str:
         return render(self)
+
+    def _repr_html_(self) -> str:
+        return report_html(self)
 
     def repair(self) -> Declarations | None:
         """What to export with so that it is proved: the weakest declarations that were found, the example included.

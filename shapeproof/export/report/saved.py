@@ -18,7 +18,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula
 from shapeproof.contract.archives import opened, text_of_archive
 from shapeproof.contract.saved import from_data, to_data
-from shapeproof.export.build.bounds import Bound
+from shapeproof.export.build.bounds import Bound, Bounds
 from shapeproof.export.report.region_map import RegionMap
 
 if TYPE_CHECKING:
@@ -141,7 +141,8 @@ def _fields(saved: _Saved) -> dict[str, Any]:
     regions = RegionMap.loaded(dataclasses.asdict(saved.regions))
     contract = None if saved.contract is None else from_data(saved.contract, "the report")
     decisions = tuple(map(_loaded_decision, saved.decisions))
-    return fields | {"regions": regions, "decisions": decisions, "contract": contract}
+    bounds = Bounds(saved.bounds)
+    return fields | {"regions": regions, "decisions": decisions, "contract": contract, "bounds": bounds}
 
 
 def _saved_decision(decision: Decision) -> dict[str, Any]:
