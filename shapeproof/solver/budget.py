@@ -142,7 +142,8 @@ class Entry:
         evidence, witness = self.verdict.evidence, self.verdict.witness
         by = f" by {evidence.step}" if evidence else ""
         at = f" at {', '.join(f'{name} = {value}' for name, value in witness.items())}" if witness else ""
-        return f"{self.verdict.status}{by}{at}: {_cut(str(self.formula))}, given {len(self.facts)} facts"
+        given = "1 fact" if len(self.facts) == 1 else f"{len(self.facts)} facts"
+        return f"{self.verdict.status}{by}{at}: {_cut(str(self.formula))}, given {given}"
 
 
 def _cut(text: str) -> str:
