@@ -111,6 +111,10 @@ class Contract:
     def check(self, *args: Any, **kwargs: Any) -> None:
         """As `accepts`, for inputs that have to be accepted.
 
+        Args:
+            args: the inputs, in any form that `accepts` takes.
+            kwargs: inputs by the names of the model's arguments.
+
         Raises:
             OutsideDomain: they are not; the message says which requirement does not hold, and for which value.
         """
@@ -138,6 +142,9 @@ class Contract:
 
     def save(self, path: str | Path) -> None:
         """Write the contract as JSON.
+
+        Args:
+            path: the file.
 
         Raises:
             OSError: the file cannot be written; what was there stays.

@@ -87,7 +87,14 @@ def prove(
 ) -> Verdict:
     """Does the formula hold for all integers within the bounds for which everything given holds?
 
-    A symbol without bounds is any integer.
+    Args:
+        text: the formula.
+        bounds: the least and the greatest value of each symbol, None for none; one that is not named is any integer.
+        given: formulas that hold.
+        budget: what the question may cost.
+
+    Returns:
+        The verdict: its `status`, its `witness` where it is refuted, and its `evidence`.
 
     Raises:
         UsageError: a text is no formula, or bounds are not a pair of integers (None: there is none).

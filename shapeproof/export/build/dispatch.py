@@ -92,7 +92,11 @@ class Regions:
             return self.merging.merged(self.programs)  # type: ignore[arg-type]  # nothing that was loaded
 
     def save(self, path: str | Path) -> None:
-        """Write all programs and their regions as one PT2 archive; `load_regions` reads it."""
+        """Write all programs, their regions and the report as one PT2 archive; `load_regions` reads it.
+
+        Args:
+            path: the file.
+        """
         manifest = {
             "format": FORMAT,
             "holds": [str(formula) for formula in self.holds],
@@ -112,6 +116,9 @@ def load_regions(path: str | Path) -> Regions:
 
     The file is a program, which is code: do not run one of unknown origin. To read it runs none: pickles that are not
     data alone and compiled code are refused.
+
+    Args:
+        path: the file.
 
     Raises:
         UsageError: the file holds no regions, or something else besides.

@@ -37,7 +37,11 @@ DimEntry = Any
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """A tensor input for which there is no example: its dtype and its dims (ints, Dims, or Dim hints).
+    """A tensor input for which there is no example.
+
+    Attributes:
+        dtype: its dtype.
+        dims: its sizes: ints, Dims, or Dim hints.
 
     >>> import torch
     >>> TensorSpec(torch.float32, (torch.export.Dim("batch", max=64), 128)).dtype
@@ -284,8 +288,7 @@ class _Reader:
             return self._marked(leaf, index, entry)
         if entry is None or dims.is_static_hint(entry):
             if size is None:
-                message = f"`{name}` has neither an example nor a dim"
-                raise UsageError(message)
+                raise UsageError(f"`{name}` has neither an example nor a dim")
             return constant(size)
         if isinstance(entry, int):
             return _fixed_size(name, size, entry, signed=not leaf.is_tensor)
@@ -293,28 +296,24 @@ class _Reader:
             return self._named(name, size, entry)
         if dims.is_hint(entry):
             return self._hinted(leaf, name, size, entry)
-        message = f"dynamic_shapes gives {entry!r} for `{name}`: expected None, an int, a Dim, or a Dim hint"
-        raise UsageError(message)
+        raise UsageError(f"dynamic_shapes gives {entry!r} for `{name}`: expected None, an int, a Dim, or a Dim hint")
 
     def _named(self, name: str, size: int | None, dim: Any) -> Term:
         root, derive = dims.dim_root(dim)
         term: Term = derive(symbol(root.__name__))
         lower, upper = dims.dim_bounds(root)
         if root.__name__ in self._groups.values():
-            message = f"`{root.__name__}` is declared twice, as {declaration_text(root)} and as a shape_id"
-            raise UsageError(message)
+            raise UsageError(f"`{root.__name__}` is declared twice, as {declaration_text(root)} and as a shape_id")
         known = self._dims.setdefault(root.__name__, root)
         if dims.dim_bounds(known) != (lower, upper):
             both = " and as ".join(map(declaration_text, (known, root)))
-            message = f"`{root.__name__}` is declared twice, as {both}"
-            raise UsageError(message)
+            raise UsageError(f"`{root.__name__}` is declared twice, as {both}")
         if root.__name__ not in self.variables:
             user_name = name if term is symbol(root.__name__) else root.__name__
             variable = Variable(root.__name__, user_name, "dim")
             self._declare(variable, lower, upper, f"{user_name} = {declaration_text(root)}")
             if lower < 0:
-                message = f"`{root.__name__}` has min={lower}, but a size is never negative"
-                raise UsageError(message)
+                raise UsageError(f"`{root.__name__}` has min={lower}, but a size is never negative")
             if lower == 0 and upper is None:
                 self.liftable.add(root.__name__)
         elif term is symbol(root.__name__) and self.variables[root.__name__].user_name == root.__name__:
@@ -330,12 +329,10 @@ class _Reader:
         offset = derive(0)
         step = derive(1) - offset
         if (size - offset) % step:
-            message = f"the example has {name} = {size}, which is not of the declared form {dim!r}"
-            raise UsageError(message)
+            raise UsageError(f"the example has {name} = {size}, which is not of the declared form {dim!r}")
         value = (size - offset) // step
         if self.example.setdefault(root, value) != value:
-            message = f"the example has {name} = {size}, but elsewhere `{root}` is {self.example[root]}"
-            raise UsageError(message)
+            raise UsageError(f"the example has {name} = {size}, but elsewhere `{root}` is {self.example[root]}")
 
     def _hinted(self, leaf: Leaf, name: str, size: int | None, hint: Any) -> Term:
         lower, upper = dims.hint_bounds(hint)
@@ -362,8 +359,7 @@ class _Reader:
             if dims.must_stay_dynamic(mark.hint):
                 self.fixed.add(known)
         if self.example.setdefault(known, size) != size:
-            message = f"the example has {name} = {size}, but elsewhere `{known}` is {self.example[known]}"
-            raise UsageError(message)
+            raise UsageError(f"the example has {name} = {size}, but elsewhere `{known}` is {self.example[known]}")
         return symbol(known)
 
     def _group(self, shape_id: str) -> str:
@@ -377,8 +373,7 @@ class _Reader:
     def _declare(self, variable: Variable, lower: int | None, upper: int | None, text: str) -> None:
         name, user_name = variable.name, variable.user_name
         if lower is not None and upper is not None and lower > upper:
-            message = f"`{user_name}` has min={lower} greater than max={upper}"
-            raise UsageError(message)
+            raise UsageError(f"`{user_name}` has min={lower} greater than max={upper}")
         self.variables[name] = variable
         if lower is not None:
             self._add(f.ge(symbol(name), lower), text, name)
@@ -393,8 +388,7 @@ class _Reader:
         """The relations that `constraints=` adds, over dim names or `x.shape[0]`."""
         texts = isinstance(constraints, tuple | list) and all(isinstance(text, str) for text in constraints)
         if not texts:
-            message = f"constraints must be a sequence of texts such as ['b % 2 == 0'], not {constraints!r}"
-            raise UsageError(message)
+            raise UsageError(f"constraints must be a sequence of texts such as ['b % 2 == 0'], not {constraints!r}")
         for text in constraints:
             self._add(_relation(text, self.variables), text, text)
 

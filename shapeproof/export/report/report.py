@@ -109,7 +109,10 @@ class Report:
         return self.contract.accepts(*args, **kwargs)
 
     def save(self, path: str | Path) -> None:
-        """Write domain, verdicts and versions as JSON: the contract for a file that cannot carry assertions.
+        """Write domain, contract, verdicts and versions as JSON, for a file that cannot carry assertions.
+
+        Args:
+            path: the file.
 
         Raises:
             OSError: the file cannot be written; what was there stays.
@@ -118,6 +121,10 @@ class Report:
 
     def certificate(self, path: str | Path, progress: Callable[[str], None] = lambda _: None) -> dict[str, int]:
         """Write what the solver proved in this run as SMT-LIB, for `shapeproof recheck` or any SMT solver.
+
+        Args:
+            path: the file.
+            progress: is called with a few words on what is done next.
 
         Returns:
             How many claims Z3 proves from the facts alone, refutes, leaves unknown, and how many are opaque to it.
