@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -152,6 +152,9 @@ class Contract:
         from shapeproof.contract.saved import contract_text
 
         write_whole(Path(path), contract_text(self))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # nothing that was generated
 
     def with_unchecked(self, *more: str) -> Contract:
         """The contract that says of more that it does not look at it."""

@@ -118,9 +118,10 @@ class Reader:
         self._inputs = inputs
         self._asked = tuple(index for index, each in enumerate(inputs) if not isinstance(each, ConstantInput))
         self._nothing = [each.value if isinstance(each, ConstantInput) else LEFT_OUT for each in inputs]
-        self._flat = {each.name: index for index, each in enumerate(inputs)} | {
-            each.graph_name: index for index, each in enumerate(inputs)
-        }
+        by_name = {each.name: index for index, each in enumerate(inputs)}
+        by_graph = {each.graph_name: index for index, each in enumerate(inputs)}
+        self._flat = by_graph | by_name
+        self._namings = (by_name, by_graph, self._flat)  # `d_a` may be an argument, and the graph's name of d['a']
         flat = [*structure.args, *structure.kwargs.values()] == list(range(len(inputs)))
         self._is_flat = flat and not any(isinstance(each, ObjectInput) for each in inputs)
         self._keywords = tuple(structure.kwargs)
@@ -171,8 +172,9 @@ class Reader:
         if not feed.keys() <= self._flat.keys():
             return self._by_name(feed)
         values = list(self._nothing)
+        naming = next(each for each in self._namings if feed.keys() <= each.keys())
         for name, value in feed.items():
-            index = self._flat[name]
+            index = naming[name]
             values[index] = self._leaf(index, value, fed=True)
         return values
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import itertools
 import json
+import pickle
 import zipfile
 from dataclasses import dataclass, replace
 
@@ -403,3 +405,21 @@ def test_a_contract_says_what_it_holds_and_what_it_does_not():
         "  k + x.shape[0] <= 66",
         "not checked: the data",
     ]
+
+
+def test_a_contract_can_be_copied_and_pickled_after_use():
+    assert PAIR.accepts((4, 4), (3, 4))
+    for again in (copy.deepcopy(PAIR), pickle.loads(pickle.dumps(PAIR))):  # noqa: S301 - ours
+        assert again == PAIR
+        assert again.accepts((4, 4), (3, 4))
+        assert not again.accepts((5, 4), (3, 5))
+
+
+def test_a_name_of_the_graph_may_be_another_argument():
+    inputs = [replace(tensor("d['a']", "3"), graph_name="d_a"), replace(tensor("d_a", "4"), graph_name="d_a_1")]
+    parts = {"d": Entries(("a",), (0,)), "d_a": 1}
+    made = contract(inputs, [], Structure(tuple(parts.values()), {}, ("d", "d_a"), parts))
+    assert made.accepts({"d_a": (3,), "d_a_1": (4,)})
+    assert made.accepts({"d['a']": (3,), "d_a": (4,)})
+    assert made.accepts(d={"a": (3,)}, d_a=(4,))
+    assert not made.accepts({"d_a": (4,), "d_a_1": (3,)})

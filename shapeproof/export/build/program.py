@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from shapeproof.contract.archives import NOTE
+from shapeproof.export.build.shipped import of_memory
 from shapeproof.export.report.saved import saved_report
 from shapeproof.export.shim import guarding
 
@@ -49,6 +51,9 @@ class VerifiedProgram(torch.export.ExportedProgram):
         """Have inputs lie in memory as these contracts want it, too: the program is made of theirs."""
         self.contract = self.contract.with_memory_of(others)
         self.contract.note_in(self)
+        shipped = self.report.contract
+        if shipped is not None:
+            self.carry(replace(self.report, contract=shipped.with_unchecked(*of_memory(self.contract.memory))))
 
     def module(self, check_guards: bool = True) -> torch.fx.GraphModule:  # noqa: FBT001, FBT002 - torch's signature
         """As torch's: a module of the program. It raises OutsideDomain for what lies outside of the declared domain."""

@@ -93,10 +93,11 @@ def _unchecked(
     for check in checks:
         shown = format_formula(check.formula, rename=names | dict(check.place.names))
         yield f"{shown}, which the program checks on its data"
-    yield from _of_memory(contract.memory)
+    yield from of_memory(contract.memory)
 
 
-def _of_memory(memory: Memory) -> Iterator[str]:
+def of_memory(memory: Memory) -> Iterator[str]:
+    """What a program relies on of how its inputs lie in memory, in sentences."""
     for read in sorted(memory.reads):
         yield f"{read} of the inputs, which the model has read and which must be as in the example"
     for index in sorted(memory.writes):
