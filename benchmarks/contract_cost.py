@@ -1,6 +1,6 @@
 """What a contract costs a call, beside the call itself: microseconds, and the share of a small program's run.
 
-    python -m benchmarks.contract_cost
+python -m benchmarks.contract_cost
 """
 
 from __future__ import annotations

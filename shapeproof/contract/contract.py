@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shapeproof.constraints.compiled import compiled
-from shapeproof.constraints.domain import ranges
-from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.evaluate import evaluate, true_at
-from shapeproof.constraints.formulas import Formula, ge
-from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.text import format_formula, format_term
-from shapeproof.contract.fast import accepting
-from shapeproof.contract.inputs import ConstantInput, Input, IntInput, TensorInput
-from shapeproof.contract.nearest import nearest_value
+from shapeproof.contract.holder import Answer, Holder
+from shapeproof.contract.inputs import HIDDEN, ConstantInput, Input, IntInput, ObjectInput, TensorInput
 from shapeproof.contract.outside import OutsideDomain
-from shapeproof.contract.sizes import SizeGuard, size_of
-from shapeproof.contract.structure import Reader, Structure
+from shapeproof.contract.structure import Reader, Structure, hidden_in
 from shapeproof.files import write_whole
 
 if TYPE_CHECKING:
@@ -30,35 +23,7 @@ if TYPE_CHECKING:
     _R = TypeVar("_R")
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Whether inputs are accepted; false in an `if` where they are not.
-
-    Attributes:
-        outside: why they are not, as the error that `check` raises; None where they are accepted.
-    """
-
-    outside: OutsideDomain | None = None
-    _search: Callable[[], Mapping[str, int]] = field(default=dict, repr=False, compare=False)
-
-    def __bool__(self) -> bool:
-        return self.outside is None
-
-    def __str__(self) -> str:
-        return self.why or "accepted"
-
-    @functools.cached_property
-    def nearest(self) -> Mapping[str, int]:
-        """The sizes to change for the nearest inputs that are accepted, all in one symbol; empty if none was found."""
-        return self._search()
-
-    @property
-    def why(self) -> str:
-        """What is given and what is declared, in one sentence; empty where the inputs are accepted."""
-        if self.outside is None:
-            return ""
-        near = ", ".join(f"{name} = {size}" for name, size in self.nearest.items())
-        return f"{self.outside}; the nearest accepted: {near}" if near else str(self.outside)
+_ACCEPTED = Answer()
 
 
 @dataclass(frozen=True)
@@ -103,8 +68,7 @@ class Contract:
             An answer that is true or false, and says why not. Of sizes given as a tuple no dtype is asked.
         """
         try:
-            values = self._reader.flat(args, kwargs)
-            return Answer() if self._accepting(values) else self._judged(values)
+            return self._answer(self._reader.flat(args, kwargs))
         except OutsideDomain as outside:
             return Answer(outside)
 
@@ -118,11 +82,9 @@ class Contract:
         Raises:
             OutsideDomain: they are not; the message says which requirement does not hold, and for which value.
         """
-        values = self._reader.flat(args, kwargs)
-        if not self._accepting(values):
-            outside = self._judged(values).outside
-            if outside is not None:
-                raise outside
+        outside = self._answer(self._reader.flat(args, kwargs)).outside
+        if outside is not None:
+            raise outside
 
     def wrap(self, call: Callable[_P, _R]) -> Callable[_P, _R]:
         """The callable, which raises OutsideDomain for inputs that are not accepted, and is not called then.
@@ -165,70 +127,25 @@ class Contract:
         return Reader(self.structure, self.inputs)
 
     @functools.cached_property
-    def _guard(self) -> SizeGuard:
-        sizes = [each.sizes for each in self.inputs]
-        return SizeGuard(sizes, self.formulas, self.declared, self.names, self._size_name)
+    def _whole(self) -> Holder:
+        return Holder(self.inputs, self.formulas, self.declared, self.names)
 
     @functools.cached_property
-    def _accepting(self) -> Callable[[list[Any]], bool]:
-        return accepting(self.inputs, self._guard)
-
-    def _size_name(self, leaf: int, index: int) -> str:
-        declared = self.inputs[leaf]
-        return f"{declared.name}.shape[{index}]" if isinstance(declared, TensorInput) else declared.name
-
-    def _judged(self, values: list[Any]) -> Answer:
-        """What the guards say, one after the other."""
-        try:
-            for declared, value in zip(self.inputs, values, strict=True):
-                declared.check(value)
-        except OutsideDomain as outside:
-            return Answer(outside)
-        try:
-            self._guard.check(values)
-        except OutsideDomain as outside:
-            return Answer(outside, functools.partial(self._nearest, values))
-        return Answer()
-
-    def _nearest(self, values: list[Any]) -> dict[str, int]:
-        """The sizes that differ at the nearest accepted point, where one symbol of the failing formula is moved."""
-        guard = self._guard
-        point = guard.point(values)
-        failing = next(formula for formula in guard.formulas if true_at(formula, point) is not True)
-        symbols = {name: point[name] for name in self._symbols}
-        within = ranges(self.formulas)
-        found = []
-        for name in sorted(failing.symbols & symbols.keys()):
-            serves = functools.partial(self._serves, symbols, name)
-            near = nearest_value(symbols[name], within.get(name, Interval()), serves)
-            if near is not None:
-                found.append((abs(near - symbols[name]), name, self._sizes_at({**symbols, name: near}, values)))
-        return min(found)[-1] if found else {}
+    def _seen(self) -> Holder:
+        """What is held where some of the inputs are in something that cannot be looked into."""
+        hidden = self._hidden
+        seen = [ObjectInput(each.name, each.graph_name) if i in hidden else each for i, each in enumerate(self.inputs)]
+        known = frozenset[str]().union(*(term.symbols for each in seen for term in each.sizes))
+        return Holder(seen, [each for each in self.formulas if each.symbols <= known], self.declared, self.names)
 
     @functools.cached_property
-    def _symbols(self) -> tuple[str, ...]:
-        return tuple(sorted(frozenset[str]().union(*(term.symbols for each in self.inputs for term in each.sizes))))
+    def _hidden(self) -> frozenset[int]:
+        return frozenset(hidden_in([*self.structure.args, *self.structure.kwargs.values()]))
 
-    @functools.cached_property
-    def _inside(self) -> Callable[..., bool]:
-        """Whether sizes that are made of symbols are accepted: no size is negative, and all formulas hold."""
-        sizes = [ge(term, 0) for each in self.inputs if isinstance(each, TensorInput) for term in each.sizes]
-        return compiled([*dict.fromkeys(sizes), *self.formulas], self._symbols)
-
-    def _serves(self, symbols: Mapping[str, int], name: str, value: int) -> bool:
-        try:
-            return self._inside(*({**symbols, name: value}).values())
-        except Unevaluable:
-            return False
-
-    def _sizes_at(self, symbols: Mapping[str, int], values: list[Any]) -> dict[str, int]:
-        """The sizes at a point that are not as they are given, by name."""
-        return {
-            self._size_name(leaf, index): size
-            for leaf, declared in enumerate(self.inputs)
-            for index, term in enumerate(declared.sizes)
-            if (size := evaluate(term, symbols)) != size_of(values[leaf], index)
-        }
+    def _answer(self, values: list[Any]) -> Answer:
+        """Whether the flat inputs are accepted."""
+        holder = self._seen if self._hidden and any(value is HIDDEN for value in values) else self._whole
+        return _ACCEPTED if holder.accepts(values) else holder.judged(values)
 
 
 def _described(declared: Input) -> str:

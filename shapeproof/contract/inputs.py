@@ -16,6 +16,8 @@ from shapeproof.contract.outside import OutsideDomain, refusal
 
 LEFT_OUT = type("LeftOut", (), {"__repr__": lambda _: "nothing"})()
 """Stands for an input that is not given."""
+HIDDEN = type("Hidden", (), {"__repr__": lambda _: "something"})()
+"""Stands for an input inside of what cannot be looked into."""
 
 
 @dataclass(frozen=True, slots=True)

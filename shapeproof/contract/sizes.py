@@ -106,7 +106,8 @@ class SizeGuard:
     Attributes:
         places: where each symbol is read, in the order of the compiled function's arguments.
         holds: the compiled function; it raises Unevaluable where a formula has no value.
-        formulas: what is held, claims about further sizes first.
+        domain: the formulas that are held.
+        formulas: all that is held, claims about further sizes first.
         left: the formulas that cannot be held: one of an opaque function, or of a symbol that no size tells.
     """
 
@@ -123,6 +124,7 @@ class SizeGuard:
         known = {name for name, _ in self.places}
         kept = [each for each in formulas if each.symbols <= known and has_meaning(each)]
         self.left = [each for each in formulas if each not in kept]
+        self.domain = kept
         self.formulas = [*(each.formula for each in related), *kept]
         self._declared = declared | {each.formula for each in related}
         self._names = {**names, **{each.name: size_name(each.leaf, each.index) for each in related}}

@@ -1,7 +1,7 @@
 """How the flat inputs lie in what a call is given, and reads them out of it.
 
-A call is read as the model takes it; else by the names of its arguments; else as one mapping of names to inputs among
-the arguments (onnxruntime: `run(None, feed)`); else as one sequence of all inputs (ExecuTorch: `execute(inputs)`).
+A call is read as the model takes it; else as one mapping of names to inputs among the arguments (onnxruntime:
+`run(None, feed)`); else by the names of arguments; else as one sequence of all inputs (ExecuTorch: `execute(inputs)`).
 Where inputs are given by name or in a sequence, constants may be left out: what was made of the program has them.
 """
 
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import numbers
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from shapeproof.constraints.errors import nearest
 from shapeproof.contract.inputs import (
+    HIDDEN,
     LEFT_OUT,
     ConstantInput,
     Input,
@@ -69,7 +70,7 @@ class Entries:
 
 @dataclass(frozen=True)
 class Opaque:
-    """Something that cannot be looked into, which holds so many flat inputs."""
+    """Something that cannot be looked into, which holds these flat inputs."""
 
     leaves: tuple[int, ...]
 
@@ -87,6 +88,15 @@ def leaves_of(tree: Tree) -> Iterator[int]:
     else:
         for part in tree.parts:
             yield from leaves_of(part)
+
+
+def hidden_in(trees: Iterable[Tree]) -> Iterator[int]:
+    """The numbers of the flat inputs that are in something that cannot be looked into."""
+    for tree in trees:
+        if isinstance(tree, Opaque):
+            yield from tree.leaves
+        elif not isinstance(tree, int):
+            yield from hidden_in(tree.parts)
 
 
 @dataclass(frozen=True)
@@ -127,12 +137,12 @@ class Reader:
         self._keywords = tuple(structure.kwargs)
 
     def flat(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The flat inputs, in order; for one that is not given a constant itself, else LEFT_OUT.
+        """The flat inputs, in order; LEFT_OUT or HIDDEN for one without a value, if it is no constant.
 
         Raises:
             OutsideDomain: the call is structured in another way.
         """
-        readings = [self._as_called, self._as_named, self._as_feed, self._as_sequence]
+        readings = [self._as_called, self._as_feed, self._as_named, self._as_sequence]
         if self._is_flat:
             given = [*args, *kwargs.values()] if kwargs else [*args]
             held = [value for value in given if isinstance(value, _CONTAINERS)]
@@ -209,7 +219,7 @@ class Reader:
                 values[tree] = self._leaf(tree, value)
             elif isinstance(tree, Opaque):
                 for index in tree.leaves:
-                    values[index] = value
+                    values[index] = HIDDEN
             else:
                 waiting += zip(tree.parts, tree.split(value), strict=True)
         return values

@@ -157,7 +157,7 @@ def test_a_contract_accepts_the_points_of_its_domain_and_no_others(made, sizes):
         )
     for call in ((a, n, b), (Array(a), n, Array(b)), ({"a": a, "n": n, "b": b},), ([Array(a), n, Array(b)],)):
         assert bool(made.accepts(*call)) == inside
-    assert bool(accepting(made.inputs, made._guard)([Array(a), n, Array(b)])) == inside
+    assert bool(accepting(made.inputs, made._whole._guard)([Array(a), n, Array(b)])) == inside
 
 
 @given(contracts())
@@ -254,14 +254,25 @@ def test_another_structure_is_refused(args):
     assert "structured in another way" in str(NESTED.accepts(*args, flag=True))
 
 
-def test_what_cannot_be_looked_into_takes_anything():
-    inputs = [ObjectInput("cache", "cache"), tensor("x", "n")]
-    made = contract(
-        inputs, ["n <= 3"], Structure((Opaque((0,)), 1), {}, ("cache", "x"), {"cache": Opaque((0,)), "x": 1})
-    )
-    assert made.accepts(object(), (3,))
+def test_what_cannot_be_looked_into_is_held_by_name():
+    inputs = [tensor("cache[0]", "n", "4"), tensor("cache[1]", "m"), tensor("x", "n")]
+    parts = {"cache": Opaque((0, 1)), "x": 2}
+    structure = Structure((Opaque((0, 1)), 2), {}, ("cache", "x"), parts)
+    whole = contract(inputs, ["n <= 3", "n != m"], structure)
+    for made in (whole, read_contract(contract_text(whole), "it")):
+        assert made.accepts(object(), (3,))
+        assert made.accepts(cache={"any": 1}, x=(3,))
+        assert not made.accepts(object(), (4,))
+        assert made.accepts({"cache[0]": (3, 4), "cache[1]": (4,), "x": (3,)})
+        assert not made.accepts({"cache[0]": (3, 4), "cache[1]": (3,), "x": (3,)})
+        assert not made.accepts({"cache[0]": (2, 4), "cache[1]": (4,), "x": (3,)})
+        assert not made.accepts([(3, 5), (4,), (3,)])
+
+
+def test_an_object_may_be_anything():
+    made = contract([ObjectInput("o", "o"), tensor("x", "n")], ["n <= 3"])
     assert made.accepts({"any": 1}, (3,))
-    assert not made.accepts(object(), (4,))
+    assert not made.accepts(None, (4,))
 
 
 # ---------------------------------------------------------------------- wrapping

@@ -17,7 +17,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.text import format_formula
 from shapeproof.contract.contract import Contract as ShippedContract
 from shapeproof.contract.inputs import ConstantInput, Input, IntInput, ObjectInput, TensorInput, dtype_name
-from shapeproof.contract.structure import Entries, Items, Opaque, Structure, Tree, leaves_of
+from shapeproof.contract.structure import Entries, Items, Opaque, Structure, Tree, hidden_in, leaves_of
 from shapeproof.export.build.contract import Contract
 from shapeproof.export.build.guards import ConstantGuard, Guard, IntGuard, TensorGuard
 from shapeproof.export.build.memory import Memory
@@ -37,11 +37,8 @@ def shipped(
         guards: of each flat input, in order, by what the graph calls it.
         checks: what the program checks of data.
     """
-    structure, hidden = _structure(inputs)
-    flat = [
-        ObjectInput(leaf.name, name) if index in hidden else _input(leaf, name, guard)
-        for index, (leaf, (name, guard)) in enumerate(zip(inputs.leaves, guards.items(), strict=True))
-    ]
+    structure = _structure(inputs)
+    flat = [_input(leaf, name, guard) for leaf, (name, guard) in zip(inputs.leaves, guards.items(), strict=True)]
     known = frozenset[str]().union(*(term.symbols for each in flat for term in each.sizes))
     held = [each for each in contract.formulas if each.symbols <= known and has_meaning(each)]
     return ShippedContract(
@@ -50,7 +47,7 @@ def shipped(
         tuple(held),
         contract.declared.intersection(held),
         contract.names,
-        tuple(dict.fromkeys(_unchecked(inputs, contract, flat, held, checks))),
+        tuple(dict.fromkeys([*_in_opaque(structure), *_unchecked(inputs, contract, flat, held, checks)])),
     )
 
 
@@ -108,8 +105,8 @@ def of_memory(memory: Memory) -> Iterator[str]:
 # ---------------------------------------------------------------------- structure
 
 
-def _structure(inputs: Inputs) -> tuple[Structure, frozenset[int]]:
-    """How the flat inputs are given, and those that are in something that cannot be looked into."""
+def _structure(inputs: Inputs) -> Structure:
+    """How the flat inputs are given."""
     count = itertools.count()
     args = tuple(_tree(value, count) for value in inputs.args)
     kwargs = {name: _tree(value, count) for name, value in inputs.kwargs.items()}
@@ -117,8 +114,13 @@ def _structure(inputs: Inputs) -> tuple[Structure, frozenset[int]]:
     arguments = {name: _tree(value, again) for name, value in inputs.bound.items()}
     named = [name for name in inputs.bound if name not in inputs.kwargs]
     plain = itertools.takewhile(lambda pair: inputs.bound[pair[0]] is pair[1], zip(named, inputs.args, strict=False))
-    hidden = (leaf for tree in [*args, *kwargs.values()] for leaf in _hidden(tree))
-    return Structure(args, kwargs, tuple(name for name, _ in plain), arguments), frozenset(hidden)
+    return Structure(args, kwargs, tuple(name for name, _ in plain), arguments)
+
+
+def _in_opaque(structure: Structure) -> Iterator[str]:
+    for name, tree in structure.arguments.items():
+        if any(True for _ in hidden_in([tree])):
+            yield f"what {name} holds, where it is given as an object; what is given by name is looked at"
 
 
 def _tree(value: Any, count: Iterator[int]) -> Tree:
@@ -135,11 +137,3 @@ def _tree(value: Any, count: Iterator[int]) -> Tree:
         if children and all(isinstance(key, str) and getattr(value, key, None) is part for key, part in children):
             return Entries(keys, parts, is_object=True)
     return Opaque(tuple(leaf for part in parts for leaf in leaves_of(part)))
-
-
-def _hidden(tree: Tree) -> Iterator[int]:
-    if isinstance(tree, Opaque):
-        yield from tree.leaves
-    elif not isinstance(tree, int):
-        for part in tree.parts:
-            yield from _hidden(part)
