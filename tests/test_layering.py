@@ -1,4 +1,4 @@
-"""The boundaries of the rooms: ci -> export -> solver -> constraints, and what each may load.
+"""The boundaries of the rooms: ci -> export -> solver -> contract -> constraints, and what each may load.
 
 Held twice. The source is read, so that an import inside a function counts too; and each lower room is imported in a
 fresh interpreter, so that what comes in through third parties counts too.
@@ -32,12 +32,12 @@ def room_modules(room):
     return [module_name(path, ROOT).removesuffix(".__init__") for path in sources(f"shapeproof/{room}")]
 
 
-def loads(*modules):
+def loads(*modules, heavy=HEAVY):
     """Which of the heavy packages a fresh interpreter has loaded after importing these modules."""
     program = (
         "import importlib, json, sys\n"
         f"for name in {modules!r}: importlib.import_module(name)\n"
-        f"print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))"
+        f"print(json.dumps([name for name in {heavy!r} if name in sys.modules]))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -55,6 +55,10 @@ def test_every_room_is_a_package():
 
 def test_constraints_load_the_standard_library_only():
     assert loads(*room_modules("constraints")) == set()
+
+
+def test_the_contract_loads_the_standard_library_only():
+    assert loads(*room_modules("contract"), heavy=(*HEAVY, "numpy", "pydantic", "rich", "typer")) == set()
 
 
 def test_solver_loads_neither_torch_nor_sympy():

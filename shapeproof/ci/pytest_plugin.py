@@ -60,7 +60,7 @@ def verify_export() -> Callable[..., VerifiedProgram]:
             pytest.fail(str(error), pytrace=False)
         if report.status != "proved":
             pytest.fail(str(report), pytrace=False)
-        program: VerifiedProgram = report.program
+        program: VerifiedProgram = report.program  # type: ignore[assignment] # of one program, unless it is split
         return program
 
     return verify

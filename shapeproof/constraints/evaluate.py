@@ -9,12 +9,13 @@ node that raised it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from shapeproof.constraints import operators
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formula, Or, RealCompare, Truth
-from shapeproof.constraints.nodes import Named, Node, postorder
+from shapeproof.constraints.nodes import MEMORY, Named, Node, postorder
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol
 from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where
 from shapeproof.constraints.work import charge
@@ -78,6 +79,12 @@ def holds_at(formula: Formula, env: Environment) -> bool:
     [True, False]
     """
     return true_at(formula, env) is True
+
+
+@lru_cache(maxsize=MEMORY)
+def has_meaning(formula: Formula) -> bool:
+    """Whether it can be evaluated, given a value for each of its symbols."""
+    return not any(isinstance(node, Unknown) for node in postorder(formula))
 
 
 class _Values(dict[Node, Any]):

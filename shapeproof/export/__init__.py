@@ -10,9 +10,9 @@ from shapeproof.export.shim.versions import check_version
 if TYPE_CHECKING:
     from torch.export import Dim
 
+    from shapeproof.contract.outside import OutsideDomain
     from shapeproof.export.api import UndecidedWarning, check, export
     from shapeproof.export.build.dispatch import Regions, load_regions
-    from shapeproof.export.build.outside import OutsideDomain
     from shapeproof.export.build.program import VerifiedProgram
     from shapeproof.export.checks import constrain_range
     from shapeproof.export.declare.inputs import TensorSpec
@@ -23,7 +23,7 @@ _HOMES = {
     "Budget": "shapeproof.solver.budget",
     "ConstraintViolation": "shapeproof.export.report.report",
     "Dim": "torch.export",
-    "OutsideDomain": "shapeproof.export.build.outside",
+    "OutsideDomain": "shapeproof.contract.outside",
     "Regions": "shapeproof.export.build.dispatch",
     "Report": "shapeproof.export.report.report",
     "TensorSpec": "shapeproof.export.declare.inputs",

@@ -73,7 +73,21 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
 ) -> VerifiedProgram | Regions:
     """Export a model and prove that the program works across the declared sizes, 0 and 1 included.
 
-    Takes what torch.export.export takes, and `constraints`: relations over dim names that torch cannot say.
+    Takes what torch.export.export takes, and more.
+
+    Args:
+        mod: the model.
+        args: the example inputs; a TensorSpec stands for a tensor without an example.
+        kwargs: the example inputs that are given by name.
+        dynamic_shapes: which sizes are dynamic, in any form that torch.export takes.
+        strict: must be False; only the non-strict exporter of torch can be given a ShapeEnv.
+        preserve_module_call_signature: paths of submodules whose calls `unflatten` has to keep.
+        prefer_deferred_runtime_asserts_over_guards: has no effect: every check is in the graph already.
+        constraints: relations over dim names, or over sizes such as `x.shape[0]`, that torch cannot say:
+            `"batch*seq <= 65536"`.
+        narrow: whether the domain of every dim may be narrowed to what the model supports.
+        branches: "error", or "split" to have several programs where one does not serve the whole domain.
+        budget: what one question to the solver may cost.
 
     Returns:
         A torch.export.ExportedProgram with `.report`; under `branches="split"` the `Regions`, which hold several.
@@ -106,7 +120,7 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
         raise ConstraintViolation(report)
     if report.status == "undecided":
         warnings.warn(str(report), UndecidedWarning, stacklevel=2)
-    return report.program  # type: ignore[no-any-return]
+    return report.program
 
 
 def check(  # noqa: PLR0913 - as above
@@ -124,7 +138,28 @@ def check(  # noqa: PLR0913 - as above
     budget: Budget | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """As export, but never raises for what it finds: `program` is None where the domain is refuted or empty."""
+    """As export, but never raises for what it finds: `program` is None where the domain is refuted or empty.
+
+    Args:
+        mod: the model; this and what follows as for export.
+        args: the example inputs.
+        kwargs: the example inputs that are given by name.
+        dynamic_shapes: which sizes are dynamic.
+        strict: must be False.
+        preserve_module_call_signature: paths of submodules whose calls `unflatten` has to keep.
+        prefer_deferred_runtime_asserts_over_guards: has no effect.
+        constraints: relations over dim names or sizes.
+        narrow: whether the domain of every dim may be narrowed to what the model supports.
+        branches: "error" or "split".
+        budget: what one question to the solver may cost.
+        progress: is called with a few words on what is done next.
+
+    Returns:
+        The report, whose `program` is what export would return.
+
+    Raises:
+        UsageError: an entry cannot be meant; the sentence names it.
+    """
     if strict:
         message = "strict=True is not supported: only torch's non-strict exporter can be given a ShapeEnv"
         raise UsageError(message)

@@ -10,6 +10,11 @@ def constrain_range(value: int | torch.SymInt, *, min: int | None = None, max: i
 
     What follows may rely on it: where it cannot be proved, the program makes the check at run time.
 
+    Args:
+        value: the number: a size, or an int out of data.
+        min: the least that it may be.
+        max: the most that it may be.
+
     Raises:
         RuntimeError: the number does not lie there.
 

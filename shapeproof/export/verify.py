@@ -18,6 +18,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import ShapeproofError, UsageError
 from shapeproof.export.build.conclude import conclude, together, vacuous
+from shapeproof.export.build.dispatch import Regions
 from shapeproof.export.build.merge import Merging
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore import replay
@@ -103,7 +104,7 @@ def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *
     answers = Subject(ledger.entries, task.inputs.user_names, task.budget, about)
     report = replace(report, spent=ledger.spent, answers=answers)
     if report.program is not None:
-        report.program.report = report
+        report.program.carry(report)
     return report
 
 
@@ -174,7 +175,7 @@ def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
     if done.unexplored is not None:
         warnings.append(unexplored(*done.unexplored, task.inputs))
     report = together(task.inputs, done, [*errors, *warnings], task.budget)
-    if report.program is not None:
+    if isinstance(report.program, Regions):
         report.program.merging = Merging(task.mod, task.inputs, done, functools.partial(_by_cond, task))
     return report
 

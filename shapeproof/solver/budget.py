@@ -12,6 +12,7 @@ used up.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 
 _QUESTIONS_OF_A_TASK = 8
+_LONGEST_LOGGED = 500
+_QUESTIONS = logging.getLogger("shapeproof.questions")
+"""Each question with its answer, at the level DEBUG."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,25 @@ class Entry:
     facts: History
     verdict: Verdict
 
+    def __str__(self) -> str:
+        """The question and its answer in a line.
+
+        >>> from shapeproof.solver import prove
+        >>> with one_ledger() as ledger:
+        ...     _ = prove("n % 4 == 0", given=["n % 2 == 0", "n >= 1"])
+        >>> print(ledger.entries[0])
+        refuted by evaluation at n = 2: n % 4 == 0, given 2 facts
+        """
+        evidence, witness = self.verdict.evidence, self.verdict.witness
+        by = f" by {evidence.step}" if evidence else ""
+        at = f" at {', '.join(f'{name} = {value}' for name, value in witness.items())}" if witness else ""
+        given = "1 fact" if len(self.facts) == 1 else f"{len(self.facts)} facts"
+        return f"{self.verdict.status}{by}{at}: {_cut(str(self.formula))}, given {given}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_LOGGED else f"{text[:_LONGEST_LOGGED]}..."
+
 
 @dataclass(slots=True)
 class Ledger:
@@ -161,6 +184,12 @@ class Ledger:
             "z3_rlimit": self.rlimit,
             "points": self.points,
         }
+
+    def enter(self, formula: Formula, facts: History, verdict: Verdict) -> None:
+        """Keep a question with its answer, and log it for whoever listens."""
+        self.entries.append(Entry(formula, facts, verdict))
+        if _QUESTIONS.isEnabledFor(logging.DEBUG):
+            _QUESTIONS.debug("%s", self.entries[-1])
 
     def note(self, step: str, status: str) -> None:
         """Count one answer."""

@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
-from shapeproof.constraints.evaluate import evaluate, true_at
+from shapeproof.constraints.evaluate import evaluate, has_meaning, true_at
 from shapeproof.constraints.formulas import Compare
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.polynomials import UNIT
 from shapeproof.constraints.terms import Term
 from shapeproof.solver.bounding import EVERYTHING, shape_of
 from shapeproof.solver.layers import Index, Layered
-from shapeproof.solver.points import has_meaning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

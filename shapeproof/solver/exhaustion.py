@@ -6,10 +6,10 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
+from shapeproof.constraints.compiled import compiled
 from shapeproof.constraints.errors import ShapeproofError
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.work import charge
-from shapeproof.solver.compiled import compiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints.definedness import defined
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.evaluate import holds_at, true_at
+from shapeproof.constraints.evaluate import has_meaning, holds_at, true_at
 from shapeproof.constraints.formulas import FALSE, Formula
 from shapeproof.constraints.intervals import Bounds, Interval
 from shapeproof.constraints.terms import constant
@@ -23,7 +23,6 @@ from shapeproof.solver import ask
 from shapeproof.solver.budget import (
     Allowance,
     Budget,
-    Entry,
     Ledger,
     current_allowance,
     current_ledger,
@@ -42,7 +41,6 @@ from shapeproof.solver.points import (
     extended,
     filled,
     free_symbols,
-    has_meaning,
     named,
     nudged,
     public,
@@ -385,7 +383,7 @@ class Facts:
             if not state.contradictory:
                 self.points()
             if state.contradictory:
-                self.ledger.entries.append(Entry(FALSE, state.history, Proved(Evidence("facts", "contradictory"))))
+                self.ledger.enter(FALSE, state.history, Proved(Evidence("facts", "contradictory")))
         return bool(state.contradictory)
 
 

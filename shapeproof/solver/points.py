@@ -10,15 +10,13 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.evaluate import evaluate, true_at
+from shapeproof.constraints.evaluate import evaluate, has_meaning, true_at
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.nodes import MEMORY, postorder
+from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.reals import RealConstant, RealSymbol
-from shapeproof.constraints.terms import Unknown
 from shapeproof.solver.equalities import FRESH
 
 if TYPE_CHECKING:
@@ -34,12 +32,6 @@ _ODD = (0.5, -0.5, math.nan, math.inf, -math.inf, -1.0, sys.float_info.max)
 _FAR = 1000
 _RANDOM_PROFILES = 8
 _MOST_NUDGED = 3
-
-
-@lru_cache(maxsize=MEMORY)
-def has_meaning(formula: Formula) -> bool:
-    """Whether it can be evaluated, given a value for each of its symbols."""
-    return not any(isinstance(node, Unknown) for node in postorder(formula))
 
 
 def public(point: Mapping[str, int]) -> Point:

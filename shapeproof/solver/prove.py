@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from shapeproof.constraints.definedness import defined
 from shapeproof.constraints.errors import Unevaluable, UsageError
-from shapeproof.constraints.evaluate import true_at
+from shapeproof.constraints.evaluate import has_meaning, true_at
 from shapeproof.constraints.formulas import TRUE, conjunction
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.text import parse_relation
@@ -30,14 +30,14 @@ from shapeproof.constraints.verdicts import Evidence, Proved, Refuted, Undecided
 from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver import ask, audit
 from shapeproof.solver.alternatives import proved_by_alternatives
-from shapeproof.solver.budget import Allowance, Entry, is_affordable, spending
+from shapeproof.solver.budget import Allowance, is_affordable, spending
 from shapeproof.solver.cases import proved_by_cases, refined
 from shapeproof.solver.clash import clash
 from shapeproof.solver.equalities import FRESH
 from shapeproof.solver.exhaustion import TooManyPointsError, box_size, points_where
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.knowledge import within
-from shapeproof.solver.points import Point, complete, has_meaning, named, public
+from shapeproof.solver.points import Point, complete, named, public
 from shapeproof.solver.search import search
 from shapeproof.solver.session import Answer
 
@@ -87,7 +87,14 @@ def prove(
 ) -> Verdict:
     """Does the formula hold for all integers within the bounds for which everything given holds?
 
-    A symbol without bounds is any integer.
+    Args:
+        text: the formula.
+        bounds: the least and the greatest value of each symbol, None for none; one that is not named is any integer.
+        given: formulas that hold.
+        budget: what the question may cost.
+
+    Returns:
+        The verdict: its `status`, its `witness` where it is refuted, and its `evidence`.
 
     Raises:
         UsageError: a text is no formula, or bounds are not a pair of integers (None: there is none).
@@ -151,7 +158,7 @@ def _decided(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
         else:
             answer = replace(answer, spent=facts.ledger.rlimit - before)
             facts.answers.update({(formula, budget): answer} if affordable else {})
-        facts.ledger.entries.append(Entry(formula, facts.history, answer))
+        facts.ledger.enter(formula, facts.history, answer)
     return answer
 
 

@@ -194,8 +194,8 @@ REPORTS = {
     b"\xff\xfe": "is not a saved report",
     b"[]": "is not a saved report",
     b"{}": "is not a saved report",
-    b'{"format": 2}': "is not a saved report",
-    b'{"format": 1}': "is a report of format 1; this release reads format 2",
+    b'{"format": 3}': "is not a saved report",
+    b'{"format": 2}': "is a report of format 2; this release reads format 3",
 }
 
 

@@ -6,9 +6,11 @@ on before and around a trace is in test_canaries_declarations.py.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import io
 import operator
+import subprocess
 import sys
 
 import pytest
@@ -456,3 +458,21 @@ def test_a_saved_program_keeps_the_assertion_and_its_text():
     buffer.seek(0)
     with pytest.raises(RuntimeError, match="rows may not be five"):
         torch.export.load(buffer).module()(torch.ones(5))
+
+
+def test_a_saved_program_keeps_what_its_graph_carries_along():
+    """program.py relies on it: the report is a text among the custom metadata of the graph module."""
+    program, _, _ = trace(module(lambda x: x + 1), (torch.ones(4),), ROWS)
+    program.graph_module.meta["custom"] = {"note": "kept"}
+    for form in (program, program.run_decompositions(), copy.deepcopy(program)):
+        buffer = io.BytesIO()
+        torch.export.save(form, buffer)
+        buffer.seek(0)
+        assert torch.export.load(buffer).graph_module.meta["custom"] == {"note": "kept"}
+
+
+def test_torch_warns_where_numpy_is_missing():
+    """The dependency on numpy in pyproject.toml relies on it: nothing here imports it."""
+    program = "import sys; sys.modules['numpy'] = None; import torch._subclasses"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "Failed to initialize NumPy" in done.stderr

@@ -155,7 +155,7 @@ def test_relations_and_ints_are_refused_by_name(form):
     assert torch.equal(run(torch.ones(5), 9), torch.full((4,), 9.0))
     for args, said in {
         (torch.ones(6), 3): "x.shape[0] = 6, rows = 2, but x.shape[0] == 2*rows + 1 is declared",
-        (torch.ones(13), 3): "rows = 6, but rows <= 5 is declared",
+        (torch.ones(13), 3): "x.shape[0] = 13, rows = 6, but rows <= 5 is declared",
         (torch.ones(5), 10): "n = 10, but n <= 9 is declared",
         (torch.ones(5), True): "n = True, but an int is declared",
         (torch.ones(5), 3.0): "n = 3.0, but an int is declared",

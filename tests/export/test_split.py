@@ -90,7 +90,7 @@ def damaged(manifest):
 def test_damaged_regions_are_one_sentence(three, tmp_path):
     three.save(tmp_path / "three.pt2")
     programs, texts = load_archive(str(tmp_path / "three.pt2"))
-    ((name, text),) = texts.items()
+    text = texts[(name := "shapeproof_regions")]
     for index, (changed, sentence) in enumerate(damaged(json.loads(text))):
         path = tmp_path / f"{index}.pt2"
         save_archive(str(path), programs, {} if changed is None else {name: changed})

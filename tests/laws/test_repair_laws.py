@@ -11,11 +11,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from shapeproof.constraints.compiled import compiled
 from shapeproof.constraints.formulas import conjunction
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import FloorDiv
 from shapeproof.constraints.text import parse_formula
-from shapeproof.solver.compiled import compiled
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.points import true_at
 from shapeproof.solver.repair import repaired, repairs

@@ -7,6 +7,7 @@ from itertools import product
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from shapeproof.constraints.compiled import compiled
 from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.text import parse_formula, parse_term
 from shapeproof.constraints.verdicts import Undecided
@@ -15,7 +16,6 @@ from shapeproof.solver.audit import auditing
 from shapeproof.solver.blame import reasons
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.cases import proved_by_cases, refined
-from shapeproof.solver.compiled import compiled
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.knowledge import within
 from shapeproof.solver.learning import split

@@ -5,9 +5,9 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shapeproof.constraints.evaluate import has_meaning, true_at
 from shapeproof.constraints.text import parse_formula as parse
 from shapeproof.solver.conditions import Conditions
-from shapeproof.solver.points import has_meaning, true_at
 from tests import strategies as s
 
 POINTS = [dict(zip(s.NAMES, values, strict=True)) for values in product((-4, -1, 0, 1, 2, 5), repeat=3)]

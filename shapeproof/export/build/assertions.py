@@ -17,9 +17,10 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.text import format_formula
+from shapeproof.contract.sizes import readings
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph import nodes
-from shapeproof.export.graph.emit import Computation, NoGraphForm, readings
+from shapeproof.export.graph.emit import Computation, NoGraphForm
 from shapeproof.export.shim import symbols
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial

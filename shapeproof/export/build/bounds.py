@@ -52,6 +52,20 @@ class Bound:
         return f"{self.name}: {self.dtype}[{', '.join(self.sizes)}]{missing}"
 
 
+class Bounds(tuple[Bound, ...]):
+    """The tensors of a program whose sizes come out of data; a notebook shows them as a table."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self))
+
+    def _repr_html_(self) -> str:
+        from shapeproof.export.report.html import bounds_html
+
+        return bounds_html(self)
+
+
 class Bounding:
     """Bounds of the sizes of one program.
 
@@ -72,9 +86,9 @@ class Bounding:
         self._known: dict[Term, int | None] = {}
         self._translator = tracer.translator_of(self._program)
 
-    def tensors(self) -> tuple[Bound, ...]:
+    def tensors(self) -> Bounds:
         """Every tensor of the program with a size that comes out of data, in program order."""
-        return tuple(
+        return Bounds(
             self._bound(name, tensor)
             for node in self._program.graph.nodes
             for name, tensor in _tensors(node)

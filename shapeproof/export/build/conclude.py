@@ -15,7 +15,7 @@ from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.domain import Origin
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.build.assertions import assert_domain, word_checks
-from shapeproof.export.build.bounds import Bounding
+from shapeproof.export.build.bounds import Bounding, Bounds
 from shapeproof.export.build.clamps import write_clamps
 from shapeproof.export.build.closing_audit import Claims, unmatched
 from shapeproof.export.build.contract import Contract
@@ -24,6 +24,7 @@ from shapeproof.export.build.decompose import TakenApart
 from shapeproof.export.build.dispatch import Regions
 from shapeproof.export.build.hints import exemplify
 from shapeproof.export.build.program import VerifiedProgram
+from shapeproof.export.build.shipped import of_regions, shipped
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, statistics
 from shapeproof.export.explore.regions import Split, proved
@@ -67,7 +68,7 @@ def conclude(  # noqa: PLR0913 - all that was found
     proved_where = _proved_where(undecided, Facts([*declared, *inferred], budget), budget)
     enforced = [*_irredundant([*declared, *inferred]), *proved_where]
     notes = list(dict.fromkeys([*inputs.notes, *(narrowing_note(each, inputs) for each in found.narrowings)]))
-    program, traced = None, found.main.program
+    program, traced, outward = None, found.main.program, None
     if not refuted and traced is not None and f.FALSE not in enforced:
         reads = set[str]().union(*(each.trial.reads for each in (found.main, *found.served)))
         contract = Contract.of(inputs, enforced, traced, reads)
@@ -83,6 +84,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         # Law: in the declared domain a program that is given out does what eager does, or refuses.
         if not unasserted and jump is None and set(lacking) <= set(declared):
             program = _built(traced, inputs, contract)
+            outward = shipped(inputs, contract, contract.guards_by_node(traced), found.main.trial.checks)
     if not refuted and program is None:
         notes.append(NO_PROGRAM)
     bounding = Bounding(program, found, inputs, budget) if program is not None else None
@@ -94,9 +96,10 @@ def conclude(  # noqa: PLR0913 - all that was found
         notes=tuple(notes),
         statistics=statistics(found),
         inputs=inputs.shapes,
-        bounds=bounding.tensors() if bounding else (),
+        bounds=bounding.tensors() if bounding else Bounds(),
         peak_bytes_bound=bounding.peak_bytes() if bounding else None,
         program=program,
+        contract=outward,
         remedy=None if repairs is None else declarations(repairs, inputs),
     )
 
@@ -153,16 +156,18 @@ def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic], bud
         statistics=counts | {"regions": len(reports), "traces": traces},
         inputs=inputs.shapes,
     )
-    if any(report.program is None for report in reports):
+    programs = [each.program for each in reports if isinstance(each.program, VerifiedProgram)]
+    if len(programs) < len(reports):
         return found
+    for program, report in zip(programs, reports, strict=True):
+        program.carry(report)
     regions = Regions(
-        programs=tuple(report.program for report in reports),
+        programs=tuple(programs),
         holds=tuple(region.holds for region in done.regions),
         contract=Contract.of_sizes(inputs, domain),
     )
-    for report in reports:
-        report.program.report = report
-    return replace(found, program=regions)
+    contracts = [each.contract for each in reports if each.contract is not None]
+    return replace(found, program=regions, contract=of_regions(inputs, domain, contracts))
 
 
 def vacuous(inputs: Inputs, core: Sequence[Formula]) -> Report:

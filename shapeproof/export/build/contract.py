@@ -15,10 +15,11 @@ import torch
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
+from shapeproof.contract.outside import OutsideDomain
+from shapeproof.contract.sizes import SizeGuard
 from shapeproof.export.build.assertions import without_kinds
-from shapeproof.export.build.guards import Guard, SizeGuard, guard_of
+from shapeproof.export.build.guards import Guard, guard_of
 from shapeproof.export.build.memory import Layout, Memory
-from shapeproof.export.build.outside import OutsideDomain
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph.aliasing import told_apart, written_inputs
 from shapeproof.export.ops.properties import STRIDES
@@ -87,6 +88,10 @@ class Contract:
     def guards(self, program: _Program) -> list[Guard]:
         """The guard of each flat input, as the program notes it."""
         return [guard_of(name, node.meta["val"]) for name, node in self._placeholders(program)]
+
+    def guards_by_node(self, program: _Program) -> dict[str, Guard]:
+        """The guard of each flat input by what the graph calls it, in order."""
+        return {node.name: guard_of(name, node.meta["val"]) for name, node in self._placeholders(program)}
 
     def _placeholders(self, program: _Program) -> list[tuple[str, torch.fx.Node]]:
         found = program.graph.find_nodes(op="placeholder")

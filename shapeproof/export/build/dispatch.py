@@ -17,15 +17,17 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.text import format_formula, format_term, parse_formula, parse_term
+from shapeproof.contract.archives import NOTE
+from shapeproof.contract.outside import refusal
 from shapeproof.export.build.contract import Contract, InputGuards
-from shapeproof.export.build.outside import refusal
 from shapeproof.export.report.render import said_by
+from shapeproof.export.report.report import Report
+from shapeproof.export.report.saved import fields_of, saved_report
 from shapeproof.export.shim import archives
 from shapeproof.export.shim.one_thread import one_thread
 
 if TYPE_CHECKING:
     from shapeproof.export.build.merge import Merging
-    from shapeproof.export.report.report import Report
 
 FORMAT = 1
 """The version of the saved form."""
@@ -40,7 +42,7 @@ class Regions:
         programs: one torch.export.ExportedProgram for each region.
         holds: for each program, what holds of the sizes in its region.
         contract: what all inputs must satisfy, whichever region they lie in.
-        report: what was proved; None where the regions were loaded from a file.
+        report: what was proved.
     """
 
     programs: tuple[torch.export.ExportedProgram, ...]
@@ -49,6 +51,10 @@ class Regions:
     report: Report | None = None
     merging: Merging | None = field(default=None, repr=False)
     """What `merged` rests on; None where the regions were loaded from a file."""
+
+    def carry(self, report: Report) -> None:
+        """Take the report along, into the file too when the programs are saved."""
+        self.report = report
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -86,7 +92,11 @@ class Regions:
             return self.merging.merged(self.programs)  # type: ignore[arg-type]  # nothing that was loaded
 
     def save(self, path: str | Path) -> None:
-        """Write all programs and their regions as one PT2 archive; `load_regions` reads it."""
+        """Write all programs, their regions and the report as one PT2 archive; `load_regions` reads it.
+
+        Args:
+            path: the file.
+        """
         manifest = {
             "format": FORMAT,
             "holds": [str(formula) for formula in self.holds],
@@ -97,7 +107,8 @@ class Regions:
             "names": dict(self.contract.names),
         }
         programs = {f"region{index}": program for index, program in enumerate(self.programs)}
-        archives.save_archive(str(path), programs, {_MANIFEST: json.dumps(manifest)})
+        report = {} if self.report is None else {NOTE: saved_report(self.report)}
+        archives.save_archive(str(path), programs, {_MANIFEST: json.dumps(manifest), **report})
 
 
 def load_regions(path: str | Path) -> Regions:
@@ -105,6 +116,9 @@ def load_regions(path: str | Path) -> Regions:
 
     The file is a program, which is code: do not run one of unknown origin. To read it runs none: pickles that are not
     data alone and compiled code are refused.
+
+    Args:
+        path: the file.
 
     Raises:
         UsageError: the file holds no regions, or something else besides.
@@ -119,13 +133,16 @@ def load_regions(path: str | Path) -> Regions:
     if _MANIFEST not in extra:
         raise UsageError(f"{path} holds programs, but not what regions they serve: it was not written by Regions.save")
     try:
-        return _regions(programs, json.loads(extra[_MANIFEST]))
+        regions = _regions(programs, json.loads(extra[_MANIFEST]))
+        if NOTE in extra:
+            regions.report = Report(**fields_of(extra[NOTE], path))
     except _OtherFormatError as other:
         raise UsageError(f"{path} holds regions of format {other}; this release reads format {FORMAT}") from None
     except KeyError as missing:
         raise UsageError(f"{path} holds damaged regions: {missing} is missing") from None
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(f"{path} holds damaged regions: {error}") from None
+    return regions
 
 
 class _OtherFormatError(Exception):

@@ -7,25 +7,14 @@ speak of `args`; these take their place in `module()`. What a saved program can 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 
-from shapeproof.constraints import formulas as f
-from shapeproof.constraints import terms as t
-from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.evaluate import true_at
-from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import Term
-from shapeproof.constraints.text import format_formula
-from shapeproof.export.build.outside import OutsideDomain, refusal
-from shapeproof.export.graph.emit import Reading, plainly, readings
+from shapeproof.contract.inputs import same_constant
+from shapeproof.contract.outside import OutsideDomain, refusal
 from shapeproof.export.shim import guarding
-from shapeproof.solver.compiled import compiled
-from shapeproof.solver.points import has_meaning
 
 
 class Guard(Protocol):
@@ -104,7 +93,7 @@ class ConstantGuard:
 
     def check(self, value: Any) -> None:
         """Raise OutsideDomain if the value is another one, or one of another type that is only equal."""
-        if _same(value, self.expected):
+        if same_constant(value, self.expected):
             return
         if not guarding.is_traced() or value != self.expected:  # AOTAutograd hands a 1 to a program for a True
             formula = "None" if self.expected is None else f"{self.name} == {self.expected!r}"
@@ -115,15 +104,6 @@ class ConstantGuard:
         if self.expected is None:
             return [f"{source} is None"]
         return [f"type({source}) is {type(self.expected).__name__}"]
-
-
-def _same(value: Any, expected: Any) -> bool:
-    if type(value) is not type(expected):
-        return False
-    if isinstance(expected, float):
-        equal = value == expected and math.copysign(1, value) == math.copysign(1, expected)
-        return equal or (math.isnan(value) and math.isnan(expected))
-    return bool(value == expected)
 
 
 @dataclass(frozen=True)
@@ -149,82 +129,3 @@ def guard_of(name: str, noted: Any) -> Guard:
             return ConstantGuard(name, noted)
         case _:
             return NoGuard()
-
-
-@dataclass(frozen=True)
-class Relation:
-    """An input size that is a function of the symbols: size `index` of flat input `leaf`, and what it is equal to."""
-
-    name: str
-    leaf: int
-    index: int
-    formula: Formula
-
-
-def relations(sizes: Sequence[Sequence[Term]]) -> list[Relation]:
-    """The sizes that are neither constants nor where a symbol is read.
-
-    >>> n = t.symbol("n")
-    >>> [(each.name, str(each.formula)) for each in relations([[n, t.constant(4)], [2 * n]])]
-    [('#1.0', '-2*n + #1.0 == 0')]
-    """
-    read = {(place.leaf, place.index) for place in readings(sizes).values() if place.offset == 0 and place.step == 1}
-    found = []
-    for leaf, terms in enumerate(sizes):
-        for index, term in enumerate(terms):
-            if not term.is_constant and (leaf, index) not in read:
-                name = f"#{leaf}.{index}"
-                found.append(Relation(name, leaf, index, f.eq(t.symbol(name), term)))
-    return found
-
-
-class SizeGuard:
-    """Holds sizes against the domain, as one compiled function.
-
-    Args:
-        sizes: the terms of the sizes of each flat input.
-        formulas: what must hold of their symbols.
-        declared: those among them that the user wrote; the others are what the model was found to need.
-        names: what the user calls symbols, and `size_name(leaf, index)` a size.
-    """
-
-    def __init__(
-        self,
-        sizes: Sequence[Sequence[Term]],
-        formulas: Sequence[Formula],
-        declared: frozenset[Formula],
-        names: Mapping[str, str],
-        size_name: Callable[[int, int], str],
-    ) -> None:
-        related = relations(sizes)
-        self._places = [*readings(sizes).items(), *((each.name, Reading(each.leaf, each.index)) for each in related)]
-        known = {name for name, _ in self._places}
-        kept = [each for each in formulas if each.symbols <= known and has_meaning(each)]
-        self._formulas = [*(each.formula for each in related), *kept]
-        self._declared = declared | {each.formula for each in related}
-        self._names = {**names, **{each.name: size_name(each.leaf, each.index) for each in related}}
-        self._hold = compiled(self._formulas, [name for name, _ in self._places])
-
-    def check(self, given: Sequence[Any]) -> None:
-        """Raise OutsideDomain if the sizes do not satisfy a formula."""
-        values = [place.value(_size(given[place.leaf], place.index), plainly) for _, place in self._places]
-        try:
-            inside = self._hold(*values)
-        except Unevaluable:
-            inside = False
-        if not inside:
-            raise self._refusal(self.point(given))
-
-    def point(self, given: Sequence[Any]) -> dict[str, int]:
-        """The value of each symbol."""
-        return {name: place.value(_size(given[place.leaf], place.index), plainly) for name, place in self._places}
-
-    def _refusal(self, point: Mapping[str, int]) -> OutsideDomain:
-        formula = next(each for each in self._formulas if true_at(each, point) is not True)
-        shown = {self._names.get(name, name): point[name] for name in sorted(formula.symbols)}
-        because = "declared" if formula in self._declared else "required"
-        return refusal(shown, format_formula(formula, rename=self._names), because)
-
-
-def _size(value: Any, index: int) -> Any:
-    return value.shape[index] if isinstance(value, torch.Tensor) else value

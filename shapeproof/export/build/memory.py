@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.build.outside import OutsideDomain, refusal
+from shapeproof.contract.outside import OutsideDomain, refusal
 from shapeproof.export.ops.properties import GRADIENT, OFFSET, STRIDES
 from shapeproof.export.shim.strides import dense_strides
 

@@ -27,6 +27,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, constant, symbol
+from shapeproof.contract.sizes import plainly, readings
 from shapeproof.export.build.branches import Branch, is_number, unlike
 from shapeproof.export.build.predicates import chosen, compared, kept_inside
 from shapeproof.export.build.program import VerifiedProgram
@@ -35,7 +36,7 @@ from shapeproof.export.explore import replay
 from shapeproof.export.explore.corners import disagreement
 from shapeproof.export.explore.regions import Split
 from shapeproof.export.graph.constants import same_constant
-from shapeproof.export.graph.emit import Computation, has_graph_form, plainly, readings
+from shapeproof.export.graph.emit import Computation, has_graph_form
 from shapeproof.export.report.explain import disagreeing
 from shapeproof.export.report.render import said_by
 from shapeproof.export.report.report import Report
@@ -112,10 +113,11 @@ class Merging:
             report = self.prove(_conditional(self.mod, run), inputs)
         except Exception as error:  # noqa: BLE001 - torch refuses by many kinds of error
             raise _refusal(said_by(error)) from None
-        if report.status != "proved":
-            _refuse_if(report.diagnostics[0].message if report.diagnostics else "it could not be proved")
-        _refuse_if(self._disagreement(report.program))
-        return report.program  # type: ignore[no-any-return]
+        program = report.program
+        if report.status != "proved" or not isinstance(program, VerifiedProgram):
+            raise _refusal(report.diagnostics[0].message if report.diagnostics else "it could not be proved")
+        _refuse_if(self._disagreement(program))
+        return program
 
     def _kept_inside(self, inputs: Inputs) -> list[Mapping[str, Term]] | None:
         """For each region, terms for the sizes that never leave it; None if they are not to be had."""

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from shapeproof.contract.archives import NOTE
+from shapeproof.export.build.shipped import of_memory
+from shapeproof.export.report.saved import saved_report
 from shapeproof.export.shim import guarding
 
 if TYPE_CHECKING:
@@ -38,10 +42,18 @@ class VerifiedProgram(torch.export.ExportedProgram):
         contract.note_in(verified)
         return verified
 
+    def carry(self, report: Report) -> None:
+        """Take the report along, into the file too when the program is saved."""
+        self.report = report
+        self.graph_module.meta.setdefault("custom", {})[NOTE] = saved_report(report)
+
     def rely_on(self, others: Iterable[Contract]) -> None:
         """Have inputs lie in memory as these contracts want it, too: the program is made of theirs."""
         self.contract = self.contract.with_memory_of(others)
         self.contract.note_in(self)
+        shipped = self.report.contract
+        if shipped is not None:
+            self.carry(replace(self.report, contract=shipped.with_unchecked(*of_memory(self.contract.memory))))
 
     def module(self, check_guards: bool = True) -> torch.fx.GraphModule:  # noqa: FBT001, FBT002 - torch's signature
         """As torch's: a module of the program. It raises OutsideDomain for what lies outside of the declared domain."""
@@ -63,5 +75,5 @@ class VerifiedProgram(torch.export.ExportedProgram):
         guarding.note_guards(plain, [])  # they would be called with what a tracer makes of the inputs
         decompose = functools.partial(plain.run_decompositions, decomp_table, decompose_custom_triton_ops)
         verified = VerifiedProgram.of(self.taken_apart.by(decompose), self.taken_apart, self.contract)
-        verified.report = self.report
+        verified.carry(self.report)
         return verified

@@ -37,7 +37,11 @@ DimEntry = Any
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """A tensor input for which there is no example: its dtype and its dims (ints, Dims, or Dim hints).
+    """A tensor input for which there is no example.
+
+    Attributes:
+        dtype: its dtype.
+        dims: its sizes: ints, Dims, or Dim hints.
 
     >>> import torch
     >>> TensorSpec(torch.float32, (torch.export.Dim("batch", max=64), 128)).dtype
@@ -91,6 +95,8 @@ class Inputs:
     """Named dims without written bounds: the lower bound may rise to 1 or 2."""
     anchors: tuple[dict[str, int], ...]
     """The points of the inputs that were given, which are to be kept, the example's first; none without an example."""
+    bound: Mapping[str, Any] = field(repr=False, default_factory=dict)
+    """The inputs that were given, by the names of the model's arguments."""
     dynamic_shapes: Any = field(repr=False, default=None)
     """The dynamic_shapes as they were given, a collection of them as a tree."""
     constraints: tuple[str, ...] = ()
@@ -191,6 +197,7 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
         frozenset(reader.fixed),
         frozenset(reader.liftable),
         () if sampled else anchors(mod, leaves, dict(reader.example), others),
+        binding.bind(mod, args, kwargs),
         shapes,
         tuple(constraints),
         tuple(_in_vain(leaves, by_marks=not shapes)),
@@ -281,8 +288,7 @@ class _Reader:
             return self._marked(leaf, index, entry)
         if entry is None or dims.is_static_hint(entry):
             if size is None:
-                message = f"`{name}` has neither an example nor a dim"
-                raise UsageError(message)
+                raise UsageError(f"`{name}` has neither an example nor a dim")
             return constant(size)
         if isinstance(entry, int):
             return _fixed_size(name, size, entry, signed=not leaf.is_tensor)
@@ -290,28 +296,24 @@ class _Reader:
             return self._named(name, size, entry)
         if dims.is_hint(entry):
             return self._hinted(leaf, name, size, entry)
-        message = f"dynamic_shapes gives {entry!r} for `{name}`: expected None, an int, a Dim, or a Dim hint"
-        raise UsageError(message)
+        raise UsageError(f"dynamic_shapes gives {entry!r} for `{name}`: expected None, an int, a Dim, or a Dim hint")
 
     def _named(self, name: str, size: int | None, dim: Any) -> Term:
         root, derive = dims.dim_root(dim)
         term: Term = derive(symbol(root.__name__))
         lower, upper = dims.dim_bounds(root)
         if root.__name__ in self._groups.values():
-            message = f"`{root.__name__}` is declared twice, as {declaration_text(root)} and as a shape_id"
-            raise UsageError(message)
+            raise UsageError(f"`{root.__name__}` is declared twice, as {declaration_text(root)} and as a shape_id")
         known = self._dims.setdefault(root.__name__, root)
         if dims.dim_bounds(known) != (lower, upper):
             both = " and as ".join(map(declaration_text, (known, root)))
-            message = f"`{root.__name__}` is declared twice, as {both}"
-            raise UsageError(message)
+            raise UsageError(f"`{root.__name__}` is declared twice, as {both}")
         if root.__name__ not in self.variables:
             user_name = name if term is symbol(root.__name__) else root.__name__
             variable = Variable(root.__name__, user_name, "dim")
             self._declare(variable, lower, upper, f"{user_name} = {declaration_text(root)}")
             if lower < 0:
-                message = f"`{root.__name__}` has min={lower}, but a size is never negative"
-                raise UsageError(message)
+                raise UsageError(f"`{root.__name__}` has min={lower}, but a size is never negative")
             if lower == 0 and upper is None:
                 self.liftable.add(root.__name__)
         elif term is symbol(root.__name__) and self.variables[root.__name__].user_name == root.__name__:
@@ -327,12 +329,10 @@ class _Reader:
         offset = derive(0)
         step = derive(1) - offset
         if (size - offset) % step:
-            message = f"the example has {name} = {size}, which is not of the declared form {dim!r}"
-            raise UsageError(message)
+            raise UsageError(f"the example has {name} = {size}, which is not of the declared form {dim!r}")
         value = (size - offset) // step
         if self.example.setdefault(root, value) != value:
-            message = f"the example has {name} = {size}, but elsewhere `{root}` is {self.example[root]}"
-            raise UsageError(message)
+            raise UsageError(f"the example has {name} = {size}, but elsewhere `{root}` is {self.example[root]}")
 
     def _hinted(self, leaf: Leaf, name: str, size: int | None, hint: Any) -> Term:
         lower, upper = dims.hint_bounds(hint)
@@ -359,8 +359,7 @@ class _Reader:
             if dims.must_stay_dynamic(mark.hint):
                 self.fixed.add(known)
         if self.example.setdefault(known, size) != size:
-            message = f"the example has {name} = {size}, but elsewhere `{known}` is {self.example[known]}"
-            raise UsageError(message)
+            raise UsageError(f"the example has {name} = {size}, but elsewhere `{known}` is {self.example[known]}")
         return symbol(known)
 
     def _group(self, shape_id: str) -> str:
@@ -374,8 +373,7 @@ class _Reader:
     def _declare(self, variable: Variable, lower: int | None, upper: int | None, text: str) -> None:
         name, user_name = variable.name, variable.user_name
         if lower is not None and upper is not None and lower > upper:
-            message = f"`{user_name}` has min={lower} greater than max={upper}"
-            raise UsageError(message)
+            raise UsageError(f"`{user_name}` has min={lower} greater than max={upper}")
         self.variables[name] = variable
         if lower is not None:
             self._add(f.ge(symbol(name), lower), text, name)
@@ -390,8 +388,7 @@ class _Reader:
         """The relations that `constraints=` adds, over dim names or `x.shape[0]`."""
         texts = isinstance(constraints, tuple | list) and all(isinstance(text, str) for text in constraints)
         if not texts:
-            message = f"constraints must be a sequence of texts such as ['b % 2 == 0'], not {constraints!r}"
-            raise UsageError(message)
+            raise UsageError(f"constraints must be a sequence of texts such as ['b % 2 == 0'], not {constraints!r}")
         for text in constraints:
             self._add(_relation(text, self.variables), text, text)
 
@@ -421,29 +418,27 @@ def listed_dims(leaf: Leaf, entry: Any) -> list[DimEntry]:
     if isinstance(entry, Mapping):
         for index in entry:
             if not isinstance(index, int) or not -rank <= index < rank:
-                message = f"dynamic_shapes names dimension {index!r} of `{leaf.name}`, which has {rank}"
-                raise UsageError(message)
+                raise UsageError(f"dynamic_shapes names dimension {index!r} of `{leaf.name}`, which has {rank}")
         at = {index % rank: dim for index, dim in entry.items()}
         if len(at) < len(entry):
-            message = f"dynamic_shapes names a dimension of `{leaf.name}` twice: {sorted(entry)}"
-            raise UsageError(message)
+            raise UsageError(f"dynamic_shapes names a dimension of `{leaf.name}` twice: {sorted(entry)}")
         return [at.get(i) for i in range(rank)]
     if isinstance(entry, tuple | list):
         if len(entry) != rank:
-            message = f"dynamic_shapes gives {len(entry)} entries for `{leaf.name}`, which has {rank} dimensions"
-            raise UsageError(message)
+            raise UsageError(
+                f"dynamic_shapes gives {len(entry)} entries for `{leaf.name}`, which has {rank} dimensions"
+            )
         return list(entry)
-    message = f"dynamic_shapes gives {entry!r} for `{leaf.name}`: expected a dict, a tuple or a list of dims, or None"
-    raise UsageError(message)
+    raise UsageError(
+        f"dynamic_shapes gives {entry!r} for `{leaf.name}`: expected a dict, a tuple or a list of dims, or None"
+    )
 
 
 def _fixed_size(name: str, size: int | None, declared: int, *, signed: bool) -> Term:
     if declared < 0 and not signed:
-        message = f"`{name}` is declared to be {declared}, but a size is never negative"
-        raise UsageError(message)
+        raise UsageError(f"`{name}` is declared to be {declared}, but a size is never negative")
     if size is not None and size != declared:
-        message = f"`{name}` is declared to be {declared}, but the example has {size}"
-        raise UsageError(message)
+        raise UsageError(f"`{name}` is declared to be {declared}, but the example has {size}")
     return constant(declared)
 
 

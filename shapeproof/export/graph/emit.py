@@ -9,16 +9,15 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
-from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
+from shapeproof.contract.sizes import plainly
 
 _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
@@ -60,46 +59,6 @@ def has_graph_form(formula: Formula) -> bool:
     except NoGraphForm:
         return False
     return True
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """Where a symbol is read: size `index` of flat input `leaf` is `offset + step*symbol`."""
-
-    leaf: int
-    index: int
-    offset: int = 0
-    step: int = 1
-
-    def value(self, size: Any, call: Callable[..., Any]) -> Any:
-        """The symbol, where the size is this."""
-        shifted = call(operator.sub, size, self.offset) if self.offset else size
-        return call(operator.floordiv, shifted, self.step) if self.step != 1 else shifted
-
-
-def readings(sizes: Sequence[Sequence[Term]]) -> dict[str, Reading]:
-    """Each symbol is read off the first input size that is just that symbol, else solved from a derived one.
-
-    >>> n = t.symbol("n")
-    >>> readings([[2 * n + 1, t.constant(4)]])["n"]
-    Reading(leaf=0, index=0, offset=1, step=2)
-    """
-    found: dict[str, Reading] = {}
-    derived: dict[str, Reading] = {}
-    for leaf, terms in enumerate(sizes):
-        for index, term in enumerate(terms):
-            for name in term.symbols:
-                if term is t.symbol(name):
-                    found.setdefault(name, Reading(leaf, index))
-                else:
-                    offset = evaluate(term, {name: 0})
-                    derived.setdefault(name, Reading(leaf, index, offset, evaluate(term, {name: 1}) - offset))
-    return derived | found
-
-
-def plainly(target: Callable[..., Any], *args: Any) -> Any:
-    """An operator applied to the sizes themselves."""
-    return target(*args)
 
 
 def absolute(call: Callable[..., Any], value: Any, *, real: bool) -> Any:

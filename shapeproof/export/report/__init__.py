@@ -7,5 +7,6 @@ advice.py       which findings to tell, and what to note beside them
 remedies.py     declarations that are proved to help
 region_map.py   the regions of a split model, drawn
 render.py       a report as text
+html.py         a report for notebooks
 saved.py        a report as JSON, and again
 """

@@ -54,6 +54,7 @@ def offering_split(report: Report, several: Callable[[], Report]) -> Report:
     lost = [diagnostic for diagnostic in report.diagnostics if diagnostic.id == "seen"]
     if not lost or (split := several()).status != "proved":
         return report
-    help_ = Help('branches="split"', f"proved: {len(split.program.programs)} programs serve every input that was given")
+    programs = split.statistics["regions"]
+    help_ = Help('branches="split"', f"proved: {programs} programs serve every input that was given")
     told = (replace(each, help=(help_,)) if each in lost else each for each in report.diagnostics)
     return replace(report, diagnostics=tuple(told))

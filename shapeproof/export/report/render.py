@@ -30,7 +30,7 @@ def render(report: Report, width: int = WIDTH) -> str:
 
 def summary(report: Report, width: int = WIDTH) -> str:
     """The last line: the verdict, and what stands behind it."""
-    counts = ", ".join(_counted(count, name) for name, count in report.statistics.items() if count)
+    counts = ", ".join(sized(count, name) for name, count in report.statistics.items() if count)
     lines = [_wrap(f"{report.status}: {counts}" if counts else report.status, width, "  ")]
     if report.domain and report.status in {"proved", "undecided"}:
         lines += [_wrap(f"  for every input with {', '.join(report.domain)}", width, "    ")]
@@ -53,7 +53,7 @@ def _bounds_text(report: Report, width: int) -> list[str]:
     return lines
 
 
-def _counted(count: int, name: str) -> str:
+def sized(count: int, name: str) -> str:
     """`1 question about sizes`, `2 traces`, `3 settled in place`."""
     first, space, rest = name.partition(" ")
     return f"{count} {first.removesuffix('s') if count == 1 else first}{space}{rest}"

@@ -10,19 +10,28 @@ import importlib.metadata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from shapeproof.constraints.decisions import Decision
 from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.build.bounds import Bound
+from shapeproof.contract import Answer, Contract, OutsideDomain
+from shapeproof.contract.archives import NOTE
+from shapeproof.export.build.bounds import Bounds
 from shapeproof.export.declare.redeclare import Declarations
+from shapeproof.export.report.html import report_html
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.render import render
-from shapeproof.export.report.saved import digest_of, read_report, saved_report
+from shapeproof.export.report.saved import digest_of, fields_of, read_report, saved_report
 from shapeproof.export.shim import symbols
 from shapeproof.files import write_whole
 from shapeproof.solver.certificate import REPORT, VERDICT, Subject, write_certificate
+
+if TYPE_CHECKING:
+    from shapeproof.export.build.dispatch import Regions
+    from shapeproof.export.build.program import VerifiedProgram
 
 
 @dataclass(frozen=True)
@@ -45,17 +54,22 @@ class Report:
     inputs: Mapping[str, list[str]] = field(default_factory=dict)
     spent: Mapping[str, int] = field(default_factory=dict)
     """What the solver was asked and spent: questions, Z3 queries, Z3's resource counter, points tried."""
-    bounds: tuple[Bound, ...] = ()
+    bounds: Bounds = field(default_factory=Bounds)
     """The tensors of the program whose sizes come out of data, and how large they get."""
     peak_bytes_bound: int | None = None
     """At most this many bytes are held at once by the tensors of the program; None where some size has no bound."""
-    program: Any = field(default=None, repr=False, compare=False)
+    contract: Contract | None = field(default=None, repr=False)
+    """What the inputs of the program must be, for whoever has no torch; None where no program is given out."""
+    program: VerifiedProgram | Regions | None = field(default=None, repr=False, compare=False)
     answers: Subject | None = field(default=None, repr=False, compare=False)
     """Every answer of the solver in this run; None in a report that was loaded."""
     remedy: Declarations | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return render(self)
+
+    def _repr_html_(self) -> str:
+        return report_html(self)
 
     def repair(self) -> Declarations | None:
         """What to export with so that it is proved: the weakest declarations that were found, the example included.
@@ -72,8 +86,33 @@ class Report:
         """
         return self.remedy
 
+    def accepts(self, *args: Any, **kwargs: Any) -> Answer:
+        """Whether the program accepts these inputs: tensors of any library, or sizes alone.
+
+        Args:
+            args: the inputs as the model takes them, or one mapping of names to inputs.
+            kwargs: inputs by the names of the model's arguments.
+
+        Returns:
+            An answer that is true or false; `answer.why` says which requirement does not hold, and for which value.
+
+        >>> import torch
+        >>> from shapeproof.export import Dim, check
+        >>> report = check(torch.nn.ReLU(), (torch.randn(4, 8),), dynamic_shapes=({0: 4 * Dim("k", max=9)},))
+        >>> report.accepts((40, 8)).why
+        'input.shape[0] = 40, k = 10, but k <= 9 is declared; the nearest accepted: input.shape[0] = 36'
+        >>> bool(report.accepts(input=torch.ones(8, 8)))
+        True
+        """
+        if self.contract is None:
+            return Answer(OutsideDomain(f"no program was given out: the domain is {self.status}", {}, "a program"))
+        return self.contract.accepts(*args, **kwargs)
+
     def save(self, path: str | Path) -> None:
-        """Write domain, verdicts and versions as JSON: the contract for a file that cannot carry assertions.
+        """Write domain, contract, verdicts and versions as JSON, for a file that cannot carry assertions.
+
+        Args:
+            path: the file.
 
         Raises:
             OSError: the file cannot be written; what was there stays.
@@ -82,6 +121,10 @@ class Report:
 
     def certificate(self, path: str | Path, progress: Callable[[str], None] = lambda _: None) -> dict[str, int]:
         """Write what the solver proved in this run as SMT-LIB, for `shapeproof recheck` or any SMT solver.
+
+        Args:
+            path: the file.
+            progress: is called with a few words on what is done next.
 
         Returns:
             How many claims Z3 proves from the facts alone, refutes, leaves unknown, and how many are opaque to it.
@@ -99,13 +142,22 @@ class Report:
         return write_certificate(dataclasses.replace(self.answers, about=about), path, progress)
 
 
-def load_report(path: str | Path) -> Report:
+def load_report(source: str | Path | torch.export.ExportedProgram) -> Report:
     """Read a saved report; it has no program.
+
+    Args:
+        source: what `Report.save` wrote; or the .pt2 file of a program or of regions that were exported here; or a
+            program that torch.export.load has read from there.
 
     Raises:
         UsageError: the file cannot be read, or is not what this release saves.
     """
-    return Report(**read_report(path))
+    if isinstance(source, str | Path):
+        return Report(**read_report(source))
+    text = source.graph_module.meta.get("custom", {}).get(NOTE)
+    if not isinstance(text, str):
+        raise UsageError("the program carries no report: it was not exported by this package")
+    return Report(**fields_of(text, "what the program carries along"))
 
 
 class ConstraintViolation(symbols.TorchConstraintError):

@@ -16,14 +16,15 @@ from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula
-from shapeproof.export.build.bounds import Bound
+from shapeproof.contract.archives import opened, text_of_archive
+from shapeproof.contract.saved import from_data, to_data
+from shapeproof.export.build.bounds import Bound, Bounds
 from shapeproof.export.report.region_map import RegionMap
-from shapeproof.files import read_bounded
 
 if TYPE_CHECKING:
     from shapeproof.export.report.report import Report
 
-FORMAT = 2
+FORMAT = 3
 """The version of the saved form."""
 
 
@@ -49,7 +50,7 @@ class _Regions:
 class _Saved:
     """What a saved report consists of."""
 
-    format: Literal[2]
+    format: Literal[3]
     status: Literal["proved", "refuted", "undecided", "vacuous"]
     domain: tuple[str, ...]
     inputs: dict[str, list[str]]
@@ -60,6 +61,7 @@ class _Saved:
     bounds: tuple[Bound, ...]
     peak_bytes_bound: int | None
     versions: dict[str, str]
+    contract: dict[str, Any] | None
     diagnostics: tuple[Diagnostic, ...]
     decisions: tuple[_Decision, ...]
 
@@ -81,6 +83,7 @@ def saved_report(report: Report) -> str:
         "spent": dict(report.spent),
         "bounds": [dataclasses.asdict(bound) for bound in report.bounds],
         "peak_bytes_bound": report.peak_bytes_bound,
+        "contract": None if report.contract is None else to_data(report.contract),
         "versions": versions,
         "diagnostics": [dataclasses.asdict(diagnostic) for diagnostic in report.diagnostics],
         "decisions": [_saved_decision(decision) for decision in report.decisions],
@@ -94,18 +97,32 @@ def digest_of(text: str) -> str:
 
 
 def read_report(path: str | Path) -> dict[str, Any]:
-    """The fields of a saved report, as Report has them.
+    """The fields of a saved report, as Report has them; in an archive, of the report that its program carries along.
 
     Raises:
         UsageError: the file cannot be read, or is not what this release saves.
     """
     try:
-        content = json.loads(read_bounded(Path(path)))
+        with opened(path) as file:
+            text = text_of_archive(file)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"{path} is not a saved report: {error}") from None
+    return fields_of(text, path)
+
+
+def fields_of(text: str | bytes, path: str | Path) -> dict[str, Any]:
+    """The fields of the report in a text; `path` says in an error where it was.
+
+    Raises:
+        UsageError: it is not what this release saves.
+    """
+    try:
+        content = json.loads(text)
         found = content["format"]
         if found == FORMAT:
             return _fields(_SAVED.validate_python(content))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except (
         ValueError,
         KeyError,
@@ -122,7 +139,10 @@ def _fields(saved: _Saved) -> dict[str, Any]:
     fields = {field.name: getattr(saved, field.name) for field in dataclasses.fields(saved)}
     del fields["format"], fields["versions"]
     regions = RegionMap.loaded(dataclasses.asdict(saved.regions))
-    return fields | {"regions": regions, "decisions": tuple(map(_loaded_decision, saved.decisions))}
+    contract = None if saved.contract is None else from_data(saved.contract, "the report")
+    decisions = tuple(map(_loaded_decision, saved.decisions))
+    bounds = Bounds(saved.bounds)
+    return fields | {"regions": regions, "decisions": decisions, "contract": contract, "bounds": bounds}
 
 
 def _saved_decision(decision: Decision) -> dict[str, Any]:

@@ -26,6 +26,25 @@ def is_bare(value: Any) -> bool:
     return value.layout == torch.strided and not (value.is_conj() or value.is_neg())
 
 
+def keyed_children(value: Any) -> list[tuple[Any, Any]] | None:
+    """The parts that torch flattens a node into, each with its key, index or name; None for a leaf."""
+    node = pytree.SUPPORTED_NODES.get(pytree._get_node_type(value))
+    if node is None or node.flatten_with_keys_fn is None:
+        return None
+    return [(_key(key), part) for key, part in node.flatten_with_keys_fn(value)[0]]
+
+
+def _key(key: Any) -> Any:
+    match key:
+        case pytree.SequenceKey(index):
+            return index
+        case pytree.MappingKey(own):
+            return own
+        case pytree.GetAttrKey(name):
+            return name
+    return key
+
+
 def map_tensors(tree: Any, change: Callable[[torch.Tensor], Any]) -> Any:
     """The nested structure with every tensor changed."""
     return pytree.tree_map_only(torch.Tensor, change, tree)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
 from shapeproof.constraints.diagnostics import Diagnostic
 
 
@@ -19,7 +17,7 @@ class OutsideDomain(RuntimeError):  # noqa: N818 - says what the input is
 
     >>> raise OutsideDomain("x.shape[0] = 9, but x.shape[0] <= 8 is declared", {"x.shape[0]": 9}, "x.shape[0] <= 8")
     Traceback (most recent call last):
-    shapeproof.export.build.outside.OutsideDomain: x.shape[0] = 9, but x.shape[0] <= 8 is declared
+    shapeproof.contract.outside.OutsideDomain: x.shape[0] = 9, but x.shape[0] <= 8 is declared
     """
 
     def __init__(self, message: str, point: Mapping[str, Any], formula: str) -> None:
@@ -45,6 +43,7 @@ def refusal(point: Mapping[str, Any], formula: str, because: str = "declared") -
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, torch.Tensor):
+    """The value in a sentence. Nothing is printed of a tensor, and what torch has names for goes by its name."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
         return "a tensor"
-    return str(value) if isinstance(value, torch.dtype | torch.device | torch.layout) else repr(value)
+    return str(value) if type(value).__module__ == "torch" else repr(value)

@@ -1,0 +1,82 @@
+"""A contract as one generated function of the flat inputs, for the calls of a server.
+
+Law: where it answers True, every guard of inputs.py and sizes.py is satisfied. Where it answers False the guards are
+asked, which say why; so it may answer False to whatever is unusual. The text of the function is made here, of numbers
+and names made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from shapeproof.contract.inputs import (
+    ConstantInput,
+    Input,
+    IntInput,
+    Remembered,
+    TensorInput,
+    dtype_name,
+    is_torchs,
+    same_constant,
+)
+from shapeproof.contract.sizes import SizeGuard
+
+
+def accepting(inputs: Sequence[Input], guard: SizeGuard) -> Callable[[Sequence[Any]], bool]:
+    """The function."""
+    names: dict[str, Any] = {"torchs": Remembered(is_torchs), "same": same_constant, "holds": guard.holds}
+    values = "".join(f"a{index}, " for index in range(len(inputs)))
+    lines = [f"{values}= given"] if inputs else []
+    for index, declared in enumerate(inputs):
+        lines += _lines(index, declared, names)
+    arguments = ", ".join(
+        _solved(_size_text(inputs[place.leaf], place.leaf, place.index), place.offset, place.step)
+        for _, place in guard.places
+    )
+    lines.append(f"return holds({arguments})")
+    body = "\n".join(f"        {line}" for line in lines)
+    unusual = "    except Exception:\n        return False"
+    exec(f"def accepts(given):\n    try:\n{body}\n{unusual}", names)  # noqa: S102 - the text is made above, of names made above
+    found: Callable[[Sequence[Any]], bool] = names["accepts"]
+    return found
+
+
+def _lines(index: int, declared: Input, names: dict[str, Any]) -> list[str]:
+    """What is asked of one flat input."""
+    value = f"a{index}"
+    match declared:
+        case TensorInput():
+            names[f"dtype{index}"] = _called(declared.dtype)
+            names[f"device{index}"] = _called(declared.device)
+            names[f"layout{index}"] = _called(declared.layout)
+            fixed = [(dim, term.constant_value) for dim, term in enumerate(declared.sizes) if term.is_constant]
+            return [
+                f"if not dtype{index}[{value}.dtype]: return False",
+                f"if torchs[type({value})] and not (device{index}[{value}.device] and layout{index}[{value}.layout]):",
+                "    return False",
+                f"s{index} = {value}.shape",
+                f"if len(s{index}) != {len(declared.sizes)}: return False",
+                *(f"if s{index}[{dim}] != {size}: return False" for dim, size in fixed),
+            ]
+        case IntInput():
+            return [f"if type({value}) is not int: return False"]
+        case ConstantInput(value=expected):
+            names[f"constant{index}"] = expected
+            return [f"if {value} is not constant{index} and not same({value}, constant{index}): return False"]
+        case _:
+            return []
+
+
+def _called(name: str) -> Remembered:
+    """Whether a dtype, a device or a layout has that name."""
+    return Remembered(lambda value: dtype_name(value) == name)
+
+
+def _size_text(declared: Input, leaf: int, index: int) -> str:
+    return f"s{leaf}[{index}]" if isinstance(declared, TensorInput) else f"a{leaf}"
+
+
+def _solved(size: str, offset: int, step: int) -> str:
+    shifted = f"({size} - {offset})" if offset else size
+    return f"{shifted} // {step}" if step != 1 else shifted

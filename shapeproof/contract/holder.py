@@ -1,0 +1,132 @@
+"""Holds flat inputs against what is declared of them, and says why one is not accepted and what would be."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from shapeproof.constraints.compiled import compiled
+from shapeproof.constraints.domain import ranges
+from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.evaluate import evaluate, true_at
+from shapeproof.constraints.formulas import Formula, ge
+from shapeproof.constraints.intervals import Interval
+from shapeproof.contract.fast import accepting
+from shapeproof.contract.inputs import ConstantInput, Input, TensorInput
+from shapeproof.contract.nearest import nearest_value
+from shapeproof.contract.outside import OutsideDomain
+from shapeproof.contract.sizes import SizeGuard, size_of
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Whether inputs are accepted; false in an `if` where they are not.
+
+    Attributes:
+        outside: why they are not, as the error that `check` raises; None where they are accepted.
+    """
+
+    outside: OutsideDomain | None = None
+    _search: Callable[[], Mapping[str, int]] = field(default=dict, repr=False, compare=False)
+
+    def __bool__(self) -> bool:
+        return self.outside is None
+
+    def __str__(self) -> str:
+        return self.why or "accepted"
+
+    @functools.cached_property
+    def nearest(self) -> Mapping[str, int]:
+        """The sizes to change for the nearest inputs that are accepted, all in one symbol; empty if none was found."""
+        return self._search()
+
+    @property
+    def why(self) -> str:
+        """What is given and what is declared, in one sentence; empty where the inputs are accepted."""
+        if self.outside is None:
+            return ""
+        near = ", ".join(f"{name} = {size}" for name, size in self.nearest.items())
+        return f"{self.outside}; the nearest accepted: {near}" if near else str(self.outside)
+
+
+class Holder:
+    """What flat inputs must be: each of its kind, and all sizes together.
+
+    Attributes:
+        accepts: whether flat inputs are accepted, as one generated function; where it says no, `judged` is to be asked.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Input],
+        formulas: Sequence[Formula],
+        declared: frozenset[Formula],
+        names: Mapping[str, str],
+    ) -> None:
+        self._inputs = inputs
+        self._guard = SizeGuard([each.sizes for each in inputs], formulas, declared, names, self._size_name)
+        self.accepts = accepting(inputs, self._guard)
+
+    def _size_name(self, leaf: int, index: int) -> str:
+        declared = self._inputs[leaf]
+        return f"{declared.name}.shape[{index}]" if isinstance(declared, TensorInput) else declared.name
+
+    def judged(self, values: list[Any]) -> Answer:
+        """What the guards say, one after the other."""
+        try:
+            for declared, value in zip(self._inputs, values, strict=True):
+                declared.check(value)
+        except OutsideDomain as outside:
+            return Answer(outside)
+        try:
+            self._guard.check(values)
+        except OutsideDomain as outside:
+            return Answer(outside, functools.partial(self._nearest, values))
+        return Answer()
+
+    def _nearest(self, values: list[Any]) -> dict[str, int]:
+        """The sizes that differ at the nearest accepted point, where one symbol of the failing formula is moved."""
+        point = self._guard.point(values)
+        failing = next(each for each in self._guard.formulas if true_at(each, point) is not True)
+        symbols = {name: point[name] for name in self._symbols}
+        within = ranges(self._guard.domain)
+        found = []
+        for name in sorted(failing.symbols.intersection(self._symbols) - self._constant):
+            serves = functools.partial(self._serves, symbols, name)
+            near = nearest_value(symbols[name], within.get(name, Interval()), serves)
+            if near is not None:
+                found.append((abs(near - symbols[name]), name, self._sizes_at({**symbols, name: near}, values)))
+        return min(found)[-1] if found else {}
+
+    @functools.cached_property
+    def _symbols(self) -> tuple[str, ...]:
+        return tuple(sorted(frozenset[str]().union(*(term.symbols for each in self._inputs for term in each.sizes))))
+
+    @functools.cached_property
+    def _constant(self) -> frozenset[str]:
+        """Symbols whose value the trace has taken as it was."""
+        constants = (each for each in self._inputs if isinstance(each, ConstantInput))
+        return frozenset[str]().union(*(term.symbols for each in constants for term in each.sizes))
+
+    @functools.cached_property
+    def _inside(self) -> Callable[..., bool]:
+        """Whether sizes that are made of symbols are accepted: no size is negative, and all formulas hold."""
+        sizes = [ge(term, 0) for each in self._inputs if isinstance(each, TensorInput) for term in each.sizes]
+        return compiled([*dict.fromkeys(sizes), *self._guard.domain], self._symbols)
+
+    def _serves(self, symbols: Mapping[str, int], name: str, value: int) -> bool:
+        try:
+            return self._inside(*({**symbols, name: value}).values())
+        except Unevaluable:
+            return False
+
+    def _sizes_at(self, symbols: Mapping[str, int], values: list[Any]) -> dict[str, int]:
+        """The sizes at a point that are not as they are given, by name."""
+        return {
+            self._size_name(leaf, index): size
+            for leaf, declared in enumerate(self._inputs)
+            for index, term in enumerate(declared.sizes)
+            if (size := evaluate(term, symbols)) != size_of(values[leaf], index)
+        }

@@ -1,0 +1,181 @@
+"""What one flat input must be, whatever library it comes from: a tensor, an int, a constant, or an object.
+
+A tensor is anything with `.shape` and `.dtype`, or its sizes alone as a tuple, of which only the sizes are looked at.
+Device and layout are properties of torch's tensors: of others nothing is asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from shapeproof.constraints.terms import Term
+from shapeproof.contract.outside import OutsideDomain, refusal
+
+LEFT_OUT = type("LeftOut", (), {"__repr__": lambda _: "nothing"})()
+"""Stands for an input that is not given."""
+HIDDEN = type("Hidden", (), {"__repr__": lambda _: "something"})()
+"""Stands for an input inside of what cannot be looked into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes of a tensor, in its place."""
+
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TensorInput:
+    """A tensor of one dtype, device, layout and rank.
+
+    Attributes:
+        name: what the user calls it.
+        graph_name: what the program calls it, and a file that is made of the program.
+        dtype, device, layout: by torch's names, without `torch.`.
+        sizes: the terms of its sizes.
+    """
+
+    name: str
+    graph_name: str
+    dtype: str
+    device: str
+    layout: str
+    sizes: tuple[Term, ...]
+
+    def check(self, value: Any) -> None:
+        """Raise OutsideDomain if the value is no such tensor; sizes that vary are not looked at."""
+        if not hasattr(value, "shape") or not (isinstance(value, Sizes) or hasattr(value, "dtype")):
+            raise self._absent(value, "a tensor")
+        if not isinstance(value, Sizes):
+            self._check_properties(value)
+        if len(value.shape) != len(self.sizes):
+            raise self._unlike("ndim", len(value.shape), len(self.sizes))
+        for index, (given, term) in enumerate(zip(value.shape, self.sizes, strict=True)):
+            if not isinstance(given, int) or isinstance(given, bool) or given < 0:
+                what = f"{self.name}.shape[{index}]"
+                raise refusal({what: given}, f"{what} >= 0")
+            if term.is_constant and given != term.constant_value:
+                raise self._unlike(f"shape[{index}]", given, term.constant_value)
+
+    def _check_properties(self, value: Any) -> None:
+        given = dtype_name(value.dtype)
+        if given != self.dtype:
+            raise self._unlike("dtype", Word(given), Word(self.dtype))
+        if is_torchs(type(value)):
+            for what, expected in (("device", self.device), ("layout", self.layout)):
+                given = str(getattr(value, what)).removeprefix("torch.")
+                if given != expected:
+                    raise self._unlike(what, Word(given), Word(expected))
+
+    def _absent(self, value: Any, expected: str) -> OutsideDomain:
+        return absent(self.name) if value is LEFT_OUT else refusal({self.name: value}, expected)
+
+    def _unlike(self, what: str, given: Any, expected: Any) -> OutsideDomain:
+        return refusal({f"{self.name}.{what}": given}, f"{self.name}.{what} == {expected}")
+
+
+class Word(str):
+    """A name that stands in a sentence without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class IntInput:
+    """An int whose value varies."""
+
+    name: str
+    graph_name: str
+    sizes: tuple[Term, ...]
+
+    def check(self, value: Any) -> None:
+        """Raise OutsideDomain if the value is no int; a bool is none."""
+        if value is LEFT_OUT:
+            raise absent(self.name)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise refusal({self.name: value}, "an int")
+
+
+@dataclass(frozen=True)
+class ConstantInput:
+    """A value that the trace took as it was: None, a bool, an int, a float, a text."""
+
+    name: str
+    graph_name: str
+    value: Any
+    sizes: tuple[Term, ...] = ()
+
+    def check(self, value: Any) -> None:
+        """Raise OutsideDomain if the value is another one, or one of another type that is only equal."""
+        if not same_constant(value, self.value):
+            raise refusal({self.name: value}, "None" if self.value is None else f"{self.name} == {self.value!r}")
+
+
+@dataclass(frozen=True)
+class ObjectInput:
+    """An object that the contract does not look into."""
+
+    name: str
+    graph_name: str
+    sizes: tuple[Term, ...] = ()
+
+    def check(self, value: Any) -> None:
+        """Take whatever is given."""
+
+
+Input: TypeAlias = TensorInput | IntInput | ConstantInput | ObjectInput
+
+
+def absent(name: str) -> OutsideDomain:
+    """The refusal of inputs among which one is missing."""
+    return OutsideDomain(f"{name} is not given", {}, f"{name} is given")
+
+
+def same_constant(value: Any, expected: Any) -> bool:
+    """Whether a value is a constant: of its type, and of its sign, too, if it is a zero; NaN is itself.
+
+    >>> same_constant(0.0, -0.0), same_constant(True, 1), same_constant(float("nan"), float("nan"))
+    (False, False, True)
+    """
+    if type(value) is not type(expected):
+        return False
+    if isinstance(expected, float):
+        equal = value == expected and math.copysign(1, value) == math.copysign(1, expected)
+        return equal or (math.isnan(value) and math.isnan(expected))
+    return bool(value == expected)
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name of a dtype, of whatever library: `float32`.
+
+    >>> dtype_name("float32")
+    'float32'
+    """
+    return str(dtype).removeprefix("torch.")
+
+
+def is_torchs(kind: type) -> bool:
+    """Whether a class is torch's tensor, or derived from it."""
+    return any(base.__name__ == "Tensor" and base.__module__ == "torch" for base in kind.__mro__)
+
+
+class Remembered(dict[Any, bool]):
+    """The answers of a predicate by its argument, a few of them."""
+
+    MOST = 256
+
+    def __init__(self, predicate: Callable[[Any], bool]) -> None:
+        super().__init__()
+        self._predicate = predicate
+
+    def __missing__(self, key: Any) -> bool:
+        if len(self) >= self.MOST:
+            self.clear()
+        self[key] = answer = self._predicate(key)
+        return answer

@@ -1,0 +1,42 @@
+"""The nearest value of a symbol at which a contract accepts, where the other symbols stay.
+
+Every candidate is put to the contract. Candidates begin at the bounds of the symbol, so that one far outside is found
+as soon as one close by.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+from shapeproof.constraints.intervals import Interval
+
+MOST = 4096
+"""Candidates that are tried: any multiple that somebody writes is less."""
+
+
+def nearest_value(given: int, bounds: Interval, accepted: Callable[[int], bool]) -> int | None:
+    """The accepted value that is nearest to the given one, the smaller of two; None if none was found.
+
+    >>> nearest_value(37, Interval(2, 64), lambda size: size % 8 == 0)
+    40
+    >>> nearest_value(1000, Interval(2, 64), lambda size: size % 8 == 0)
+    64
+    """
+    candidates = itertools.islice(_outwards(given, bounds), MOST)
+    return next((size for size in candidates if accepted(size)), None)
+
+
+def _outwards(given: int, bounds: Interval) -> Iterator[int]:
+    """The values within bounds, the nearest first."""
+    if bounds.lower is not None and given < bounds.lower:
+        yield from itertools.takewhile(bounds.__contains__, itertools.count(bounds.lower))
+    elif bounds.upper is not None and given > bounds.upper:
+        yield from itertools.takewhile(bounds.__contains__, itertools.count(bounds.upper, -1))
+    else:
+        yield given
+        for distance in itertools.count(1):
+            near = [value for value in (given - distance, given + distance) if value in bounds]
+            if not near:
+                return
+            yield from near

@@ -1,0 +1,160 @@
+"""Reads the symbols of a domain off the sizes of inputs, and holds them against its formulas.
+
+A symbol is read off the first size that is just that symbol, else solved out of a derived one; every other size is a
+claim about symbols that are read. What is given may be tensors of any library, or numbers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints import terms as t
+from shapeproof.constraints.compiled import compiled
+from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.evaluate import evaluate, has_meaning, true_at
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term
+from shapeproof.constraints.text import format_formula
+from shapeproof.contract.outside import OutsideDomain, refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Where a symbol is read: size `index` of flat input `leaf` is `offset + step*symbol`."""
+
+    leaf: int
+    index: int
+    offset: int = 0
+    step: int = 1
+
+    def value(self, size: Any, call: Callable[..., Any]) -> Any:
+        """The symbol, where the size is this."""
+        shifted = call(operator.sub, size, self.offset) if self.offset else size
+        return call(operator.floordiv, shifted, self.step) if self.step != 1 else shifted
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the size is the symbol."""
+        return self.offset == 0 and self.step == 1
+
+
+def readings(sizes: Sequence[Sequence[Term]]) -> dict[str, Reading]:
+    """Each symbol is read off the first input size that is just that symbol, else solved from a derived one.
+
+    >>> n = t.symbol("n")
+    >>> readings([[2 * n + 1, t.constant(4)]])["n"]
+    Reading(leaf=0, index=0, offset=1, step=2)
+    """
+    found: dict[str, Reading] = {}
+    derived: dict[str, Reading] = {}
+    for leaf, terms in enumerate(sizes):
+        for index, term in enumerate(terms):
+            for name in term.symbols:
+                if term is t.symbol(name):
+                    found.setdefault(name, Reading(leaf, index))
+                else:
+                    offset = evaluate(term, {name: 0})
+                    derived.setdefault(name, Reading(leaf, index, offset, evaluate(term, {name: 1}) - offset))
+    return derived | found
+
+
+def plainly(target: Callable[..., Any], *args: Any) -> Any:
+    """An operator applied to the sizes themselves."""
+    return target(*args)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """An input size that is a function of the symbols: size `index` of flat input `leaf`, and what it is equal to."""
+
+    name: str
+    leaf: int
+    index: int
+    formula: Formula
+
+
+def relations(sizes: Sequence[Sequence[Term]]) -> list[Relation]:
+    """The sizes that are neither constants nor where a symbol is read.
+
+    >>> n = t.symbol("n")
+    >>> [(each.name, str(each.formula)) for each in relations([[n, t.constant(4)], [2 * n]])]
+    [('#1.0', '-2*n + #1.0 == 0')]
+    """
+    read = {(place.leaf, place.index) for place in readings(sizes).values() if place.is_plain}
+    found = []
+    for leaf, terms in enumerate(sizes):
+        for index, term in enumerate(terms):
+            if not term.is_constant and (leaf, index) not in read:
+                name = f"#{leaf}.{index}"
+                found.append(Relation(name, leaf, index, f.eq(t.symbol(name), term)))
+    return found
+
+
+class SizeGuard:
+    """Holds sizes against the domain, as one compiled function.
+
+    Args:
+        sizes: the terms of the sizes of each flat input.
+        formulas: what must hold of their symbols.
+        declared: those among them that the user wrote; the others are what the model was found to need.
+        names: what the user calls symbols, and `size_name(leaf, index)` a size.
+
+    Attributes:
+        places: where each symbol is read, in the order of the compiled function's arguments.
+        holds: the compiled function; it raises Unevaluable where a formula has no value.
+        domain: the formulas that are held.
+        formulas: all that is held, claims about further sizes first.
+        left: the formulas that cannot be held: one of an opaque function, or of a symbol that no size tells.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[Sequence[Term]],
+        formulas: Sequence[Formula],
+        declared: frozenset[Formula],
+        names: Mapping[str, str],
+        size_name: Callable[[int, int], str],
+    ) -> None:
+        related = relations(sizes)
+        self.places = [*readings(sizes).items(), *((each.name, Reading(each.leaf, each.index)) for each in related)]
+        known = {name for name, _ in self.places}
+        kept = [each for each in formulas if each.symbols <= known and has_meaning(each)]
+        self.left = [each for each in formulas if each not in kept]
+        self.domain = kept
+        self.formulas = [*(each.formula for each in related), *kept]
+        self._declared = declared | {each.formula for each in related}
+        self._names = {**names, **{each.name: size_name(each.leaf, each.index) for each in related}}
+        self._size_name = size_name
+        self.holds = compiled(self.formulas, [name for name, _ in self.places])
+
+    def check(self, given: Sequence[Any]) -> None:
+        """Raise OutsideDomain if the sizes do not satisfy a formula."""
+        values = [place.value(size_of(given[place.leaf], place.index), plainly) for _, place in self.places]
+        try:
+            inside = self.holds(*values)
+        except Unevaluable:
+            inside = False
+        if not inside:
+            raise self._refusal(self.point(given), given)
+
+    def point(self, given: Sequence[Any]) -> dict[str, int]:
+        """The value of each symbol."""
+        return {name: place.value(size_of(given[place.leaf], place.index), plainly) for name, place in self.places}
+
+    def _refusal(self, point: Mapping[str, int], given: Sequence[Any]) -> OutsideDomain:
+        formula = next(each for each in self.formulas if true_at(each, point) is not True)
+        solved = [place for name, place in self.places if name in formula.symbols and not place.is_plain]
+        shown = {self._size_name(each.leaf, each.index): size_of(given[each.leaf], each.index) for each in solved}
+        shown |= {self._names.get(name, name): point[name] for name in sorted(formula.symbols)}
+        because = "declared" if formula in self._declared else "required"
+        return refusal(shown, format_formula(formula, rename=self._names), because)
+
+
+def size_of(value: Any, index: int) -> Any:
+    """The size of a tensor, or the number itself."""
+    shape = getattr(value, "shape", None)
+    return value if shape is None else shape[index]

@@ -1,0 +1,34 @@
+"""Each question that the solver answers is one line of a log, for whoever listens."""
+
+from __future__ import annotations
+
+import logging
+
+from shapeproof.solver import Budget, prove
+from shapeproof.solver.budget import one_ledger
+
+
+def test_a_question_is_a_line(caplog):
+    with caplog.at_level(logging.DEBUG, "shapeproof.questions"), one_ledger() as ledger:
+        prove("n % 4 == 0", given=["n % 2 == 0", "n >= 1"])
+        prove("n <= 9", {"n": (1, 9)})
+        prove("a**3 + b**3 != c**3", {"a": (1, None), "b": (1, None), "c": (1, None)}, budget=Budget(rlimit=1000))
+        prove("n > 3", {"n": (1, 8)}, given=["n % 2 == 0", "n % 2 == 1"])
+    assert {record.name for record in caplog.records} == {"shapeproof.questions"}
+    assert caplog.messages == [str(entry) for entry in ledger.entries]
+    assert "refuted by evaluation at n = 2: n % 4 == 0, given 2 facts" in caplog.messages
+    assert any(line.startswith("proved by ") for line in caplog.messages)
+    assert any(line.startswith("undecided: ") for line in caplog.messages)
+    assert not any("\n" in line for line in caplog.messages)
+
+
+def test_nobody_hears_it_unasked(caplog):
+    with caplog.at_level(logging.INFO, "shapeproof.questions"):
+        prove("n <= 9", {"n": (1, 9)})
+    assert caplog.messages == []
+
+
+def test_a_long_formula_is_cut(caplog):
+    with caplog.at_level(logging.DEBUG, "shapeproof.questions"):
+        prove(" + ".join(f"symbol_{index} % 2" for index in range(500)) + " >= 0")
+    assert 0 < len(caplog.messages[0]) < 1000
