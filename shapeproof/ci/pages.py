@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import shapeproof
+from shapeproof.constraints.diagnostics import Diagnostic
 
 _PACKAGE = Path(shapeproof.__file__).parent
 _FOLDERS = (_PACKAGE / "errors", _PACKAGE.parent / "docs" / "errors")
@@ -13,8 +15,7 @@ _FOLDERS = (_PACKAGE / "errors", _PACKAGE.parent / "docs" / "errors")
 
 def pages() -> dict[str, str]:
     """The text of each page, by the id of its diagnostic."""
-    found = (page for folder in _FOLDERS for page in sorted(folder.glob("[a-z]*.md")))
-    return {page.stem: page.read_text(encoding="utf-8").rstrip() for page in found}
+    return {name: path.read_text(encoding="utf-8").rstrip() for name, path in _paths().items()}
 
 
 def title(page: str) -> str:
@@ -24,3 +25,27 @@ def title(page: str) -> str:
     'a size must be a multiple of a number'
     """
     return page.partition("\n")[0].partition(": ")[2]
+
+
+def address(name: str) -> str:
+    """Where the page of a diagnostic is, as a link."""
+    return _paths()[name].as_uri()
+
+
+def command(name: str) -> str:
+    """What prints the page of a diagnostic.
+
+    >>> command("divides")
+    'shapeproof rule divides'
+    """
+    return f"shapeproof rule {name}"
+
+
+def pointers(diagnostics: Iterable[Diagnostic]) -> str:
+    """A line for each kind of diagnostic, which says where its page is; each begins with a line feed."""
+    names = dict.fromkeys(diagnostic.id for diagnostic in diagnostics)
+    return "".join(f"\n{name}: what it means, and what to do: {command(name)}" for name in names)
+
+
+def _paths() -> dict[str, Path]:
+    return {page.stem: page for folder in _FOLDERS for page in sorted(folder.glob("[a-z]*.md"))}

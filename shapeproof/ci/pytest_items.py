@@ -10,6 +10,7 @@ import pytest
 
 from shapeproof.ci.isolation import answer
 from shapeproof.ci.jobs import Check, Outcome, checks_of
+from shapeproof.ci.pages import pointers
 from shapeproof.ci.plain import plain
 from shapeproof.ci.spec import load_spec
 from shapeproof.constraints.errors import UsageError
@@ -47,7 +48,9 @@ class ModelTest(pytest.Item):
         """
         outcome = Outcome(self._check, answer(self._check.job, lambda _: None).result)
         if not outcome.passed:
-            raise Rejected(f"expected is {self._check.expected}\n{outcome.result.text}")
+            raise Rejected(
+                f"expected is {self._check.expected}\n{outcome.result.text}{pointers(outcome.result.diagnostics)}"
+            )
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *args: Any, **kwargs: Any) -> Any:
         """The report, without the way that it came."""

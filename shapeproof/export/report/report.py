@@ -19,9 +19,9 @@ from shapeproof.export.build.bounds import Bound
 from shapeproof.export.declare.redeclare import Declarations
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.render import render
-from shapeproof.export.report.saved import digest_of, read_report, saved_report
+from shapeproof.export.report.saved import read_report, saved_report
 from shapeproof.export.shim import symbols
-from shapeproof.files import write_whole
+from shapeproof.files import sha256, write_whole
 from shapeproof.solver.certificate import REPORT, VERDICT, Subject, write_certificate
 
 
@@ -94,7 +94,7 @@ class Report:
             raise UsageError(message)
         installed = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("shapeproof", "torch"))
         domain = (f"for every input with {', '.join(self.domain)}",) if self.domain else ()
-        of_report = f"{REPORT}{digest_of(saved_report(self))}"
+        of_report = f"{REPORT}{sha256(saved_report(self))}"
         about = (installed, *self.answers.about, of_report, f"{VERDICT}{self.status}", *domain)
         return write_certificate(dataclasses.replace(self.answers, about=about), path, progress)
 
