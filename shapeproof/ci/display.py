@@ -78,7 +78,7 @@ class Display:
         console = Console(stderr=True, highlight=False)
         columns = (SpinnerColumn(), TextColumn("{task.fields[text]}", markup=False), TimeElapsedColumn())
         self._progress = Progress(*columns, console=console, transient=True)
-        self._live = console.is_terminal and verbosity is Verbosity.NORMAL
+        self._live = console.is_interactive and verbosity is Verbosity.NORMAL
         self._verbosity = verbosity
         self._begin = time.monotonic()
         self._tasks: dict[str, _Task] = {}
@@ -95,7 +95,8 @@ class Display:
         self._stop.set()
         if self._ticker.ident is not None:
             self._ticker.join()
-        self._progress.stop()
+        if self._live:
+            self._progress.stop()
 
     def tell(self, name: str, text: str) -> None:
         """What is being done about something now."""

@@ -148,7 +148,7 @@ class Worker:
 
     def _last_words(self) -> str:
         """The last line that it printed, without what a terminal would take for a command; and where it crashed."""
-        words, where = crashed(self._words.decode(errors="replace"), whole=self._job.traceback)
+        words, where = crashed(self._words.decode(errors="replace"), self._job.root, whole=self._job.traceback)
         last = next((line.strip() for line in reversed(words.split("\n")) if line.strip()), "")
         return (f": {''.join(filter(str.isprintable, last))[:_SHOWN]}" if last else "") + where
 

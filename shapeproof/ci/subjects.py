@@ -79,7 +79,8 @@ def _found(target: str) -> Any:
     try:
         return operator.attrgetter(path)(module)
     except AttributeError:
-        raise UsageError(f"`{place}` has no `{path}`{nearest(path, _callables(module))}") from None
+        known = _callables(module)
+        raise UsageError(f"`{place}` has no `{path}`{nearest(path, known) if known else ''}") from None
 
 
 def is_file(place: str) -> bool:

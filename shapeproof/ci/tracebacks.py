@@ -46,15 +46,15 @@ def told(error: UsageError, *, whole: bool) -> str:
     return "\n".join([str(error), *_lines(traceback.extract_tb(cause.__traceback__))])
 
 
-def crashed(printed: str, *, whole: bool) -> tuple[str, str]:
-    """What a process printed before it crashed, and where it was then, as lines that follow a sentence."""
+def crashed(printed: str, folder: str, *, whole: bool) -> tuple[str, str]:
+    """What a process in a folder printed before it crashed, and where it was then, as lines that follow a sentence."""
     words, fatal, rest = printed.rpartition(_FATAL)
     if not fatal:
         return printed, ""
     if whole:
         return words, f"\n{fatal}{rest.rstrip()}"
     frames = [FrameSummary(file, int(line), name) for file, line, name in reversed(_FRAME.findall(rest))]
-    return words, "".join(f"\n{line}" for line in _lines(frames))
+    return words, "".join(f"\n{line}" for line in _lines(frames, folder))
 
 
 def _first_line(error: BaseException) -> str:
@@ -63,16 +63,17 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
-def _lines(frames: Iterable[FrameSummary]) -> list[str]:
-    """The last frames of the user's, the innermost last."""
+def _lines(frames: Iterable[FrameSummary], folder: str = "") -> list[str]:
+    """The last frames of the user's, the innermost last; files as seen from a folder, or else from here."""
     own = _own(frames)
     hidden = [f"  ... {len(own) - _SHOWN} more"] if len(own) > _SHOWN else []
-    return [*hidden, *map(_line, own[-_SHOWN:])]
+    return [*hidden, *(_line(frame, folder) for frame in own[-_SHOWN:])]
 
 
-def _line(frame: FrameSummary) -> str:
+def _line(frame: FrameSummary, folder: str) -> str:
     source = linecache.getline(frame.filename, frame.lineno or 0).strip()
-    text = f"  --> {short(frame.filename)}:{frame.lineno} in {frame.name}   {source}".rstrip()
+    file = short(frame.filename.removeprefix(f"{folder}/" if folder else ""))
+    text = f"  --> {file}:{frame.lineno} in {frame.name}   {source}".rstrip()
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 4]} ..."
 
 

@@ -32,10 +32,10 @@ _WORD = re.compile(r"[\w.+-]+")
 """What a shell takes for one word as it stands."""
 
 
-def _models(ctx: typer.Context, incomplete: str) -> Iterator[str]:
-    """The names of models that may be typed; none where there is no spec."""
+def _models(incomplete: str) -> Iterator[str]:
+    """The models of the spec here that may be typed; none where there is no spec."""
     try:
-        files = load_specs(ctx.params.get("specs") or [])
+        files = load_specs([])
     except UsageError:
         return
     yield from (
