@@ -8,8 +8,11 @@ asked for, and torch only to check something, so that `--help` and completion an
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import importlib
 import io
+import os
 import sys
 import traceback
 from typing import Annotated, Any, NoReturn
@@ -75,15 +78,34 @@ app = typer.Typer(cls=_Commands, pretty_exceptions_enable=False, rich_markup_mod
 
 def main() -> None:
     """Run the command line; a character that the output cannot show is escaped."""
+    _fill_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    with contextlib.suppress(AttributeError, OSError, RuntimeError, ValueError):  # there is no stderr
+        faulthandler.enable(all_threads=False)
     try:
         app(prog_name="shapeproof")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except Exception:  # noqa: BLE001 - Python's own exit status, 1, would pass for a verdict
+    except SystemExit:
+        raise
+    except OSError as error:  # of help, say; a command words its own
+        typer.echo(f"shapeproof: {error.strerror or error}", err=True)
+        sys.exit(NO_VERDICT)
+    except BaseException:  # noqa: BLE001 - Python's own exit status, 1, would pass for a verdict
         _at_fault()
+
+
+def _fill_standard_streams() -> None:
+    """Where a shell has closed one (`2>&-`), a pipe of ours would get its number, and then what is printed."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            if getattr(sys, name) is None:
+                setattr(sys, name, os.fdopen(opened, "r" if descriptor == 0 else "w", encoding="utf-8"))
 
 
 def _at_fault() -> NoReturn:

@@ -20,8 +20,8 @@ from shapeproof.constraints.errors import UsageError
 
 PATIENCE = 1.0
 """Seconds before anything is shown."""
-_GROWTH = 1.25
-"""By how much longer something must have taken before there is another line about it: an hour gets some 35."""
+_PAUSE, _GROWTH = 5.0, 1.25
+"""Seconds, and by how much longer something must have taken, before there is another line about it: an hour gets 30."""
 _TICK = 0.5
 """Seconds between looks at what is due."""
 
@@ -67,7 +67,7 @@ class _Task:
         """Whether a line about it is due; it is not due again before it has taken a quarter longer."""
         if now < self._due:
             return False
-        self._due = max(now + PATIENCE, self._begin + (now - self._begin) * _GROWTH)
+        self._due = max(now + _PAUSE, self._begin + (now - self._begin) * _GROWTH)
         return True
 
 

@@ -200,7 +200,7 @@ def _closed(node: Any) -> Any:
 
 def _read(path: Path) -> str:
     try:
-        return read_bounded(path).decode()
+        return read_bounded(path).decode("utf-8-sig")  # some editors begin a file with a mark
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -9,13 +9,14 @@ import contextlib
 import importlib
 import importlib.util
 import inspect
+import io
 import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from shapeproof.ci.tracebacks import sentence
 from shapeproof.constraints.errors import UsageError, nearest
@@ -178,13 +179,49 @@ def questions(report: Report) -> Iterator[str]:
 
 
 @contextlib.contextmanager
+def beside() -> Iterator[None]:
+    """What the user's code prints inside this block goes to stderr; if it closes its streams, ours stay open."""
+    with contextlib.redirect_stdout(_Shared(sys.stderr)), contextlib.redirect_stderr(_Shared(sys.stderr)):
+        yield
+
+
+class _Shared(io.TextIOBase):
+    """A stream that writes to another one, and does not close it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write."""
+        return self._stream.write(text)
+
+    def flush(self) -> None:
+        """Write what is held back."""
+        self._stream.flush()
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return self._stream.isatty()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """As the other's."""
+        return self._stream.encoding
+
+
+@contextlib.contextmanager
 def refused(what: str) -> Iterator[None]:
     """Whatever the user's code raises becomes a sentence; `sys.exit` in it must not pass for a verdict."""
     try:
         yield
-    except UsageError:
+    except (UsageError, KeyboardInterrupt, GeneratorExit):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise UsageError(sentence(what, error)) from error
 
 

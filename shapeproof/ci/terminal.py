@@ -44,7 +44,7 @@ def show(text: str, *, commands: bool = False) -> None:
 
 def say(text: str) -> None:
     """A remark on stderr. If nobody reads it, the verdict stands."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed
         _write(no_command(plain(text)), sys.stderr)
 
 

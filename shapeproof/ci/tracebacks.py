@@ -58,8 +58,11 @@ def crashed(printed: str, folder: str, *, whole: bool) -> tuple[str, str]:
 
 
 def _first_line(error: BaseException) -> str:
-    """Of a message of many lines, the first that says something."""
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    """Of a message of many lines, the first that says something; an error of the user's may fail to say anything."""
+    try:
+        first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    except Exception:  # noqa: BLE001 - `__str__` is the user's code
+        first = ""
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 

@@ -25,7 +25,7 @@ from shapeproof.ci.identity import TOKEN, versions
 from shapeproof.ci.jobs import ANSWER, JOB, Answer, Contract, Job, Result
 from shapeproof.ci.processes import end_all
 from shapeproof.ci.sources import Recorder
-from shapeproof.ci.subjects import Subject, call_target, check_subject, load_subject, questions, refused
+from shapeproof.ci.subjects import Subject, beside, call_target, check_subject, load_subject, questions, refused
 from shapeproof.ci.tracebacks import told
 from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.errors import UsageError
@@ -48,7 +48,8 @@ def main() -> None:
 
     started = time.monotonic()
     try:
-        result = _verdict(job, lambda text: channel.say({"progress": text}), started)
+        with beside():
+            result = _verdict(job, lambda text: channel.say({"progress": text}), started)
     except UsageError as error:
         result = Result(None, told(error, whole=job.traceback), seconds=time.monotonic() - started)
     answer = Answer(result, recorder.sources(), versions(), recorder.installed())

@@ -15,7 +15,7 @@ import typer
 from shapeproof.ci.display import Display, Verbosity
 from shapeproof.ci.pages import command, pages, pointers
 from shapeproof.ci.spec import load_specs
-from shapeproof.ci.subjects import FORM, RETURNS, check_subject, is_file, load_subject, questions
+from shapeproof.ci.subjects import FORM, RETURNS, beside, check_subject, is_file, load_subject, questions
 from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, fail, say, show, width
 from shapeproof.ci.tracebacks import told
 from shapeproof.constraints.errors import UsageError
@@ -67,7 +67,7 @@ def explain(  # noqa: PLR0913 - the options of a command
         verbosity = Verbosity.of(quiet=quiet, verbose=verbose)
         if ":" not in target and (hint := instead(target)):
             fail(f"{target!r} is not of the form {FORM}{hint}")
-        with Display(verbosity) as display:
+        with beside(), Display(verbosity) as display:
             progress(f"loading {target}")
             subject = load_subject(target)
             progress("checking")
