@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import shapeproof
-from shapeproof.constraints.diagnostics import Diagnostic
 
 _PACKAGE = Path(shapeproof.__file__).parent
 _FOLDERS = (_PACKAGE / "errors", _PACKAGE.parent / "docs" / "errors")
@@ -30,21 +28,6 @@ def title(page: str) -> str:
 def address(name: str) -> str:
     """Where the page of a diagnostic is, as a link."""
     return _paths()[name].as_uri()
-
-
-def command(name: str) -> str:
-    """What prints the page of a diagnostic.
-
-    >>> command("divides")
-    'shapeproof rule divides'
-    """
-    return f"shapeproof rule {name}"
-
-
-def pointers(diagnostics: Iterable[Diagnostic]) -> str:
-    """A line for each kind of diagnostic, which says where its page is; each begins with a line feed."""
-    names = dict.fromkeys(diagnostic.id for diagnostic in diagnostics)
-    return "".join(f"\n{name}: what it means, and what to do: {command(name)}" for name in names)
 
 
 def _paths() -> dict[str, Path]:

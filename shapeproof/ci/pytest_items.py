@@ -10,10 +10,10 @@ import pytest
 
 from shapeproof.ci.isolation import answer
 from shapeproof.ci.jobs import Check, Outcome, checks_of
-from shapeproof.ci.pages import pointers
 from shapeproof.ci.plain import plain
 from shapeproof.ci.spec import load_spec
 from shapeproof.constraints.errors import UsageError
+from shapeproof.export.report.render import pointers
 
 
 class SpecTests(pytest.File):

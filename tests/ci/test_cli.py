@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 import shapeproof
 from shapeproof.ci import cli, display, subjects, terminal
-from shapeproof.ci.pages import pointers
 from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.export import load_report, verify
+from shapeproof.export.report.render import pointers
 from shapeproof.export.report.report import Report
 
 SUBJECT = """

@@ -264,17 +264,17 @@ def wrong(): return Net(), (torch.ones(3, 4),), {}, ({0: torch.export.Dim("b", m
 """
 
 
-def test_verbose_says_each_step_and_question_and_quiet_nothing_but_what_failed(tmp_path):
-    write(tmp_path, nets_dot_py=NETS)
-    quiet = run("explain", "nets:wrong", "-q", cwd=tmp_path)
+def test_verbose_says_each_step_and_question_and_quiet_nothing_but_what_failed(project):
+    write(project, nets_dot_py=NETS)
+    quiet, verbose, both = (
+        CliRunner().invoke(cli.app, ["explain", "./nets.py:wrong", *options]) for options in (["-q"], ["-v"], ["-vq"])
+    )
     assert quiet.stderr == ""
     assert quiet.stdout.startswith("error[other-program]: ")
     assert quiet.stdout.splitlines()[-1] == "refuted"
-    verbose = run("explain", "nets:wrong", "-v", cwd=tmp_path).stderr
-    assert re.search(r"^tracing at x.shape\[0\] = \d+ \(\d+\.\d s\)$", verbose, re.MULTILINE)
-    assert re.search(r"^asked x.shape\[0\] == 1: refuted by \w+$", verbose, re.MULTILINE)
-    both = run("explain", "nets:wrong", "-v", "-q", cwd=tmp_path)
-    assert (both.returncode, both.stderr) == (2, "shapeproof: expected --quiet or --verbose, got both\n")
+    assert re.search(r"^tracing at x.shape\[0\] = \d+ \(\d+\.\d s\)$", verbose.stderr, re.MULTILINE)
+    assert re.search(r"^asked x.shape\[0\] == 1: refuted by \w+$", verbose.stderr, re.MULTILINE)
+    assert (both.exit_code, both.stderr) == (2, "shapeproof: expected --quiet or --verbose, got both\n")
 
 
 def test_exitfirst_stops_at_the_first_that_does_not_pass(tmp_path):

@@ -14,9 +14,10 @@ import sarif_pydantic
 
 from shapeproof.ci.commands.check import exit_status
 from shapeproof.ci.jobs import Check, Contract, Job, Outcome, Result
-from shapeproof.ci.pages import command, pages
+from shapeproof.ci.pages import pages
 from shapeproof.ci.render import Format, render
 from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
+from shapeproof.export.report.render import page_command
 from tests.documents import without_pages
 
 MODEL = """\
@@ -101,7 +102,7 @@ def test_a_quiet_text_is_what_did_not_pass_and_the_last_line(outcomes):
 
 def test_every_form_says_where_the_page_of_a_diagnostic_is(outcomes):
     for form in (Format.TEXT, Format.JUNIT, Format.GITHUB, Format.SARIF):
-        assert command("divides") in render(outcomes, form), form
+        assert page_command("divides") in render(outcomes, form), form
     rules = json.loads(render(outcomes, Format.SARIF))["runs"][0]["tool"]["driver"]["rules"]
     for name, page in pages().items():
         for rule in (rule for rule in rules if rule["id"] == name):

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shapeproof.ci.display import Display, Verbosity
-from shapeproof.ci.pages import command, pages, pointers
+from shapeproof.ci.pages import pages
 from shapeproof.ci.spec import load_specs
 from shapeproof.ci.subjects import FORM, RETURNS, beside, check_subject, is_file, load_subject, questions
 from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, fail, say, show, width
 from shapeproof.ci.tracebacks import told
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.report.render import diagnostic_text, render
+from shapeproof.export.report.render import diagnostic_text, page_command, pointers, render
 from shapeproof.files import read_bounded
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def instead(word: str) -> str:
     """The end of a sentence about a word that names no callable: what to type for what it is, if it is anything."""
     typed = shlex.quote(word)
     if word in pages():
-        return f"; it is a diagnostic: type `{command(word)}`"
+        return f"; it is a diagnostic: type `{page_command(word)}`"
     if ":" in word:
         return f"; type `shapeproof explain {typed}`"
     if word.endswith(".toml") and Path(word).is_file():

@@ -8,8 +8,8 @@ from itertools import groupby
 from xml.etree import ElementTree as ET
 
 from shapeproof.ci.jobs import Outcome
-from shapeproof.ci.pages import pointers
 from shapeproof.ci.render.findings import shown
+from shapeproof.export.report.render import pointers
 
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import shapeproof
 from shapeproof.ci.jobs import Outcome
-from shapeproof.ci.pages import address, command, pages, title
+from shapeproof.ci.pages import address, pages, title
 from shapeproof.ci.render.findings import Remark, in_repository, remarks
+from shapeproof.export.report.render import page_command
 from shapeproof.files import sha256
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -37,7 +38,7 @@ def _rule(name: str, page: str | None) -> dict[str, Any]:
     return {
         "id": name,
         "shortDescription": {"text": title(page)},
-        "fullDescription": {"text": f"{title(page)}; {command(name)}: what it means, and what to do"},
+        "fullDescription": {"text": f"{title(page)}; {page_command(name)}: what it means, and what to do"},
         "helpUri": address(name),
         "help": {"text": page, "markdown": page},
     }

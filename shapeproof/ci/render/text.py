@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from shapeproof.ci.jobs import Outcome
-from shapeproof.ci.pages import pointers
 from shapeproof.ci.plain import plain, plain_line
+from shapeproof.export.report.render import pointers
 
 _WIDTH = 100
 

@@ -18,7 +18,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.export.build.bounds import Bound
 from shapeproof.export.declare.redeclare import Declarations
 from shapeproof.export.report.region_map import RegionMap
-from shapeproof.export.report.render import render
+from shapeproof.export.report.render import pointers, render
 from shapeproof.export.report.saved import read_report, saved_report
 from shapeproof.export.shim import symbols
 from shapeproof.files import sha256, write_whole
@@ -109,8 +109,8 @@ def load_report(path: str | Path) -> Report:
 
 
 class ConstraintViolation(symbols.TorchConstraintError):
-    """There is no program for the declared domain. `report` says why; the message is its text."""
+    """There is no program for the declared domain. `report` says why; the message is its text, and how to read more."""
 
     def __init__(self, report: Report) -> None:
-        super().__init__(symbols.CONSTRAINT_VIOLATION, str(report))
+        super().__init__(symbols.CONSTRAINT_VIOLATION, f"{report}{pointers(report.diagnostics)}")
         self.report = report
