@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TextIO
 
+from shapeproof.ci.spec_errors import FORM
 from shapeproof.ci.tracebacks import sentence
 from shapeproof.constraints.errors import UsageError, nearest
 from shapeproof.constraints.text import format_formula
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from shapeproof.export import Report
 
 RETURNS = "(model, args, kwargs, dynamic_shapes) or (model, args, kwargs, dynamic_shapes, constraints)"
-
-FORM = "module.path:callable or path/to/file.py:callable"
 
 
 @dataclass(frozen=True, slots=True)

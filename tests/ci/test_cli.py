@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import shapeproof
 from shapeproof.ci import cli, display, subjects, terminal
+from shapeproof.ci.spec_errors import FORM
 from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.export import load_report, verify
 from shapeproof.export.report.render import pointers
@@ -155,9 +156,9 @@ def test_help_does_not_load_torch():
 # ---------------------------------------------------------------------- no verdict
 
 NO_VERDICT = {
-    "subject": f"'subject' is not of the form {subjects.FORM}; type `shapeproof explain subject:proved`",
-    "subject:": f"'subject:' is not of the form {subjects.FORM}",
-    ":build": f"':build' is not of the form {subjects.FORM}",
+    "subject": f"'subject' is not of the form {FORM}; type `shapeproof explain subject:proved`",
+    "subject:": f"'subject:' is not of the form {FORM}",
+    ":build": f"':build' is not of the form {FORM}",
     "absent:build": "`absent` cannot be imported: ModuleNotFoundError: No module named 'absent'",
     "subject:absent": "`subject` has no `absent`; there are Plain, Branching, Failing, of, proved, refuted, vacuous, "
     "failing, misnamed, inputs, needs_one, three, nothing, raises, leaves, interrupted, Box",

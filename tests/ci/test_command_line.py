@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from shapeproof.ci import cli, subjects
 from shapeproof.ci.commands.explain import instead
 from shapeproof.ci.pages import pages
+from shapeproof.ci.spec_errors import FORM
 
 RUN = [sys.executable, "-c", "from shapeproof.ci.cli import main; main()"]
 COMMANDS = ("check", "lock", "diff", "explain", "recheck", "rule")
@@ -91,7 +92,7 @@ def test_a_target_is_a_module_or_a_file(project, target, returned):
     [
         ("./absent.py:build", "there is no file absent.py"),
         ("./alone.py:biuld", "`./alone.py` has no `biuld`; did you mean `build`?"),
-        ("./alone.py", f"'./alone.py' is not of the form {subjects.FORM}; type `shapeproof explain ./alone.py:build`"),
+        ("./alone.py", f"'./alone.py' is not of the form {FORM}; type `shapeproof explain ./alone.py:build`"),
         ("src.spkg.inner.net", "; type `shapeproof explain src.spkg.inner.net:build`"),
         ("divides", "; it is a diagnostic: type `shapeproof rule divides`"),
         ("decoder", "; it is a model of the spec: type `shapeproof check --model decoder`"),

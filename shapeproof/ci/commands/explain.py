@@ -15,7 +15,8 @@ import typer
 from shapeproof.ci.display import Display, Verbosity
 from shapeproof.ci.pages import pages
 from shapeproof.ci.spec import load_specs
-from shapeproof.ci.subjects import FORM, RETURNS, beside, check_subject, is_file, load_subject, questions
+from shapeproof.ci.spec_errors import FORM
+from shapeproof.ci.subjects import RETURNS, beside, check_subject, is_file, load_subject, questions
 from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, fail, say, show, width
 from shapeproof.ci.tracebacks import told
 from shapeproof.constraints.errors import UsageError
