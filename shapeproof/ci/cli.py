@@ -12,7 +12,9 @@ import contextlib
 import faulthandler
 import importlib
 import io
+import itertools
 import os
+import signal
 import sys
 import traceback
 from typing import Annotated, Any, NoReturn
@@ -79,6 +81,7 @@ app = typer.Typer(cls=_Commands, pretty_exceptions_enable=False, rich_markup_mod
 def main() -> None:
     """Run the command line; a character that the output cannot show is escaped."""
     _fill_standard_streams()
+    _take_one_interrupt()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -106,6 +109,21 @@ def _fill_standard_streams() -> None:
             opened = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
             if getattr(sys, name) is None:
                 setattr(sys, name, os.fdopen(opened, "r" if descriptor == 0 else "w", encoding="utf-8"))
+
+
+def _take_one_interrupt() -> None:
+    """The first Ctrl-C interrupts, the next one leaves what then winds down alone, and a third ends the process."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return  # it is ignored, as in the background of a shell
+    times = itertools.count()
+
+    def interrupt(*_: object) -> None:
+        if next(times) == 0:
+            raise KeyboardInterrupt
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with contextlib.suppress(ValueError):  # this is not the main thread
+        signal.signal(signal.SIGINT, interrupt)
 
 
 def _at_fault() -> NoReturn:

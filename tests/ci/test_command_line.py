@@ -67,7 +67,8 @@ def project(tmp_path, monkeypatch):
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:
-        del sys.modules[name]
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 @pytest.mark.parametrize(
@@ -353,3 +354,67 @@ def test_an_interrupted_explain_says_what_it_was_doing(tmp_path):
     assert (process.returncode, shown) == (130, "")
     assert said.splitlines()[-1] == "shapeproof: interrupted while loading nets:waits"
     assert "Traceback" not in said
+
+
+def test_a_second_interrupt_does_not_stop_the_winding_down(tmp_path):
+    """What winds down is stood for by a program that waits after the first one."""
+    program = (
+        "import signal, sys\nfrom shapeproof.ci import cli\ncli._take_one_interrupt()\n"
+        "try: signal.raise_signal(signal.SIGINT)\nexcept KeyboardInterrupt: print('first')\n"
+        "signal.raise_signal(signal.SIGINT); print('second', flush=True)\n"
+        "signal.raise_signal(signal.SIGINT); print('third')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "first\nsecond\n", "")
+
+
+# ---------------------------------------------------------------------- what a model does to this process
+
+RUDE = """\
+import sys
+import torch
+
+class Odd(BaseException): pass
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        print("of the model")
+        return x + 1
+
+def closes():
+    sys.stdout.close()
+    sys.stderr.close()
+    return prints()
+def prints(): return Net(), (torch.ones(3, 4),), {}, None
+def odd(): raise Odd("neither an error nor an exit")
+def mute():
+    class Mute(Exception):
+        def __str__(self): raise ValueError
+    raise Mute
+"""
+
+
+def test_what_a_model_prints_closes_or_raises_is_no_verdict(project):
+    write(project, rude_dot_py=RUDE)
+    explained = {
+        name: CliRunner().invoke(cli.app, ["explain", f"./rude.py:{name}"])
+        for name in ("closes", "prints", "odd", "mute")
+    }
+    for name in ("closes", "prints"):
+        assert explained[name].exit_code == 0, explained[name].stderr
+        assert explained[name].stdout.startswith("proved")
+    assert "of the model" in explained["prints"].stderr
+    for name, said in {"odd": "Odd: neither an error nor an exit", "mute": "Mute"}.items():
+        assert (explained[name].exit_code, explained[name].stdout) == (2, "")
+        assert f"`./rude.py:{name}` cannot be called: {said} (rude.py:" in explained[name].stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_a_standard_stream_that_is_closed_is_none_of_the_verdict(tmp_path, closed):
+    write(tmp_path, shapeproof_dot_toml='[models.net]\ntarget = "absent:net"\n')
+    command = f"{shlex.join([*RUN, 'check'])} {closed}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)  # noqa: S607
+    assert done.returncode == 2
+    assert "Traceback" not in done.stdout + done.stderr
+    if closed in {"2>&-", "<&-"}:
+        assert "`absent` cannot be imported" in done.stdout
