@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import io
 import os
 import stat
@@ -37,6 +38,15 @@ def read_bounded(path: Path) -> bytes:
     if len(content) > MOST:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     return content
+
+
+def sha256(content: bytes | str) -> str:
+    """The digest of a content: equal digests, equal contents.
+
+    >>> sha256("n >= 1") == sha256(b"n >= 1")
+    True
+    """
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
 def write_whole(path: Path, text: str) -> None:

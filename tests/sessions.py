@@ -1,7 +1,8 @@
 """The shell sessions in Markdown pages: making the files that a page shows, running its commands, comparing the output.
 
 A block after the comment <!-- file: NAME --> is that file, from there on. A ```console block has commands, `$ ...`,
-each followed by what it prints, on stdout or stderr; seconds are compared as 0.0. The commands are those of shapeproof.
+each followed by what it prints, on stdout or stderr; seconds are compared as 0.0, progress not at all. The commands
+are those of shapeproof.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ STEP = re.compile(
     r"(?ms)^<!-- file: (?P<name>\S+) -->\n```\w*\n(?P<content>.*?)^```$|^```console\n(?P<session>.*?)^```$"
 )
 SECONDS = re.compile(r" +\d+\.\d$", re.MULTILINE)
+PROGRESS = re.compile(r" \(\d+\.\d s\)$")
 PROGRAM = "from shapeproof.ci.cli import main; main()"
 
 
@@ -40,4 +42,5 @@ def run(command, folder):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, check=False
     )
-    return SECONDS.sub(lambda found: "0.0".rjust(len(found[0])), done.stdout or done.stderr)
+    said = "".join(line for line in done.stderr.splitlines(keepends=True) if not PROGRESS.search(line))
+    return SECONDS.sub(lambda found: "0.0".rjust(len(found[0])), done.stdout or said)

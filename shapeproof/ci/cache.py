@@ -9,7 +9,6 @@ What is installed is the same for most models. It stands in a file of its own, n
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -20,7 +19,7 @@ from pydantic import TypeAdapter
 
 from shapeproof.ci.identity import contents, digest, digest_in, state
 from shapeproof.ci.jobs import JOB, Answer, Job, Result, Sources, from_json, to_json
-from shapeproof.files import read_bounded, write_whole
+from shapeproof.files import read_bounded, sha256, write_whole
 
 FOLDER = ".shapeproof"
 """Where a cache is, beside the spec."""
@@ -49,11 +48,11 @@ def remember(job: Job, answer: Answer) -> None:
         if not (folder / ".gitignore").exists():
             write_whole(folder / ".gitignore", "*\n")
         text = to_json(_SOURCES, installed)
-        name = _hash(text)
+        name = sha256(text)
         if not _is_whole(folder / f"{name}.installed", name):
             write_whole(folder / f"{name}.installed", text)
-        body = to_json(_ENTRY, _Entry(_timeless(job), replace(answer, installed={}), name))
-        write_whole(_path(job), f"{_hash(body)}\n{body}")
+        body = to_json(_ENTRY, _Entry(job.question, replace(answer, installed={}), name))
+        write_whole(_path(job), f"{sha256(body)}\n{body}")
 
 
 class Recall:
@@ -69,7 +68,7 @@ class Recall:
         entry = _read(job)
         if (
             entry is None
-            or entry.job != _timeless(job)
+            or entry.job != job.question
             or not entry.answer.sources
             or entry.answer.versions != self._here
         ):
@@ -111,7 +110,7 @@ def _now(key: str) -> str:
 def _read(job: Job) -> _Entry | None:
     try:
         known, body = read_bounded(_path(job)).decode().split("\n", 1)
-        return from_json(_ENTRY, body) if known == _hash(body) else None
+        return from_json(_ENTRY, body) if known == sha256(body) else None
     except (OSError, ValueError, RecursionError):
         return None
 
@@ -129,13 +128,4 @@ def _is_whole(path: Path, name: str) -> bool:
 
 
 def _path(job: Job) -> Path:
-    return Path(job.root) / FOLDER / f"{_hash(to_json(JOB, _timeless(job)))[:32]}.json"
-
-
-def _timeless(job: Job) -> Job:
-    """The job without its time limit, on which no verdict depends."""
-    return job.model_copy(update={"timeout": None})
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return Path(job.root) / FOLDER / f"{sha256(to_json(JOB, job.question))[:32]}.json"

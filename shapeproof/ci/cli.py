@@ -1,41 +1,135 @@
 """The command line `shapeproof`: lists the commands, each of which has a file of its own in commands/.
 
 Exit status of every command that gives a verdict: 0 proved, 1 refuted or vacuous, 3 undecided; 2 where there is none,
-because the call cannot be meant, a model cannot be traced, or this program is at fault. What was found goes to stdout
-as it is, everything else to stderr. Nothing is decided here, and torch is loaded only to check something.
+because the call cannot be meant, a model cannot be traced, or this program is at fault; 130 after an interrupt. What
+was found goes to stdout as it is, everything else to stderr. Nothing is decided here. A command is loaded when it is
+asked for, and torch only to check something, so that `--help` and completion answer at once.
 """
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
+import importlib
 import io
+import itertools
+import os
+import signal
 import sys
 import traceback
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import shapeproof
-from shapeproof.ci.commands.check import check
-from shapeproof.ci.commands.diff import diff
-from shapeproof.ci.commands.explain import explain
-from shapeproof.ci.commands.lock import lock
-from shapeproof.ci.commands.recheck import recheck
-from shapeproof.ci.commands.rule import rule
-from shapeproof.ci.terminal import NO_VERDICT
+from shapeproof.constraints.errors import nearest
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, no_args_is_help=True)
+NO_VERDICT, INTERRUPTED = 2, 130
+
+_COMMANDS = {
+    "check": "Check all models of a spec, each in a process of its own.",
+    "lock": "Check all models, and write what each accepts to shapeproof.lock.",
+    "diff": "Fail where a model accepts less than shapeproof.lock says.",
+    "explain": "Check one model, and print its report.",
+    "recheck": "Prove a certificate again with Z3, and with cvc5 where it is installed.",
+    "rule": "Print what a diagnostic means, and what to do.",
+}
+"""Each command, and its line in the help."""
+_EXAMPLES = """\b
+Examples:
+  shapeproof explain ./model.py:build   one model, from a function that returns it
+  shapeproof check                      all models of shapeproof.toml
+  shapeproof rule divides               what error[divides] means"""
+
+
+class _Commands(TyperGroup):
+    """Knows the commands by name, and loads the one that is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
+        """The names."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:  # noqa: ARG002 - typer's signature
+        """The command of that name."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"shapeproof.ci.commands.{cmd_name}")
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(cmd_name, epilog=module.EXAMPLES)(getattr(module, cmd_name))
+        command: Any = typer.main.get_command(alone)
+        return command  # type: ignore[no-any-return]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - typer's signature
+        """Write the list, without loading what is listed."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the arguments begin with; what is none is a wrong call."""
+        if args[0] not in _COMMANDS and not ctx.resilient_parsing:
+            from shapeproof.ci.commands.explain import instead
+
+            hint = instead(args[0]) or nearest(args[0], _COMMANDS)
+            ctx.fail(f"no command is called {args[0]!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(cls=_Commands, pretty_exceptions_enable=False, rich_markup_mode=None, no_args_is_help=True)
 
 
 def main() -> None:
     """Run the command line; a character that the output cannot show is escaped."""
+    _fill_standard_streams()
+    _take_one_interrupt()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    with contextlib.suppress(AttributeError, OSError, RuntimeError, ValueError):  # there is no stderr
+        faulthandler.enable(all_threads=False)
     try:
         app(prog_name="shapeproof")
-    except Exception:  # noqa: BLE001 - Python's own exit status, 1, would pass for a verdict
-        traceback.print_exc()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except SystemExit:
+        raise
+    except OSError as error:  # of help, say; a command words its own
+        typer.echo(f"shapeproof: {error.strerror or error}", err=True)
         sys.exit(NO_VERDICT)
+    except BaseException:  # noqa: BLE001 - Python's own exit status, 1, would pass for a verdict
+        _at_fault()
+
+
+def _fill_standard_streams() -> None:
+    """Where a shell has closed one (`2>&-`), a pipe of ours would get its number, and then what is printed."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            if getattr(sys, name) is None:
+                setattr(sys, name, os.fdopen(opened, "r" if descriptor == 0 else "w", encoding="utf-8"))
+
+
+def _take_one_interrupt() -> None:
+    """The first Ctrl-C interrupts, the next one leaves what then winds down alone, and a third ends the process."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return  # it is ignored, as in the background of a shell
+    times = itertools.count()
+
+    def interrupt(*_: object) -> None:
+        if next(times) == 0:
+            raise KeyboardInterrupt
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with contextlib.suppress(ValueError):  # this is not the main thread
+        signal.signal(signal.SIGINT, interrupt)
+
+
+def _at_fault() -> NoReturn:
+    traceback.print_exc()
+    typer.echo("shapeproof: this is a fault of shapeproof, not of the model: there is no verdict", err=True)
+    sys.exit(NO_VERDICT)
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the signature of a callback
@@ -47,10 +141,6 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the signature of a c
 _Version = Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")]
 
 
-@app.callback()
+@app.callback(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EXAMPLES)
 def shapeproof_command(*, _version: _Version = False) -> None:
     """Verified torch.export: is a model right at every declared size?"""
-
-
-for command in (check, lock, diff, explain, recheck, rule):
-    app.command()(command)

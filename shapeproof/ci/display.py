@@ -1,56 +1,141 @@
-"""Shows on stderr what is being checked: a live list on a terminal, else a line for each model that is done."""
+"""Shows on stderr what is being done: a live list on a terminal, else a line now and then, and one for each thing done.
+
+Quiet: nothing. Verbose: a line for each step, with its time. Nothing that is shown here is a verdict to rely on.
+"""
 
 from __future__ import annotations
 
 import threading
+import time
+from enum import Enum
 from typing import Self
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from shapeproof.ci.jobs import Check, Result
 from shapeproof.ci.plain import plain_line
 from shapeproof.ci.terminal import say
+from shapeproof.constraints.errors import UsageError
+
+PATIENCE = 1.0
+"""Seconds before anything is shown."""
+_PAUSE, _GROWTH = 5.0, 1.25
+"""Seconds, and by how much longer something must have taken, before there is another line about it: an hour gets 30."""
+_TICK = 0.5
+"""Seconds between looks at what is due."""
+
+
+class Verbosity(Enum):
+    """How much is shown."""
+
+    QUIET = "quiet"
+    NORMAL = "normal"
+    VERBOSE = "verbose"
+
+    @classmethod
+    def of(cls, *, quiet: bool, verbose: bool) -> Verbosity:
+        """What two options say.
+
+        Raises:
+            UsageError: they contradict each other.
+        """
+        if quiet and verbose:
+            raise UsageError("expected --quiet or --verbose, got both")
+        return cls.QUIET if quiet else cls.VERBOSE if verbose else cls.NORMAL
+
+
+class _Task:
+    """Something that is being done."""
+
+    def __init__(self, name: str, now: float) -> None:
+        self._name, self._begin = name, now
+        self._due = now + PATIENCE
+        self.text = ""
+        self.shown: TaskID | None = None
+
+    def line(self, now: float) -> str:
+        """What is done now, and for how long the whole has been."""
+        return f"{self.label} ({now - self._begin:.1f} s)"
+
+    @property
+    def label(self) -> str:
+        """What is done now."""
+        return f"{self._name}: {self.text}" if self._name else self.text
+
+    def is_due(self, now: float) -> bool:
+        """Whether a line about it is due; it is not due again before it has taken a quarter longer."""
+        if now < self._due:
+            return False
+        self._due = max(now + _PAUSE, self._begin + (now - self._begin) * _GROWTH)
+        return True
 
 
 class Display:
-    """Follows the checks of a run. May be told of them from several threads."""
+    """Follows what goes on, by name. May be told of it from several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, verbosity: Verbosity = Verbosity.NORMAL) -> None:
         console = Console(stderr=True, highlight=False)
         columns = (SpinnerColumn(), TextColumn("{task.fields[text]}", markup=False), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self._live = console.is_terminal
-        self._tasks: dict[str, TaskID] = {}
+        self._progress = Progress(*columns, console=console, transient=True)
+        self._live = console.is_interactive and verbosity is Verbosity.NORMAL
+        self._verbosity = verbosity
+        self._begin = time.monotonic()
+        self._tasks: dict[str, _Task] = {}
         self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, daemon=True)
 
     def __enter__(self) -> Self:
-        self._progress.start()
+        if self._verbosity is Verbosity.NORMAL:
+            self._ticker.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def tell(self, check: Check, text: str) -> None:
-        """What is being done about a check now."""
-        with self._lock:
-            key = _key(check)
-            if key not in self._tasks:
-                self._tasks[key] = self._progress.add_task("", text="", total=None)
-            self._progress.update(self._tasks[key], text=plain_line(f"{check.name}: {text}"))
-
-    def done(self, check: Check, result: Result) -> None:
-        """The verdict on a check."""
-        with self._lock:
-            if (task := self._tasks.pop(_key(check), None)) is not None:
-                self._progress.remove_task(task)
-        line = f"{plain_line(check.name)}: {result.status or 'no verdict'} ({result.seconds:.1f} s)"
+        self._stop.set()
+        if self._ticker.ident is not None:
+            self._ticker.join()
         if self._live:
-            self._progress.console.print(Text(line))
-        else:
-            say(line)
+            self._progress.stop()
 
+    def tell(self, name: str, text: str) -> None:
+        """What is being done about something now."""
+        now = time.monotonic()
+        with self._lock:
+            task = self._tasks.setdefault(name, _Task(name, now))
+            task.text = plain_line(text)
+            if self._live:
+                self._show(task)
+        if self._verbosity is Verbosity.VERBOSE:
+            say(plain_line(task.line(now)))
 
-def _key(check: Check) -> str:
-    return f"{check.file}:{check.name}"
+    def done(self, name: str, line: str) -> None:
+        """Something is done; a line for each."""
+        with self._lock:
+            task = self._tasks.pop(name, None)
+            if task is not None and task.shown is not None:
+                self._progress.remove_task(task.shown)
+        if self._live:
+            self._progress.console.print(Text(plain_line(line)))
+        elif self._verbosity is not Verbosity.QUIET:
+            say(plain_line(line))
+
+    def beat(self, now: float) -> None:
+        """Show what is due at this time."""
+        if self._live:
+            if now >= self._begin + PATIENCE:
+                self._progress.start()
+            return
+        with self._lock:
+            due = [task.line(now) for task in self._tasks.values() if task.is_due(now)]
+        for line in due:
+            say(plain_line(line))
+
+    def _show(self, task: _Task) -> None:
+        if task.shown is None:
+            task.shown = self._progress.add_task("", text="", total=None)
+        self._progress.update(task.shown, text=plain_line(task.label))
+
+    def _tick(self) -> None:
+        while not self._stop.wait(_TICK):
+            self.beat(time.monotonic())

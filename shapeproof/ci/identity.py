@@ -20,6 +20,8 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
 
+from shapeproof.files import sha256
+
 ABSENT = "absent"
 """The digest of what was looked for and was not there."""
 
@@ -56,9 +58,9 @@ def digest(key: str, environment: Mapping[str, str] = os.environ) -> str:
         if key.startswith("stat:"):
             return _look(key.removeprefix("stat:"))
         if key.endswith("/*"):
-            return _hash("\n".join(sorted(_importable(key[:-2]))).encode(errors="surrogateescape"))
+            return sha256("\n".join(sorted(_importable(key[:-2]))).encode(errors="surrogateescape"))
         if key.endswith("/"):
-            return _hash("\n".join(sorted(_listed(key))).encode(errors="surrogateescape"))
+            return sha256("\n".join(sorted(_listed(key))).encode(errors="surrogateescape"))
         return _content(key)
     except (OSError, ValueError):  # a path with a NUL is no path
         return ABSENT
@@ -110,7 +112,7 @@ def versions() -> dict[str, str]:
         "platform": platform.platform(),
         "prefix": sys.prefix,
         "PYTHONPATH": "",
-        "packages": _hash("\n".join(sorted(f"{found.name}=={found.version}" for found in installed)).encode()),
+        "packages": sha256("\n".join(sorted(f"{found.name}=={found.version}" for found in installed)).encode()),
     } | told
 
 
@@ -122,7 +124,7 @@ def _of_variables(key: str, environment: Mapping[str, str]) -> str:
         if value is None:
             return ABSENT
         text = value
-    return _hash(text.encode(errors="surrogateescape"))
+    return sha256(text.encode(errors="surrogateescape"))
 
 
 def _look(path: str) -> str:
@@ -167,7 +169,3 @@ def _content(path: str) -> str:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return ABSENT
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

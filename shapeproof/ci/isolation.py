@@ -17,6 +17,7 @@ from shapeproof.ci.frames import Frames, GarbledError, frame
 from shapeproof.ci.identity import TOKEN
 from shapeproof.ci.jobs import ANSWER, JOB, Answer, Job, Result
 from shapeproof.ci.processes import end_all
+from shapeproof.ci.tracebacks import crashed
 
 _TICK = 0.2
 """Seconds after which a process that has ended is noticed, though something that it has begun holds the channel."""
@@ -49,6 +50,7 @@ class Worker:
         self._token = uuid.uuid4().hex
         self._frames = Frames()
         self._words = b""
+        self._doing = ""
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             hear, ask = _pipe(theirs, ours)
             self._answers, say = _pipe(ours, theirs)
@@ -91,7 +93,8 @@ class Worker:
         if found is not None:
             return found
         if self._is_late():
-            return self._failed(f"the process was ended: there was no verdict within {self._job.timeout:g} s")
+            doing = f", while {self._doing}" if self._doing else ""
+            return self._failed(f"the process was ended: there was no verdict within {self._job.timeout:g} s{doing}")
         if not self._ends():
             return self._failed("the process closed the channel of its answer before there was a verdict")
         self.kill()  # what it has begun may live
@@ -111,7 +114,8 @@ class Worker:
                 for message in self._frames.feed(ready.get(self._answers, b"")):
                     if "answer" in message:
                         return ANSWER.validate_python(message["answer"])
-                    progress(str(message["progress"]))
+                    self._doing = str(message["progress"])
+                    progress(self._doing)
                 if (ended and not ready.get(self._answers)) or self._answers not in selector.get_map():
                     return None
         return None
@@ -143,10 +147,10 @@ class Worker:
         return f"the process ended {how} before there was a verdict{self._last_words()}"
 
     def _last_words(self) -> str:
-        """The last line that it printed, without what a terminal would take for a command."""
-        lines = self._words.decode(errors="replace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        return f": {''.join(filter(str.isprintable, last))[:_SHOWN]}" if last else ""
+        """The last line that it printed, without what a terminal would take for a command; and where it crashed."""
+        words, where = crashed(self._words.decode(errors="replace"), self._job.root, whole=self._job.traceback)
+        last = next((line.strip() for line in reversed(words.split("\n")) if line.strip()), "")
+        return (f": {''.join(filter(str.isprintable, last))[:_SHOWN]}" if last else "") + where
 
 
 def _signal(number: int) -> str:

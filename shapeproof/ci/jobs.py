@@ -36,7 +36,16 @@ class Job(BaseModel):
     spec: str = ""
     """The name of its file, in the folder."""
     timeout: float | None = TIMEOUT
-    """Seconds after which the process is ended; None if never. No verdict depends on it."""
+    """Seconds after which the process is ended; None if never."""
+    traceback: bool = False
+    """Whether a sentence about what the user's code raised is followed by the whole traceback."""
+    verbose: bool = False
+    """Whether what was asked of the solver is told as progress."""
+
+    @property
+    def question(self) -> Job:
+        """The job without what no verdict depends on."""
+        return self.model_copy(update={"timeout": None, "traceback": False, "verbose": False})
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +130,8 @@ class Outcome:
     result: Result
     unchanged: bool = False
     """Whether the verdict is that of an earlier run on the same code, spec and versions."""
+    skipped: bool = False
+    """Whether it was not checked to the end, since the run was stopped before."""
 
     @property
     def passed(self) -> bool:
@@ -129,7 +140,9 @@ class Outcome:
         return status == self.check.expected or (status == "undecided" and self.check.accept_undecided)
 
 
-def checks_of(file: SpecFile, timeout: float = TIMEOUT) -> Iterator[Check]:
+def checks_of(
+    file: SpecFile, timeout: float = TIMEOUT, *, traceback: bool = False, verbose: bool = False
+) -> Iterator[Check]:
     """What a spec asks for, model by model; the time limit is for those that have none of their own."""
     root = str(file.path.resolve().parent)
     for name, model in file.spec.models.items():
@@ -144,6 +157,8 @@ def checks_of(file: SpecFile, timeout: float = TIMEOUT) -> Iterator[Check]:
             lines=_lines(file, name),
             spec=file.path.name,
             timeout=model.timeout or timeout or None,
+            traceback=traceback,
+            verbose=verbose,
         )
         yield Check(name, file.path, file.line("models", name), model.expect, model.accept_undecided, job)
 

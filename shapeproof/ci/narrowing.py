@@ -67,7 +67,9 @@ def _no_program(outcome: Outcome) -> Narrowing:
             text = f"it is {result.status} now, at {sizes}: {diagnostic.message}"
             return Narrowing(text, Path(diagnostic.file), diagnostic.line, sizes=diagnostic.witness)
     if result.status is None:
-        return Narrowing(f"it has no verdict now: {result.text}", check.file, check.line, "no verdict")
+        return Narrowing(
+            f"it has no verdict now: {result.text.partition(chr(10))[0]}", check.file, check.line, "no verdict"
+        )
     return Narrowing(f"it is {result.status} now", check.file, check.line)
 
 

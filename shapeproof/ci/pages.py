@@ -13,8 +13,7 @@ _FOLDERS = (_PACKAGE / "errors", _PACKAGE.parent / "docs" / "errors")
 
 def pages() -> dict[str, str]:
     """The text of each page, by the id of its diagnostic."""
-    found = (page for folder in _FOLDERS for page in sorted(folder.glob("[a-z]*.md")))
-    return {page.stem: page.read_text(encoding="utf-8").rstrip() for page in found}
+    return {name: path.read_text(encoding="utf-8").rstrip() for name, path in _paths().items()}
 
 
 def title(page: str) -> str:
@@ -24,3 +23,12 @@ def title(page: str) -> str:
     'a size must be a multiple of a number'
     """
     return page.partition("\n")[0].partition(": ")[2]
+
+
+def address(name: str) -> str:
+    """Where the page of a diagnostic is, as a link."""
+    return _paths()[name].as_uri()
+
+
+def _paths() -> dict[str, Path]:
+    return {page.stem: page for folder in _FOLDERS for page in sorted(folder.glob("[a-z]*.md"))}

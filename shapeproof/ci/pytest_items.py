@@ -13,6 +13,7 @@ from shapeproof.ci.jobs import Check, Outcome, checks_of
 from shapeproof.ci.plain import plain
 from shapeproof.ci.spec import load_spec
 from shapeproof.constraints.errors import UsageError
+from shapeproof.export.report.render import pointers
 
 
 class SpecTests(pytest.File):
@@ -47,7 +48,9 @@ class ModelTest(pytest.Item):
         """
         outcome = Outcome(self._check, answer(self._check.job, lambda _: None).result)
         if not outcome.passed:
-            raise Rejected(f"expected is {self._check.expected}\n{outcome.result.text}")
+            raise Rejected(
+                f"expected is {self._check.expected}\n{outcome.result.text}{pointers(outcome.result.diagnostics)}"
+            )
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *args: Any, **kwargs: Any) -> Any:
         """The report, without the way that it came."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from shapeproof.ci.cache import Recall, remember
@@ -12,40 +13,85 @@ from shapeproof.ci.display import Display
 from shapeproof.ci.executors import Executor
 from shapeproof.ci.identity import versions
 from shapeproof.ci.jobs import Check, Outcome, Result
-from shapeproof.ci.plain import plain_line
-from shapeproof.ci.terminal import say
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Which earlier verdicts are taken: those that still hold; with a revision, of what is as it was there, too."""
+
+    revision: str | None = None
+
+    def recalled(self, checks: Sequence[Check]) -> dict[int, Result]:
+        """The verdicts that are taken, by index.
+
+        Raises:
+            UsageError: there is no such revision.
+        """
+        here = versions()
+        memory = {root: Recall(self._changed(root), here) for root in {check.job.root for check in checks}}
+        found = {index: memory[check.job.root].result(check.job) for index, check in enumerate(checks)}
+        return {index: result for index, result in found.items() if result is not None}
+
+    def _changed(self, root: str) -> frozenset[str]:
+        return frozenset() if self.revision is None else changed_since(self.revision, Path(root))
+
+
+class Interrupted(KeyboardInterrupt):
+    """Somebody has interrupted a run; `outcomes` has what was done by then, and names the rest."""
+
+    def __init__(self, outcomes: list[Outcome]) -> None:
+        super().__init__()
+        self.outcomes = outcomes
 
 
 def run_checks(
-    checks: Sequence[Check], executor: Executor, display: Display, changed_since_revision: str | None = None
+    checks: Sequence[Check],
+    executor: Executor,
+    display: Display,
+    memory: Memory | None = None,
+    *,
+    exit_first: bool = False,
 ) -> list[Outcome]:
-    """The outcome of each check, in their order.
+    """The outcome of each check, in their order; `exit_first`: what is open when one has not passed is left.
 
     Raises:
         UsageError: there is no such revision.
-        KeyboardInterrupt: somebody has interrupted; what was done is said.
+        Interrupted: somebody has interrupted.
     """
-    recalled = _recalled(checks, changed_since_revision) if changed_since_revision is not None else {}
+    recalled = memory.recalled(checks) if memory is not None else {}
     found = {index: Outcome(checks[index], result, unchanged=True) for index, result in recalled.items()}
     waiting = [index for index in range(len(checks)) if index not in found]
-    jobs = [checks[index].job for index in waiting]
-    answers = executor.run(jobs, lambda place, text: display.tell(checks[waiting[place]], text))
+    if exit_first and (failed := _first_failed(found)):
+        return _with_the_rest(checks, found, f"not run, since {failed.check.name} did not pass")
+    answers = executor.run(
+        [checks[index].job for index in waiting], lambda place, text: display.tell(checks[waiting[place]].name, text)
+    )
+    why = "not run"
     try:
         with contextlib.closing(answers):  # so that an interrupt here ends the processes, too
             for place, answer in answers:
                 check = checks[waiting[place]]
-                found[waiting[place]] = Outcome(check, answer.result)
+                found[waiting[place]] = outcome = Outcome(check, answer.result)
                 remember(check.job, answer)
-                display.done(check, answer.result)
+                display.done(check.name, _verdict(outcome))
+                if exit_first and not outcome.passed:
+                    why = f"not run to its end, since {check.name} did not pass"
+                    break
     except KeyboardInterrupt:
-        open_ = [plain_line(check.name) for index, check in enumerate(checks) if index not in found]
-        say(f"shapeproof: interrupted: {len(found)} of {len(checks)} models were checked, not {', '.join(open_)}")
-        raise
-    return [found[index] for index in range(len(checks))]
+        raise Interrupted(_with_the_rest(checks, found, "not run to its end, since the run was interrupted")) from None
+    return _with_the_rest(checks, found, why)
 
 
-def _recalled(checks: Sequence[Check], revision: str) -> dict[int, Result]:
-    here = versions()
-    memory = {root: Recall(changed_since(revision, Path(root)), here) for root in {check.job.root for check in checks}}
-    found = {index: memory[check.job.root].result(check.job) for index, check in enumerate(checks)}
-    return {index: result for index, result in found.items() if result is not None}
+def _first_failed(found: Mapping[int, Outcome]) -> Outcome | None:
+    return next((outcome for outcome in found.values() if not outcome.passed), None)
+
+
+def _with_the_rest(checks: Sequence[Check], found: Mapping[int, Outcome], why: str) -> list[Outcome]:
+    """The outcomes in the order of the checks; what has none was left, and why."""
+    left = Result(None, why)
+    return [found.get(index, Outcome(check, left, skipped=True)) for index, check in enumerate(checks)]
+
+
+def _verdict(outcome: Outcome) -> str:
+    result = outcome.result
+    return f"{outcome.check.name}: {result.status or 'no verdict'} ({result.seconds:.1f} s)"

@@ -68,8 +68,8 @@ class Model(_Table):
     """A model to check."""
 
     target: Annotated[str, Field(pattern=r"^[^:\s]+:[^:\s]+$")]
-    """`module.path:callable`, called without arguments. With `inputs`, it returns a module (or is the class of one);
-    without, it returns (model, args, kwargs, dynamic_shapes) or that and constraints."""
+    """`module.path:callable` or `path/to/file.py:callable`, called without arguments. With `inputs` it returns a module
+    (or is the class of one); without, (model, args, kwargs, dynamic_shapes) or that and constraints."""
     inputs: Annotated[dict[Name, Input], Field(min_length=1)] | None = None
     """By the name of the parameter of `forward`."""
     relations: list[str] = []
@@ -200,7 +200,7 @@ def _closed(node: Any) -> Any:
 
 def _read(path: Path) -> str:
     try:
-        return read_bounded(path).decode()
+        return read_bounded(path).decode("utf-8-sig")  # some editors begin a file with a mark
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -10,6 +10,9 @@ from pydantic_core import ErrorDetails
 
 from shapeproof.constraints.errors import UsageError, nearest
 
+FORM = "module.path:callable or path/to/file.py:callable"
+"""What a target may be."""
+
 
 class SpecError(UsageError):
     """A spec that cannot be meant; `path` leads to what is wrong."""
@@ -33,7 +36,7 @@ def worded(error: ValidationError, root: type[BaseModel], document: Any) -> Spec
         case "string_pattern_mismatch" if first["loc"][-1] == "[key]":
             return SpecError(f"{_dotted(path)} is not a name: letters, digits and underscores make one", path)
         case "string_pattern_mismatch":
-            return SpecError(f"{_dotted(path)} is not of the form module.path:callable: {_brief(first['input'])}", path)
+            return SpecError(f"{_dotted(path)} is not of the form {FORM}: {_brief(first['input'])}", path)
         case "too_short":
             return SpecError(f"{_dotted(path)} is empty", path)
         case "literal_error":

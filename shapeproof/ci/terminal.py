@@ -1,25 +1,22 @@
-"""What the commands write to the terminal: a report on stdout, progress and refusals on stderr; and the exit status."""
+"""What the commands write to the terminal: a report on stdout, remarks and refusals on stderr; and the exit status."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
-import threading
-from typing import NoReturn, Self, TextIO
+from typing import NoReturn, TextIO
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from shapeproof.ci.plain import no_command, plain, plain_line
+from shapeproof.ci.plain import no_command, plain
 from shapeproof.export.report.render import WIDTH
 
 EXIT_STATUS = {"proved": 0, "refuted": 1, "vacuous": 1, "undecided": 3}
 NO_VERDICT = 2
-
-PATIENCE = 1.0
-"""Seconds before progress is shown."""
+INTERRUPTED = 130
 
 _COLOURS = {
     r"(?m)^(error(?=\[)|(refuted|vacuous)(?=:|$))": "bold red",
@@ -47,7 +44,7 @@ def show(text: str, *, commands: bool = False) -> None:
 
 def say(text: str) -> None:
     """A remark on stderr. If nobody reads it, the verdict stands."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed
         _write(no_command(plain(text)), sys.stderr)
 
 
@@ -78,37 +75,3 @@ def _coloured(report: str) -> Text:
     for pattern, style in _COLOURS.items():
         text.highlight_regex(pattern, style)
     return text
-
-
-class Progress:
-    """What is being done, on stderr, once it has taken long: a spinner on a terminal, else a line for each new text."""
-
-    def __init__(self, text: str) -> None:
-        self._console = Console(stderr=True, highlight=False)
-        self._status = self._console.status(Text(plain_line(text)))
-        self._late = threading.Event()
-        self._said = ""
-        self._timer = threading.Timer(PATIENCE, self._begin)
-        self._timer.daemon = True
-
-    def __call__(self, text: str) -> None:
-        """Say what is being done now."""
-        if self._console.is_terminal:
-            self._status.update(Text(plain_line(text)))
-        elif self._late.is_set() and text != self._said:
-            self._said = text
-            say(text)
-
-    def __enter__(self) -> Self:
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-        self._timer.join()
-        self._status.stop()
-
-    def _begin(self) -> None:
-        self._late.set()
-        if self._console.is_terminal:
-            self._status.start()

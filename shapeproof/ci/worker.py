@@ -9,6 +9,7 @@ is no answer. When QUESTIONS is closed, whoever asked is gone, and the process e
 from __future__ import annotations
 
 import dataclasses
+import faulthandler
 import functools
 import os
 import signal
@@ -24,7 +25,8 @@ from shapeproof.ci.identity import TOKEN, versions
 from shapeproof.ci.jobs import ANSWER, JOB, Answer, Contract, Job, Result
 from shapeproof.ci.processes import end_all
 from shapeproof.ci.sources import Recorder
-from shapeproof.ci.subjects import Subject, call_target, check_subject, load_subject, refused
+from shapeproof.ci.subjects import Subject, beside, call_target, check_subject, load_subject, questions, refused
+from shapeproof.ci.tracebacks import told
 from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.source.declared_at import Where, nowhere
@@ -35,19 +37,21 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Answer one job."""
-    begin, questions, answers = map(int, sys.argv[1:])
+    faulthandler.enable(all_threads=False)
+    begin, asked, answers = map(int, sys.argv[1:])
     recorder = Recorder(begin)
-    for descriptor in (questions, answers):
+    for descriptor in (asked, answers):
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - it takes no keywords
     channel = Channel(answers)
-    job = JOB.validate_python(_received(questions))
-    threading.Thread(target=_end_with_the_asker, args=[questions], daemon=True).start()
+    job = JOB.validate_python(_received(asked))
+    threading.Thread(target=_end_with_the_asker, args=[asked], daemon=True).start()
 
     started = time.monotonic()
     try:
-        result = _verdict(job, lambda text: channel.say({"progress": text}), started)
+        with beside():
+            result = _verdict(job, lambda text: channel.say({"progress": text}), started)
     except UsageError as error:
-        result = Result(None, str(error), seconds=time.monotonic() - started)
+        result = Result(None, told(error, whole=job.traceback), seconds=time.monotonic() - started)
     answer = Answer(result, recorder.sources(), versions(), recorder.installed())
     channel.say({"answer": ANSWER.dump_python(answer)})
 
@@ -65,6 +69,8 @@ def _verdict(job: Job, progress: Any, begin: float) -> Result:
     subject = _subject(job)
     progress("checking")
     report = check_subject(subject, progress)
+    for line in questions(report) if job.verbose else ():
+        progress(line)
     return Result(
         status=cast("Status", report.status),
         text=str(report),

@@ -26,6 +26,10 @@ class Unevaluable(ShapeproofError):  # noqa: N818  (names a state, not a mistake
     """An expression that has no value here: an opaque function, a missing symbol, a power that is no integer."""
 
 
+_SHOWN = 24
+"""Names that a sentence lists at most."""
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
     """The end of a sentence about a name that is none: the one that was meant, or all that there are.
 
@@ -33,5 +37,7 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     ('; did you mean `height`?', '; there are height, width')
     """
     known = list(valid)
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean `{near[0]}`?" if near else f"; there are {', '.join(known) or 'none'}"
+    if near := difflib.get_close_matches(name, known, n=1):
+        return f"; did you mean `{near[0]}`?"
+    more = [f"and {len(known) - _SHOWN} more"] if len(known) > _SHOWN else []
+    return f"; there are {', '.join([*known[:_SHOWN], *more]) or 'none'}"

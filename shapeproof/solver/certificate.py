@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +23,7 @@ from shapeproof.constraints.formulas import And, Formula, conjunction, eq
 from shapeproof.constraints.terms import symbol
 from shapeproof.constraints.text import format_formula
 from shapeproof.constraints.verdicts import Proved, Refuted, Undecided
-from shapeproof.files import write_whole
+from shapeproof.files import sha256, write_whole
 from shapeproof.solver.audit import Auditor, Claim, auditing
 from shapeproof.solver.budget import Budget, Entry
 from shapeproof.solver.facts import Facts
@@ -92,7 +91,7 @@ def write_certificate(
 
 def digest(body: str) -> str:
     """What the second line of a certificate says of all that follows it."""
-    return sha256(body.encode()).hexdigest()
+    return sha256(body)
 
 
 def _total(counts: Mapping[str, int]) -> str:

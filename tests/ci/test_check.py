@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from shapeproof.ci.commands.check import Options, exit_status, selected
 from shapeproof.ci.commands.check import checked as checked_here
-from shapeproof.ci.commands.check import exit_status, selected
 from shapeproof.ci.jobs import Check, Job, Outcome, Result, checks_of
 from shapeproof.ci.render import Format, render
 from shapeproof.ci.spec import load_specs
@@ -184,7 +184,7 @@ def first(repository):
     said = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(said):
         patch.chdir(repository)
-        return checked_here(None, 4, None, None), said.getvalue
+        return checked_here(None, Options(jobs=4)), said.getvalue
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +227,7 @@ def test_what_the_spec_expects_passes_and_nothing_else():
     assert exit_status([outcome(None, accept_undecided=True)]) == 2
 
 
-def test_a_model_that_goes_wrong_fails_alone_with_one_sentence(run):
+def test_a_model_that_goes_wrong_fails_alone_with_one_sentence_and_its_own_lines(run):
     status, found, _ = run
     assert status == 1
     assert {name: model["verdict"] for name, model in found.items() if model["verdict"]} == {
@@ -237,8 +237,10 @@ def test_a_model_that_goes_wrong_fails_alone_with_one_sentence(run):
     }
     assert all(model["seconds"] > 0 for model in found.values())
     for name, sentence in FAULTS.items() | {("hangs", "the process was ended: there was no verdict within 2 s")}:
-        assert found[name]["text"].startswith(sentence)
-        assert "\n" not in found[name]["text"]
+        first, *frames = found[name]["text"].splitlines()
+        assert first.startswith(sentence)
+        assert frames or name in {"killed", "dies_with_a_child", "closes", "babbles", "hangs"}
+        assert all(frame.startswith("  --> nets.py:") for frame in frames)
 
 
 def test_no_process_of_a_model_is_left(repository, run):
@@ -292,7 +294,7 @@ def test_a_target_without_inputs_returns_them(run):
         (["absent.toml"], "absent.toml cannot be read: No such file or directory"),
         (["--executor", "ray://x"], "'ray://x' is not of the form dask://HOST:PORT"),
         (["--changed-since", "HEAD"], "{folder} is in no git repository"),
-        (["--model", "crush"], "no model is called 'crush': did you mean 'crash'?"),
+        (["--model", "crush"], "no model is called 'crush'; did you mean `crash`?"),
     ],
 )
 def test_a_wrong_call_gets_one_sentence(folder, arguments, sentence):
@@ -316,7 +318,7 @@ def test_a_cluster_needs_the_extra(folder, monkeypatch):
     with pytest.raises(
         UsageError, match=r"^--executor needs the package `distributed`: pip install 'shapeproof\[dask\]'$"
     ):
-        checked_here(None, None, "dask://localhost:8786", None)
+        checked_here(None, Options(executor="dask://localhost:8786"))
 
 
 # ---------------------------------------------------------------------- the end of a run

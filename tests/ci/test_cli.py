@@ -17,9 +17,11 @@ import pytest
 from typer.testing import CliRunner
 
 import shapeproof
-from shapeproof.ci import cli, subjects, terminal
+from shapeproof.ci import cli, display, subjects, terminal
+from shapeproof.ci.spec_errors import FORM
 from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.export import load_report, verify
+from shapeproof.export.report.render import pointers
 from shapeproof.export.report.report import Report
 
 SUBJECT = """
@@ -104,7 +106,7 @@ def test_the_report_goes_to_stdout_as_it_is(status):
     done = explain(f"subject:{status}")
     report = reported(f"subject:{status}")
     assert report.status == status
-    assert done.stdout == f"{report}\n"
+    assert done.stdout == f"{report}{pointers(report.diagnostics)}\n"
 
 
 def reported(target):
@@ -135,7 +137,7 @@ def test_the_page_of_a_diagnostic_is_printed():
 def test_a_diagnostic_that_is_not_there_is_a_wrong_call():
     done = CliRunner().invoke(cli.app, ["rule", "divide"])
     assert done.exit_code == 2
-    assert done.stderr == "shapeproof: there is no diagnostic 'divide': did you mean 'divides'?\n"
+    assert done.stderr == "shapeproof: no diagnostic is called 'divide'; did you mean `divides`?\n"
 
 
 def test_the_package_is_the_command():
@@ -154,19 +156,23 @@ def test_help_does_not_load_torch():
 # ---------------------------------------------------------------------- no verdict
 
 NO_VERDICT = {
-    "subject": "'subject' is not of the form module.path:callable",
-    "subject:": "'subject:' is not of the form module.path:callable",
-    ":build": "':build' is not of the form module.path:callable",
+    "subject": f"'subject' is not of the form {FORM}; type `shapeproof explain subject:proved`",
+    "subject:": f"'subject:' is not of the form {FORM}",
+    ":build": f"':build' is not of the form {FORM}",
     "absent:build": "`absent` cannot be imported: ModuleNotFoundError: No module named 'absent'",
-    "subject:absent": "`subject` has no `absent`",
+    "subject:absent": "`subject` has no `absent`; there are Plain, Branching, Failing, of, proved, refuted, vacuous, "
+    "failing, misnamed, inputs, needs_one, three, nothing, raises, leaves, interrupted, Box",
     "subject:prooved": "`subject` has no `prooved`; did you mean `proved`?",
     "subject:Plain": f"`subject:Plain` must return {subjects.RETURNS}, but it returned a Plain; "
     "what returns a model alone needs inputs in a spec",
-    "subject:SUBJECT.absent": "`subject` has no `SUBJECT.absent`",
+    "subject:SUBJECT.absent": "`subject` has no `SUBJECT.absent`; there are Plain, Branching, Failing, of, proved, "
+    "refuted, vacuous, failing, misnamed, inputs, needs_one, three, nothing, raises, leaves, interrupted, Box",
     "subject:needs_one": "`subject:needs_one` cannot be called: TypeError: "
     "needs_one() missing 1 required positional argument: 'x'",
-    "subject:raises": "`subject:raises` cannot be called: OSError: no weights (subject.py:31)",
-    "subject:leaves": "`subject:leaves` cannot be called: SystemExit: 0 (subject.py:32)",
+    "subject:raises": "`subject:raises` cannot be called: OSError: no weights (subject.py:31)\n"
+    '  --> subject.py:31 in raises   def raises(): raise OSError("no weights\\nat all")',
+    "subject:leaves": "`subject:leaves` cannot be called: SystemExit: 0 (subject.py:32)\n"
+    "  --> subject.py:32 in leaves   def leaves(): sys.exit(0)",
     "subject:three": f"`subject:three` must return {subjects.RETURNS}, but it returned a tuple of 3",
     "subject:nothing": f"`subject:nothing` must return {subjects.RETURNS}, but it returned a NoneType",
     "subject:misnamed": "constraint 'batch < 3' names `batch`, which no dim is called; there are b",
@@ -184,15 +190,19 @@ def test_an_import_that_fails_names_the_line(folder):
     (folder / "broken.py").write_text("import math\nmath.sqrt(-1)\n", encoding="utf-8")
     done = explain("broken:build")
     assert done.exit_code == 2
-    assert re.fullmatch(r"shapeproof: `broken` cannot be imported: ValueError: [^\n]+ \(broken.py:2\)\n", done.stderr)
+    assert re.fullmatch(
+        r"shapeproof: `broken` cannot be imported: ValueError: [^\n]+ \(broken.py:2\)\n  --> broken.py:2 in [^\n]*\n",
+        done.stderr,
+    )
 
 
 def test_a_model_that_raises_at_its_own_example_gives_no_verdict():
     done = explain("subject:failing")
     assert (done.exit_code, done.stdout) == (2, "")
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("shapeproof: the model could not be traced: RuntimeError: ")
-    assert last.endswith(" (subject.py:16)")
+    first, last = done.stderr.splitlines()
+    assert first.startswith("shapeproof: the model could not be traced: RuntimeError: ")
+    assert first.endswith(" (subject.py:16)")
+    assert last == "  --> subject.py:16 in forward   return x @ torch.ones(7, 7)"
     assert "shapeproof/" not in done.stderr  # no traceback of ours
 
 
@@ -206,7 +216,7 @@ def test_another_torch_is_a_wrong_call(monkeypatch):
 def test_a_missing_argument_is_a_wrong_call():
     done = CliRunner().invoke(cli.app, ["explain"])
     assert done.exit_code == 2
-    assert "MODULE.PATH:CALLABLE" in done.stderr
+    assert "TARGET" in done.stderr
 
 
 def test_an_interrupt_is_no_verdict():
@@ -219,7 +229,7 @@ def test_an_interrupt_is_no_verdict():
 def test_save_writes_the_report(folder):
     done = explain("subject:refuted", "--save", "report.json")
     assert done.exit_code == 1
-    assert f"{load_report(folder / 'report.json')}\n" == done.stdout
+    assert done.stdout.startswith(f"{load_report(folder / 'report.json')}\n")
 
 
 def test_a_path_that_cannot_be_written_is_named_and_the_report_is_printed(monkeypatch):
@@ -259,7 +269,10 @@ def test_a_process_finds_the_module_here_and_escapes_what_the_output_cannot_show
     (folder / "greek.py").write_text("def build(): raise OSError('β')", encoding="utf-8")
     done = run("explain", "greek:build", env=os.environ | {"PYTHONIOENCODING": "latin-1"})
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "shapeproof: `greek:build` cannot be called: OSError: \\u03b2 (greek.py:1)\n"
+    assert done.stderr.splitlines() == [
+        "shapeproof: `greek:build` cannot be called: OSError: \\u03b2 (greek.py:1)",
+        "  --> greek.py:1 in build   def build(): raise OSError('\\u03b2')",
+    ]
 
 
 def test_what_cannot_be_written_is_no_verdict():
@@ -376,36 +389,20 @@ def test_square_brackets_are_text_and_only_severity_words_are_styled():
     ]
 
 
-def checked(*_, progress, **__):
-    """Stands for a check: its second step begins when patience has run out, if it has not much of it."""
-    progress("tracing at x[0].shape[0] = [red]1")
-    if terminal.PATIENCE < 1:
-        assert progress._late.wait(60)
-    progress("replaying at the corners")
-    return Report("proved")
-
-
 def test_progress_is_silent_while_it_is_quick(monkeypatch):
-    monkeypatch.setattr(verify, "verified", checked)
-    monkeypatch.setattr(terminal, "PATIENCE", 60)
+    answer(monkeypatch, Report("proved"))
+    monkeypatch.setattr(display, "PATIENCE", 60)
     done = explain("subject:proved")
     assert (done.exit_code, done.stderr) == (0, "")
-
-
-def test_progress_is_one_line_for_each_step_when_it_is_not(monkeypatch):
-    monkeypatch.setattr(verify, "verified", checked)
-    monkeypatch.setattr(terminal, "PATIENCE", 0)
-    done = explain("subject:proved")
-    steps = ["tracing at x[0].shape[0] = [red]1", "replaying at the corners"]
-    assert done.stdout == "proved\n"
-    assert done.stderr.splitlines() in (steps, steps[1:])  # the first may be over when patience runs out
 
 
 def test_progress_on_a_terminal_is_a_spinner_that_leaves_nothing_behind():
     """Nothing but the spinner is written, brackets as they are; it is cleared at the end."""
     program = (
-        "from shapeproof.ci import terminal; terminal.PATIENCE = 0\n"
-        "with terminal.Progress('tracing at x[0] = [red]1') as progress: progress._late.wait(60)"
+        "from shapeproof.ci.display import Display\n"
+        "with Display() as display:\n"
+        "    display.tell('', 'tracing at x[0] = [red]1')\n"
+        "    display.beat(float('inf'))\n"
     )
     master, slave = pty.openpty()
     subprocess.run([sys.executable, "-c", program], stderr=slave, check=True, env=os.environ | {"TERM": "xterm"})

@@ -10,6 +10,9 @@ import sys
 
 import pytest
 
+from shapeproof.ci import display
+from shapeproof.ci.display import PATIENCE, Display, Verbosity
+
 PROGRAM = "from shapeproof.ci.cli import main; main()"
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -28,6 +31,41 @@ def test_without_a_terminal_a_line_for_each_model(folder):
     done = subprocess.run(run, cwd=folder, capture_output=True, text=True, check=False)
     lines = sorted(re.sub(r"\d+\.\d", "0.0", line) for line in done.stderr.splitlines())
     assert lines == ["[red]two[/red]: no verdict (0.0 s)", "one: no verdict (0.0 s)"]
+
+
+def lines(capsys):
+    return re.sub(r"\d+\.\d", "0.0", capsys.readouterr().err).splitlines()
+
+
+def test_without_a_terminal_there_is_a_line_when_a_quarter_more_time_has_passed(capsys, monkeypatch):
+    """An hour gets some forty lines, whatever is told and however often it is looked at."""
+    monkeypatch.setattr(display, "_TICK", 1000)
+    with Display() as shown:
+        shown.tell("net", "tracing at b = [red]1")
+        begin = shown._begin
+        shown.beat(begin + PATIENCE / 2)
+        assert lines(capsys) == []
+        shown.beat(begin + 2 * PATIENCE)
+        shown.beat(begin + 2 * PATIENCE)
+        assert lines(capsys) == ["net: tracing at b = [red]1 (0.0 s)"]
+        for second in range(3600):
+            shown.tell("net", f"tracing at b = {second}")
+            shown.beat(begin + second)
+        assert 20 < len(lines(capsys)) < 45
+        shown.done("net", "net: proved (1.0 s)")
+        shown.beat(begin + 9999)
+        assert lines(capsys) == ["net: proved (0.0 s)"]
+
+
+@pytest.mark.parametrize("verbosity", Verbosity)
+def test_quiet_is_silent_and_verbose_has_a_line_for_each_step(capsys, verbosity):
+    with Display(verbosity) as shown:
+        shown.tell("net", "loading")
+        shown.tell("net", "tracing")
+        shown.done("net", "net: proved (1.0 s)")
+    steps = ["net: loading (0.0 s)", "net: tracing (0.0 s)"] if verbosity is Verbosity.VERBOSE else []
+    verdict = [] if verbosity is Verbosity.QUIET else ["net: proved (0.0 s)"]
+    assert lines(capsys) == [*steps, *verdict]
 
 
 def test_on_a_terminal_what_is_live_goes_and_what_is_done_stays(folder):

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import junitparser
 import pytest
 import sarif_pydantic
 
+from shapeproof.ci.commands.check import exit_status
 from shapeproof.ci.jobs import Check, Contract, Job, Outcome, Result
+from shapeproof.ci.pages import pages
 from shapeproof.ci.render import Format, render
 from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
+from shapeproof.export.report.render import page_command
+from tests.documents import without_pages
 
 MODEL = """\
 import torch
@@ -59,7 +66,48 @@ def outcomes(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("form", Format)
 def test_each_form_as_text(outcomes, golden, tmp_path, form):
-    golden.check(f"ci/check.{form}.txt", render(outcomes, form).replace(str(tmp_path), "/project"))
+    text = render(outcomes, form).replace(str(tmp_path), "/project")
+    golden.check(f"ci/check.{form}.txt", without_pages(text))
+
+
+def test_what_was_not_run_is_told_and_is_no_failure(outcomes, tmp_path):
+    """Each form is of a run that was stopped: a reader must not take what is missing for what has passed."""
+    left = replace(outcomes[0], result=Result(None, "not run, since bad did not pass"), unchanged=False, skipped=True)
+    stopped = [outcomes[1], left]
+    assert render(stopped, Format.TEXT).endswith("0 passed, 1 failed, 1 not run to the end")
+    assert "not run" in render(stopped, Format.TEXT).splitlines()[-2]
+    models = json.loads(render(stopped, Format.JSON))["models"]
+    assert [(model["skipped"], model["passed"]) for model in models] == [(False, False), (True, False)]
+    (tmp_path / "junit.xml").write_text(render(stopped, Format.JUNIT), encoding="utf-8")
+    suites = junitparser.JUnitXml.fromfile(str(tmp_path / "junit.xml"))
+    assert (suites.tests, suites.failures, suites.errors, suites.skipped) == (2, 1, 0, 1)
+    results = json.loads(render(stopped, Format.SARIF))["runs"][0]["results"]
+    assert [(result["ruleId"], result["level"]) for result in results] == [("divides", "error"), ("not-run", "note")]
+    assert "::notice file=shapeproof.toml,line=3,title=shapeproof%3A good%3A not-run::" in render(
+        stopped, Format.GITHUB
+    )
+    assert exit_status(stopped) == 1
+    assert exit_status([left]) == 0
+
+
+def test_a_quiet_text_is_what_did_not_pass_and_the_last_line(outcomes):
+    whole, quiet = (render(outcomes, Format.TEXT, quiet=each) for each in (False, True))
+    assert quiet.splitlines()[-1] == whole.splitlines()[-1] == "3 passed, 4 failed"
+    assert [line for line in quiet.splitlines() if line.startswith("== ")] == [
+        line for line in whole.splitlines() if line.startswith("== ")
+    ]
+    assert "as expected" not in quiet
+    assert render(outcomes[:1], Format.TEXT, quiet=True) == "1 passed, 0 failed"
+
+
+def test_every_form_says_where_the_page_of_a_diagnostic_is(outcomes):
+    for form in (Format.TEXT, Format.JUNIT, Format.GITHUB, Format.SARIF):
+        assert page_command("divides") in render(outcomes, form), form
+    rules = json.loads(render(outcomes, Format.SARIF))["runs"][0]["tool"]["driver"]["rules"]
+    for name, page in pages().items():
+        for rule in (rule for rule in rules if rule["id"] == name):
+            assert rule["help"] == {"text": page, "markdown": page}
+            assert Path(url2pathname(urlsplit(rule["helpUri"]).path)).read_text(encoding="utf-8").rstrip() == page
 
 
 def test_sarif_is_2_1_0(outcomes):

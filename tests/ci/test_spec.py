@@ -125,7 +125,7 @@ SHAPES = {  # of a document: wrong by the schema, too
     changed("[2, 4]", "[\n  2,\n  '4']"): "7: `dims.seq.one_of.1` must be an integer, but it is '4'",
     changed("dims.batch", 'dims."a b"'): "1: `dims.a b` is not a name: letters, digits and underscores make one",
     changed("net:Net".replace("net", "module"), "Net"): "10: `models.net.target` is not of the form "
-    "module.path:callable: 'package.Net'",
+    "module.path:callable or path/to/file.py:callable: 'package.Net'",
     changed('target = "package.module:Net"\n', ""): "9: `models.net` has no `target`, which it needs",
     changed('"int64"', '"int46"'): "15: `models.net.inputs.y.dtype` must be 'bool', 'uint8', 'int8', 'int16', "
     "'int32', 'int64', 'float16', 'bfloat16', 'float32', 'float64', 'complex64' or 'complex128', but it is 'int46'; "

@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
-from shapeproof.ci.display import Display
+from shapeproof.ci.commands.explain import Quiet, Traceback, Verbose
+from shapeproof.ci.display import Display, Verbosity
 from shapeproof.ci.executors import Executor, Local
 from shapeproof.ci.jobs import TIMEOUT, Check, Outcome, checks_of
 from shapeproof.ci.render import Format, render
-from shapeproof.ci.run import run_checks
+from shapeproof.ci.run import Interrupted, Memory, run_checks
 from shapeproof.ci.spec import load_specs
-from shapeproof.ci.terminal import EXIT_STATUS, NO_VERDICT, fail, show
-from shapeproof.constraints.errors import UsageError
+from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, NO_VERDICT, fail, say, show
+from shapeproof.constraints.errors import UsageError, nearest
+
+EXAMPLES = """\b
+Examples:
+  shapeproof check
+  shapeproof check nets/shapeproof.toml --model 'decoder*' -x
+  shapeproof check --format junit > shapes.xml"""
+
+_WORD = re.compile(r"[\w.+-]+")
+"""What a shell takes for one word as it stands."""
+
+
+def _models(incomplete: str) -> Iterator[str]:
+    """The models of the spec here that may be typed; none where there is no spec."""
+    try:
+        files = load_specs([])
+    except UsageError:
+        return
+    yield from (
+        name for file in files for name in file.spec.models if name.startswith(incomplete) and _WORD.fullmatch(name)
+    )
+
 
 Specs = Annotated[
     list[Path] | None,
@@ -36,55 +59,104 @@ Since = Annotated[
         help="Where code, spec and versions are as they were in REV, and have been checked: take that verdict.",
     ),
 ]
+Cached = Annotated[
+    bool,
+    typer.Option(
+        "--cached", help="Where code, spec and versions are as when they were checked last: take that verdict."
+    ),
+]
 Timeout = Annotated[
     float,
     typer.Option(metavar="SECONDS", min=0, help="How long a model may take where its spec does not say; 0: ever."),
 ]
-
 Models = Annotated[
     list[str] | None,
-    typer.Option("--model", "-m", metavar="NAME", help="Check this model alone, or those that match (decoder*)."),
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        autocompletion=_models,
+        help="Check this model alone, or those that match (decoder*); may be given several times.",
+    ),
 ]
+First = Annotated[bool, typer.Option("--exitfirst", "-x", help="Stop at the first model that does not pass.")]
 
 
-def check(  # noqa: PLR0913, PLR0917 - the options of a command
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How models are checked: what check, lock and diff are told alike."""
+
+    jobs: int | None = None
+    executor: str | None = None
+    since: str | None = None
+    cached: bool = False
+    timeout: float = TIMEOUT
+    models: Sequence[str] | None = None
+    exit_first: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    traceback: bool = False
+
+
+def check(  # noqa: PLR0913 - the options of a command
     specs: Specs = None,
+    *,
     form: Annotated[Format, typer.Option("--format", help="The form of what goes to stdout.")] = Format.TEXT,
+    models: Models = None,
+    exit_first: First = False,
+    cached: Cached = False,
     since: Since = None,
     jobs: Processes = None,
     executor: Where = None,
     timeout: Timeout = TIMEOUT,
-    models: Models = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    traceback: Traceback = False,
 ) -> None:
     """Check all models of the specs, each in a process of its own.
 
     Exit status: 0 if every verdict is one that its spec accepts; else 1 if one is refuted, vacuous or not expected,
     2 if there is one model without a verdict, 3 if one is undecided.
     """
+    options = Options(jobs, executor, since, cached, timeout, models, exit_first, quiet, verbose, traceback)
     try:
-        outcomes = checked(specs, jobs, executor, since, timeout, models)
+        outcomes = checked(specs, options)
     except UsageError as error:
         fail(str(error))
-    show(render(outcomes, form), commands=form is Format.GITHUB)
+    except Interrupted as stopped:
+        show(render(stopped.outcomes, form, quiet=quiet), commands=form is Format.GITHUB)
+        interrupted(stopped)
+    show(render(outcomes, form, quiet=quiet), commands=form is Format.GITHUB)
     raise typer.Exit(exit_status(outcomes))
 
 
-def checked(  # noqa: PLR0913, PLR0917 - the options of a command
-    specs: list[Path] | None,
-    jobs: int | None,
-    executor: str | None,
-    since: str | None,
-    timeout: float = TIMEOUT,
-    models: Sequence[str] | None = None,
-) -> list[Outcome]:
+def checked(specs: list[Path] | None, options: Options) -> list[Outcome]:
     """The outcome of every model of the specs, or of those whose names match.
 
     Raises:
         UsageError: a spec cannot be meant, or there is no such model, cluster or revision.
+        Interrupted: somebody has interrupted.
     """
-    wanted = selected([each for file in load_specs(specs or []) for each in checks_of(file, timeout)], models or ["*"])
-    with Display() as display:
-        return run_checks(wanted, _executor(executor, jobs), display, since)
+    verbosity = Verbosity.of(quiet=options.quiet, verbose=options.verbose)
+    found = [
+        each
+        for file in load_specs(specs or [])
+        for each in checks_of(file, options.timeout, traceback=options.traceback, verbose=options.verbose)
+    ]
+    wanted = selected(found, options.models or ["*"])
+    memory = Memory(options.since) if options.cached or options.since is not None else None
+    with Display(verbosity) as display:
+        executor = _executor(options.executor, options.jobs)
+        return run_checks(wanted, executor, display, memory, exit_first=options.exit_first)
+
+
+def interrupted(stopped: Interrupted) -> NoReturn:
+    """Say what was not done, and exit."""
+    open_ = [outcome.check.name for outcome in stopped.outcomes if outcome.skipped]
+    done = len(stopped.outcomes) - len(open_)
+    rest = f", not {', '.join(open_)}" if open_ else ""
+    say(f"shapeproof: interrupted: {done} of {len(stopped.outcomes)} models were checked{rest}")
+    raise typer.Exit(INTERRUPTED)
 
 
 def selected(checks: Sequence[Check], patterns: Sequence[str]) -> list[Check]:
@@ -95,14 +167,13 @@ def selected(checks: Sequence[Check], patterns: Sequence[str]) -> list[Check]:
     """
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(check.name, pattern) for check in checks):
-            near = difflib.get_close_matches(pattern, [check.name for check in checks], 1)
-            raise UsageError(f"no model is called {pattern!r}" + (f": did you mean {near[0]!r}?" if near else ""))
+            raise UsageError(f"no model is called {pattern!r}{nearest(pattern, [check.name for check in checks])}")
     return [check for check in checks if any(fnmatch.fnmatchcase(check.name, pattern) for pattern in patterns)]
 
 
 def exit_status(outcomes: Sequence[Outcome]) -> int:
-    """The exit status of what is worst: a wrong verdict, then none, then undecided."""
-    found = {_status(outcome) for outcome in outcomes if not outcome.passed}
+    """The exit status of what is worst among what was checked: a wrong verdict, then none, then undecided."""
+    found = {_status(outcome) for outcome in outcomes if not outcome.passed and not outcome.skipped}
     return next((status for status in (1, NO_VERDICT, EXIT_STATUS["undecided"]) if status in found), 0)
 
 

@@ -8,26 +8,38 @@ from typing import Annotated
 
 import typer
 
-from shapeproof.ci.commands.check import Processes, Since, Specs, Timeout, Where, checked
+from shapeproof.ci.commands.check import Cached, Options, Processes, Since, Specs, Timeout, Where, checked, interrupted
+from shapeproof.ci.commands.explain import Quiet, Traceback, Verbose
 from shapeproof.ci.jobs import TIMEOUT, Outcome
 from shapeproof.ci.lock import NAME, Locked, read_lock
 from shapeproof.ci.narrowing import Compared, Narrowing, narrowing
 from shapeproof.ci.render.narrowings import DiffFormat, render_diff
+from shapeproof.ci.run import Interrupted
 from shapeproof.ci.spec import load_specs
 from shapeproof.ci.terminal import EXIT_STATUS, NO_VERDICT, fail, show
 from shapeproof.constraints.errors import UsageError
+
+EXAMPLES = """\b
+Examples:
+  shapeproof diff
+  shapeproof diff --cached --format github"""
 
 _STATUS = {"narrowed": 1, "no verdict": NO_VERDICT, "undecided": EXIT_STATUS["undecided"]}
 """The exit status of each kind of narrowing; what stands first is worse."""
 
 
-def diff(  # noqa: PLR0913, PLR0917 - the options of a command
+def diff(  # noqa: PLR0913 - the options of a command
     specs: Specs = None,
+    *,
     form: Annotated[DiffFormat, typer.Option("--format", help="The form of what goes to stdout.")] = DiffFormat.TEXT,
+    cached: Cached = False,
     since: Since = None,
     jobs: Processes = None,
     executor: Where = None,
     timeout: Timeout = TIMEOUT,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    traceback: Traceback = False,
 ) -> None:
     """Compare what each model accepts now with shapeproof.lock, beside the spec.
 
@@ -37,9 +49,12 @@ def diff(  # noqa: PLR0913, PLR0917 - the options of a command
     try:
         files = load_specs(specs or [])
         locks = {str(folder): read_lock(folder) for folder in {file.path.resolve().parent: None for file in files}}
-        outcomes = checked(specs, jobs, executor, since, timeout)
+        options = Options(jobs, executor, since, cached, timeout, quiet=quiet, verbose=verbose, traceback=traceback)
+        outcomes = checked(specs, options)
     except UsageError as error:
         fail(str(error))
+    except Interrupted as stopped:
+        interrupted(stopped)
     found = list(_compared(locks, outcomes))
     show(render_diff(found, _new(locks, outcomes), form), commands=form is DiffFormat.GITHUB)
     kinds = {each.narrowing.kind for each in found if each.narrowing}

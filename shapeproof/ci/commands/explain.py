@@ -1,46 +1,122 @@
-"""`shapeproof explain module.path:callable` prints the report of a model and exits with its verdict."""
+"""`shapeproof explain TARGET` prints the report of a model and exits with its verdict."""
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import functools
+import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shapeproof.ci.subjects import RETURNS, check_subject, load_subject
-from shapeproof.ci.terminal import EXIT_STATUS, Progress, fail, show, width
+from shapeproof.ci.display import Display, Verbosity
+from shapeproof.ci.pages import pages
+from shapeproof.ci.spec import load_specs
+from shapeproof.ci.spec_errors import FORM
+from shapeproof.ci.subjects import RETURNS, beside, check_subject, is_file, load_subject, questions
+from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, fail, say, show, width
+from shapeproof.ci.tracebacks import told
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.report.render import render
+from shapeproof.export.report.render import diagnostic_text, page_command, pointers, render
+from shapeproof.files import read_bounded
+
+if TYPE_CHECKING:
+    from shapeproof.export.report.report import Report
+
+EXAMPLES = """\b
+Examples:
+  shapeproof explain ./model.py:build
+  shapeproof explain package.model:build --save report.json"""
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show what did not pass and the last line, nothing else.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Say each step with its time, and what the solver was asked.")
+]
+Traceback = Annotated[
+    bool, typer.Option("--traceback", help="Show the whole traceback where the code of a model raises or crashes.")
+]
 
 
-def explain(
-    target: Annotated[str, typer.Argument(metavar="MODULE.PATH:CALLABLE", help=f"What returns {RETURNS}.")],
+def explain(  # noqa: PLR0913 - the options of a command
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help=f"{FORM}; the callable returns {RETURNS}.", show_default=False)
+    ],
+    *,
     save: Annotated[Path | None, typer.Option(metavar="PATH", help="Write the report as JSON, too.")] = None,
     certificate: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Write what the solver proved as SMT-LIB, for `recheck`.")
     ] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    traceback: Traceback = False,
 ) -> None:
     """Check a model and print the report.
 
     Exit status: 0 proved, 1 refuted or vacuous, 3 undecided, 2 no verdict (a wrong call, or no trace).
     """
+    doing = ""
+
+    def progress(text: str) -> None:
+        nonlocal doing
+        doing = text
+        display.tell("", text)
+
     try:
-        with Progress(f"loading {target}"):
+        verbosity = Verbosity.of(quiet=quiet, verbose=verbose)
+        if ":" not in target and (hint := instead(target)):
+            fail(f"{target!r} is not of the form {FORM}{hint}")
+        with beside(), Display(verbosity) as display:
+            progress(f"loading {target}")
             subject = load_subject(target)
-        with Progress("checking") as progress:
+            progress("checking")
             report = check_subject(subject, progress)
-        text = render(report, width())
+            for line in questions(report) if verbose else ():
+                say(line)
+        show(_quietly(report) if quiet else render(report, width()) + pointers(report.diagnostics))
+        if save is not None:
+            _write(report.save, save)
+        if certificate is not None:
+            with Display(verbosity) as display:
+                _write(functools.partial(report.certificate, progress=progress), certificate)
     except UsageError as error:
-        fail(str(error))
-    show(text)
-    if save is not None:
-        _write(report.save, save)
-    if certificate is not None:
-        with Progress("writing the certificate") as progress:
-            _write(functools.partial(report.certificate, progress=progress), certificate)
+        fail(told(error, whole=traceback))
+    except KeyboardInterrupt:
+        say(f"shapeproof: interrupted while {doing}")
+        raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(EXIT_STATUS[report.status])
+
+
+def instead(word: str) -> str:
+    """The end of a sentence about a word that names no callable: what to type for what it is, if it is anything."""
+    typed = shlex.quote(word)
+    if word in pages():
+        return f"; it is a diagnostic: type `{page_command(word)}`"
+    if ":" in word:
+        return f"; type `shapeproof explain {typed}`"
+    if word.endswith(".toml") and Path(word).is_file():
+        return f"; it is a spec: type `shapeproof check {typed}`"
+    with contextlib.suppress(UsageError):
+        if any(word in file.spec.models for file in load_specs([])):
+            return f"; it is a model of the spec: type `shapeproof check --model {typed}`"
+    file = Path(word if is_file(word) else f"{word.replace('.', '/')}.py")
+    return f"; type `shapeproof explain {typed}:{_builder(file)}`" if file.is_file() else ""
+
+
+def _builder(file: Path) -> str:
+    """The function of a file that returns a model, by its name: `build`, else the first that takes no arguments."""
+    with contextlib.suppress(OSError, ValueError, SyntaxError, RecursionError):
+        found = [node for node in ast.parse(read_bounded(file)).body if isinstance(node, ast.FunctionDef)]
+        free = [node.name for node in found if len(node.args.args) == len(node.args.defaults)]
+        return "build" if "build" in free or not free else free[0]
+    return "build"
+
+
+def _quietly(report: Report) -> str:
+    """What did not pass, and the verdict."""
+    return "\n".join([*(diagnostic_text(each, width()) for each in report.diagnostics), report.status])
 
 
 def _write(write: Callable[[Path], object], path: Path) -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shapeproof.ci.terminal import EXIT_STATUS, Progress, fail, show
+from shapeproof.ci.display import Display
+from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, fail, say, show
 from shapeproof.constraints.errors import UsageError
-from shapeproof.files import read_bounded
+from shapeproof.files import read_bounded, sha256
 
 if TYPE_CHECKING:
     from shapeproof.solver.recheck import Recheck
+
+EXAMPLES = """\b
+Examples:
+  shapeproof explain ./model.py:build --certificate proof.smt2 --save report.json
+  shapeproof recheck proof.smt2 --report report.json"""
 
 _CLAIMS = {
     "proved": "each claim is unsat for some solver, and sat for none",
@@ -36,12 +42,16 @@ def recheck(
     from shapeproof.solver.recheck import recheck as ask_again
 
     try:
-        with Progress(f"reading {path}") as progress:
-            result = ask_again(path, progress=progress)
+        with Display() as display:
+            display.tell("", f"reading {path}")
+            result = ask_again(path, progress=functools.partial(display.tell, ""))
         if report is not None:
             _check_report(result, report)
     except UsageError as error:
         fail(str(error))
+    except KeyboardInterrupt:
+        say("shapeproof: interrupted before every claim was proved again")
+        raise typer.Exit(INTERRUPTED) from None
     show(_table(result))
     raise typer.Exit(EXIT_STATUS[result.status])
 
@@ -63,7 +73,7 @@ def _closing(result: Recheck) -> str:
 
 def _check_report(result: Recheck, path: Path) -> None:
     try:
-        known = hashlib.sha256(read_bounded(path)).hexdigest()
+        known = sha256(read_bounded(path))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     if known != result.report:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Annotated
 
 import typer
 
 from shapeproof.ci.pages import pages, title
 from shapeproof.ci.terminal import fail, show
+from shapeproof.constraints.errors import nearest
+
+EXAMPLES = "Example: shapeproof rule divides"
+
+
+def _ids(incomplete: str) -> list[tuple[str, str]]:
+    """What may be typed, each with what it is."""
+    return [(name, title(page)) for name, page in pages().items() if name.startswith(incomplete)]
 
 
 def rule(
     name: Annotated[
-        str | None, typer.Argument(metavar="ID", help="What stands in brackets: error[ID]. Without it, all are listed.")
+        str | None,
+        typer.Argument(
+            metavar="ID", autocompletion=_ids, help="What stands in brackets: error[ID]. Without it, all are listed."
+        ),
     ] = None,
 ) -> None:
     """Print what a diagnostic means, and what to do."""
@@ -24,5 +34,4 @@ def rule(
     elif name in known:
         show(known[name])
     else:
-        near = difflib.get_close_matches(name, known, 1)
-        fail(f"there is no diagnostic {name!r}" + (f": did you mean {near[0]!r}?" if near else f": {', '.join(known)}"))
+        fail(f"no diagnostic is called {name!r}{nearest(name, known)}")

@@ -20,7 +20,6 @@ class Format(StrEnum):
 
 
 _RENDERERS: Mapping[Format, Callable[[Sequence[Outcome]], str]] = {
-    Format.TEXT: text.render,
     Format.JSON: json.render,
     Format.SARIF: sarif.render,
     Format.JUNIT: junit.render,
@@ -28,6 +27,8 @@ _RENDERERS: Mapping[Format, Callable[[Sequence[Outcome]], str]] = {
 }
 
 
-def render(outcomes: Sequence[Outcome], form: Format) -> str:
-    """The outcomes in a form."""
+def render(outcomes: Sequence[Outcome], form: Format, *, quiet: bool = False) -> str:
+    """The outcomes in a form; `quiet`: of the text, what did not pass and the last line alone."""
+    if form is Format.TEXT:
+        return text.render(outcomes, quiet=quiet)
     return _RENDERERS[form](outcomes)

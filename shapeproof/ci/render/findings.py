@@ -11,6 +11,7 @@ from shapeproof.ci.jobs import Outcome
 from shapeproof.constraints.diagnostics import Severity
 
 NO_VERDICT = "no-verdict"
+NOT_RUN = "not-run"
 UNEXPECTED = "unexpected"
 
 
@@ -39,7 +40,9 @@ def remarks(outcome: Outcome) -> Iterator[Remark]:
         notes += [f"help: {help_.text} ({help_.proof})" for help_ in diagnostic.help]
         text = "\n".join([diagnostic.message, *notes])
         yield Remark(diagnostic.id, diagnostic.severity, check.name, text, file, line)
-    if result.status is None:
+    if outcome.skipped:
+        yield Remark(NOT_RUN, "note", check.name, result.text, check.file, check.line)
+    elif result.status is None:
         yield Remark(NO_VERDICT, "error", check.name, result.text, check.file, check.line)
     elif not result.diagnostics:
         text = f"expected is {check.expected}, but it is {result.status}"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shapeproof.ci.jobs import Outcome
+from shapeproof.ci.pages import pages
 from shapeproof.ci.plain import no_command, plain, plain_line
 from shapeproof.ci.render import text
 from shapeproof.ci.render.findings import Remark, in_repository, remarks
+from shapeproof.export.report.render import page_command
 
 
 def render(outcomes: Sequence[Outcome]) -> str:
@@ -28,7 +30,8 @@ def _command(remark: Remark) -> str:
         "title": f"shapeproof: {remark.model}: {remark.id}",
     }
     shown_fields = ",".join(f"{name}={_escape(_escape_data(plain_line(value)))}" for name, value in fields.items())
-    return f"::{level} {shown_fields}::{_escape_data(plain(remark.message))}"
+    more = f"\n{page_command(remark.id)}" if remark.id in pages() else ""
+    return f"::{level} {shown_fields}::{_escape_data(plain(remark.message + more))}"
 
 
 def _escape_data(value: str) -> str:

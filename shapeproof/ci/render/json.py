@@ -35,6 +35,7 @@ def _model(outcome: Outcome) -> dict[str, Any]:
         "expected": check.expected,
         "passed": outcome.passed,
         "unchanged": outcome.unchanged,
+        "skipped": outcome.skipped,
         "seconds": round(result.seconds, 3),
         "inputs": result.contract.inputs,
         "domain": list(result.contract.domain),

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 from shapeproof.ci.jobs import Outcome
 from shapeproof.ci.render.findings import shown
+from shapeproof.export.report.render import pointers
 
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -26,10 +27,11 @@ def render(outcomes: Sequence[Outcome]) -> str:
 
 
 def _counts(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    errors = sum(outcome.result.status is None for outcome in outcomes)
-    failures = sum(not outcome.passed for outcome in outcomes) - errors
+    skipped = sum(outcome.skipped for outcome in outcomes)
+    errors = sum(outcome.result.status is None for outcome in outcomes) - skipped
+    failures = sum(not outcome.passed for outcome in outcomes) - errors - skipped
     seconds = sum(outcome.result.seconds for outcome in outcomes)
-    numbers = {"tests": len(outcomes), "failures": failures, "errors": errors}
+    numbers = {"tests": len(outcomes), "failures": failures, "errors": errors, "skipped": skipped}
     return {name: str(value) for name, value in numbers.items()} | {"time": f"{seconds:.3f}"}
 
 
@@ -39,9 +41,13 @@ def _add_case(suite: ET.Element, file: str, outcome: Outcome) -> None:
     case = ET.SubElement(suite, "testcase", place | {"time": f"{result.seconds:.3f}"})
     if outcome.passed:
         return
+    if outcome.skipped:
+        ET.SubElement(case, "skipped", {"message": result.text})
+        return
     kind = "error" if result.status is None else "failure"
     message = f"{result.status or 'no verdict'}, expected is {check.expected}"
-    ET.SubElement(case, kind, {"type": result.status or "no-verdict", "message": message}).text = _legal(result.text)
+    told = ET.SubElement(case, kind, {"type": result.status or "no-verdict", "message": message})
+    told.text = _legal(result.text + pointers(result.diagnostics))
 
 
 def _legal(text: str) -> str:

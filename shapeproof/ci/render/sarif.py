@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +9,10 @@ from typing import Any
 
 import shapeproof
 from shapeproof.ci.jobs import Outcome
-from shapeproof.ci.pages import pages, title
+from shapeproof.ci.pages import address, pages, title
 from shapeproof.ci.render.findings import Remark, in_repository, remarks
+from shapeproof.export.report.render import page_command
+from shapeproof.files import sha256
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -34,8 +35,13 @@ def _rule(name: str, page: str | None) -> dict[str, Any]:
     """What a diagnostic is; what is none of a model's (one without a verdict) has no page."""
     if page is None:
         return {"id": name}
-    more = f"`shapeproof rule {name}` says what it means, and what to do."
-    return {"id": name, "shortDescription": {"text": title(page)}, "help": {"text": more}}
+    return {
+        "id": name,
+        "shortDescription": {"text": title(page)},
+        "fullDescription": {"text": f"{title(page)}; {page_command(name)}: what it means, and what to do"},
+        "helpUri": address(name),
+        "help": {"text": page, "markdown": page},
+    }
 
 
 def _result(remark: Remark) -> dict[str, Any]:
@@ -51,7 +57,7 @@ def _result(remark: Remark) -> dict[str, Any]:
 
 def _fingerprint(remark: Remark) -> str:
     """The same for one finding wherever its line has moved to."""
-    return hashlib.sha256(json.dumps([remark.model, remark.id, remark.message]).encode()).hexdigest()
+    return sha256(json.dumps([remark.model, remark.id, remark.message]))
 
 
 def _uri(path: Path) -> str:

@@ -11,15 +11,26 @@ from rich.text import Text
 
 from shapeproof.ci.jobs import Outcome
 from shapeproof.ci.plain import plain, plain_line
+from shapeproof.export.report.render import pointers
 
 _WIDTH = 100
 
 
-def render(outcomes: Sequence[Outcome]) -> str:
-    """The reports and the table."""
-    reports = [f"{_title(outcome)}\n{plain(outcome.result.text)}\n" for outcome in outcomes if not outcome.passed]
-    failed = sum(not outcome.passed for outcome in outcomes)
-    return "\n".join([*reports, _table(outcomes), f"{len(outcomes) - failed} passed, {failed} failed"])
+def render(outcomes: Sequence[Outcome], *, quiet: bool = False) -> str:
+    """The reports, the table unless it is to be quiet, and how many passed."""
+    reports = [_report(outcome) for outcome in outcomes if not outcome.passed and not outcome.skipped]
+    return "\n".join([*reports, *([] if quiet else [_table(outcomes)]), _counts(outcomes)])
+
+
+def _report(outcome: Outcome) -> str:
+    result = outcome.result
+    return f"{_title(outcome)}\n{plain(result.text + pointers(result.diagnostics))}\n"
+
+
+def _counts(outcomes: Sequence[Outcome]) -> str:
+    passed, skipped = (sum(getattr(each, state) for each in outcomes) for state in ("passed", "skipped"))
+    counts = f"{passed} passed, {len(outcomes) - passed - skipped} failed"
+    return f"{counts}, {skipped} not run to the end" if skipped else counts
 
 
 def _title(outcome: Outcome) -> str:
@@ -34,8 +45,9 @@ def _table(outcomes: Sequence[Outcome]) -> str:
         table.add_column(column, justify="right" if column == "seconds" else "left", overflow="fold")
     for outcome in outcomes:
         spent = "unchanged" if outcome.unchanged else f"{outcome.result.seconds:.1f}"
+        verdict = "not run" if outcome.skipped else outcome.result.status or "none"
         table.add_row(
-            *map(Text, (plain_line(outcome.check.name), outcome.result.status or "none", _expected(outcome), spent))
+            *map(Text, (plain_line(outcome.check.name), verdict, _expected(outcome), "" if outcome.skipped else spent))
         )
     written = io.StringIO()
     Console(file=written, width=_WIDTH, color_system=None).print(table)

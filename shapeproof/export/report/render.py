@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from shapeproof.export.source.wording import first_line, short
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from shapeproof.constraints.diagnostics import Diagnostic, Help
     from shapeproof.export.report.report import Report
 
@@ -68,6 +70,22 @@ def diagnostic_text(diagnostic: Diagnostic, width: int = WIDTH) -> str:
     lines += [_wrap(f"   = {note.label:<9} {note.text}", width, " " * 16) for note in diagnostic.notes]
     lines += [line for help_ in diagnostic.help for line in _help_lines(help_, width)]
     return "\n".join(lines)
+
+
+def page_command(name: str) -> str:
+    """What prints the page of a diagnostic."""
+    return f"shapeproof rule {name}"
+
+
+def pointers(diagnostics: Iterable[Diagnostic]) -> str:
+    r"""A line for each kind of diagnostic, which says how to read its page; each begins with a line feed.
+
+    >>> from shapeproof.constraints.diagnostics import Diagnostic
+    >>> pointers([Diagnostic("divides", "a"), Diagnostic("divides", "b")])
+    '\ndivides: what it means, and what to do: shapeproof rule divides'
+    """
+    names = dict.fromkeys(diagnostic.id for diagnostic in diagnostics)
+    return "".join(f"\n{name}: what it means, and what to do: {page_command(name)}" for name in names)
 
 
 def _help_lines(help_: Help, width: int) -> list[str]:

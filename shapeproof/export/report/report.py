@@ -23,10 +23,10 @@ from shapeproof.export.build.bounds import Bounds
 from shapeproof.export.declare.redeclare import Declarations
 from shapeproof.export.report.html import report_html
 from shapeproof.export.report.region_map import RegionMap
-from shapeproof.export.report.render import render
+from shapeproof.export.report.render import pointers, render
 from shapeproof.export.report.saved import digest_of, fields_of, read_report, saved_report
 from shapeproof.export.shim import symbols
-from shapeproof.files import write_whole
+from shapeproof.files import sha256, write_whole
 from shapeproof.solver.certificate import REPORT, VERDICT, Subject, write_certificate
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Report:
             raise UsageError(message)
         installed = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("shapeproof", "torch"))
         domain = (f"for every input with {', '.join(self.domain)}",) if self.domain else ()
-        of_report = f"{REPORT}{digest_of(saved_report(self))}"
+        of_report = f"{REPORT}{sha256(saved_report(self))}"
         about = (installed, *self.answers.about, of_report, f"{VERDICT}{self.status}", *domain)
         return write_certificate(dataclasses.replace(self.answers, about=about), path, progress)
 
@@ -161,8 +161,8 @@ def load_report(source: str | Path | torch.export.ExportedProgram) -> Report:
 
 
 class ConstraintViolation(symbols.TorchConstraintError):
-    """There is no program for the declared domain. `report` says why; the message is its text."""
+    """There is no program for the declared domain. `report` says why; the message is its text, and how to read more."""
 
     def __init__(self, report: Report) -> None:
-        super().__init__(symbols.CONSTRAINT_VIOLATION, str(report))
+        super().__init__(symbols.CONSTRAINT_VIOLATION, f"{report}{pointers(report.diagnostics)}")
         self.report = report

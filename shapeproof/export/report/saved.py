@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import importlib.metadata
 import json
 from dataclasses import dataclass
@@ -89,11 +88,6 @@ def saved_report(report: Report) -> str:
         "decisions": [_saved_decision(decision) for decision in report.decisions],
     }
     return json.dumps(saved, indent=1) + "\n"
-
-
-def digest_of(text: str) -> str:
-    """What a certificate says of the report that it belongs to."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_report(path: str | Path) -> dict[str, Any]:
