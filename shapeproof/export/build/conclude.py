@@ -66,7 +66,8 @@ def conclude(  # noqa: PLR0913 - all that was found
     inferred = [*(narrowing.requirement for narrowing in found.narrowings), *within]
     proved_where = _proved_where(undecided, Facts([*declared, *inferred], budget), budget)
     enforced = [*_irredundant([*declared, *inferred]), *proved_where]
-    notes = list(dict.fromkeys([*inputs.notes, *(narrowing_note(each, inputs) for each in found.narrowings)]))
+    inferring = (narrowing_note(each, inputs) for each in found.narrowings)
+    notes = list(dict.fromkeys([*inputs.notes, *inferring, *found.notes]))
     program, traced = None, found.main.program
     if not refuted and traced is not None and f.FALSE not in enforced:
         reads = set[str]().union(*(each.trial.reads for each in (found.main, *found.served)))

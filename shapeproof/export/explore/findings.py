@@ -131,6 +131,8 @@ class Exploration:
     traces: int = 0
     trusted: dict[str, int] = field(default_factory=dict)
     """The operators that are not torch's own, and at how many inputs their fake kernels were compared."""
+    notes: list[str] = field(default_factory=list)
+    """What else is to be said of the program."""
 
     def add(self, finding: Finding) -> None:
         """Keep one finding for each requirement: the worst outcome, then the smallest witness, speaks for all.
