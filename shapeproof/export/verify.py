@@ -149,7 +149,7 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     told = distinct(found.findings, trial, budget)
     extent = Extent(task.mod, inputs, found.begun, narrowed(domain, found.narrowings), budget, explorer.leaving)
     told = [extent.named(finding) for finding in told]
-    missed = _rebound(task, found)
+    missed = _rebound(task, found, [])
     task.progress("replaying at the corners")
     faults = operator_faults(inputs, found, narrowed(domain, found.narrowings))
     repairs, wrong = (None, []) if faults else remedied(task.mod, inputs, found, domain, told, budget)
@@ -168,15 +168,19 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     return conclude(inputs, found, [*missed, *diagnostics, *faults], repairs, budget)
 
 
-def _rebound(task: _Task, found: Exploration) -> list[Diagnostic]:
+def _rebound(task: _Task, found: Exploration, beside: Sequence[Exploration]) -> list[Diagnostic]:
     """What the model rebinds in its inputs: diagnostics of what a caller would miss, and notes on the rest."""
-    left = tracer.left_in(found.main.program) if found.main.program is not None else Left()
+    left = _left(found).beside([_left(other) for other in beside])
     if not left.rebound and not left.unseen:
         return []
     seen = seen_in_eager(task.mod, task.inputs, found.begun, left)
     found.notes += rebinding_notes(left, seen)
     task.missed[:] = dict.fromkeys([*task.missed, *(each.argument for each in left.rebound if each.is_lost)])
     return lost(left, seen, task.inputs, found.begun)
+
+
+def _left(found: Exploration) -> Left:
+    return Left() if found.main.program is None else tracer.left_in(found.main.program)
 
 
 def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
@@ -188,7 +192,8 @@ def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
         for region in done.regions[-1:]
         for each in map(extent.named, done.findings)
     ]
-    missed = [each for region in done.regions for each in _rebound(task, region.found)]
+    every = [region.found for region in done.regions]
+    missed = [each for found in every for each in _rebound(task, found, every)]
     errors += {each.message: each for each in reversed(missed)}.values()
     for region in done.regions:
         here = done.within(region)

@@ -9,7 +9,7 @@ import contextlib
 import copy
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -76,7 +76,7 @@ class Form:
 
     fresh: Callable[[], Callable[..., Any]]
     name: str = ""
-    left: Left = Left()
+    left: Left = field(default_factory=Left)
 
 
 def forms(program: torch.export.ExportedProgram | None) -> list[Form]:

@@ -1,4 +1,4 @@
-"""Words what a model rebinds in its inputs: an error where a caller would miss it, else a note on what to use instead."""
+"""Words what a model rebinds in its inputs: an error where a caller would miss it, else a note on what to use."""
 
 from __future__ import annotations
 
@@ -40,16 +40,21 @@ def _diagnostic(
     where = seen.lines.get(first.leaf)
     named = in_user_terms(point, inputs.user_names) or {}
     sizes = ", ".join(f"{name} = {value}" for name, value in named.items()) or "the example"
+    missing = "returns it as another output elsewhere, or not at all" if first.sometimes else "does not return it"
     eager, program = (_described(held.leaves, first.leaf) for held in (seen.after, seen.before))
+    leaves = f"{eager} there, the program {program}" if eager != program else f"another {eager} there"
     return Diagnostic(
         id="rebinding",
-        message=f"the model {_does(group, seen)} and does not return it",
+        message=f"the model {_does(group, seen)} and {missing}",
         severity="error",
         file=where.file if where else None,
         line=where.line if where else None,
         notes=(
-            Note("required", f"return `{argument}`: a program is given the values in it, and leaves `{argument}` as it is"),
-            Note("fails at", f"{sizes}   replayed; eager leaves {eager} there, the program {program}"),
+            Note(
+                "required",
+                f"return `{argument}`: a program is given the values in it, and leaves `{argument}` as it is",
+            ),
+            Note("fails at", f"{sizes}   replayed; eager leaves {leaves}"),
         ),
         witness=named,
     )

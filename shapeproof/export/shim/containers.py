@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Container, Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -35,8 +36,8 @@ class Held:
         places: all that containers hold, by the code that reads it (`c.layers[0].keys`); the containers, too.
     """
 
-    leaves: Mapping[str, Any]
-    places: Mapping[str, Any]
+    leaves: dict[str, Any]
+    places: dict[str, Any]
 
     @property
     def containers(self) -> dict[str, Any]:
@@ -115,7 +116,7 @@ class Given:
     """
 
     leaves: Sequence[Any]
-    containers: Set[int]
+    containers: AbstractSet[int]
     places: Mapping[str, Any]
 
     def positions(self, value: Any) -> frozenset[int]:
@@ -145,7 +146,7 @@ def _places(bound: Mapping[str, Any]) -> dict[str, Any]:
     left = deque(bound.items())
     while left and len(found) < MOST_PLACES:
         place, value = left.popleft()
-        found[place] = frozenset(value) if isinstance(value, Set) else value
+        found[place] = frozenset(value) if isinstance(value, AbstractSet) else value
         if is_container(value) and id(value) not in seen:
             seen.add(id(value))
             left.extend((f"{place}{step}", part) for step, part in _parts(value))

@@ -6,7 +6,7 @@ It concludes nothing about what is changed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterator, Set
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -22,7 +22,7 @@ class ChangedAt:
         changed: gives what has changed by now.
     """
 
-    def __init__(self, changed: Callable[[], Set[Hashable]]) -> None:
+    def __init__(self, changed: Callable[[], set[Hashable]]) -> None:
         self.lines: dict[Hashable, SourceLocation] = {}
         self._changed = changed
         self._at: FrameType | None = None

@@ -8,8 +8,8 @@ Law: `Left` speaks of every input of the trace's region. It is compared wherever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -26,12 +26,14 @@ class Rebinding:
         place: the code that reads it.
         output: the output that is what it has become; None where there is none.
         copied: whether it holds what it held before.
+        sometimes: whether another program of the same model leaves it otherwise.
     """
 
     leaf: str
     place: str
     output: str | None = None
     copied: bool = False
+    sometimes: bool = False
 
     @property
     def argument(self) -> str:
@@ -65,6 +67,16 @@ class Left:
         kept = [{each.leaf for each in left.rebound if not each.copied} for left in (self, other)]
         lost = {each.leaf for each in self.rebound if each.is_lost}  # which is refuted as it is
         return all(self._same_output(leaf, other) for leaf in kept[0].union(kept[1]) - lost)
+
+    def beside(self, others: Sequence[Left]) -> Left:
+        """What is left by one of several programs for one model: an output speaks for what all of them leave."""
+        rebound = (
+            replace(each, output=None, sometimes=True)
+            if each.output is not None and not all(self._same_output(each.leaf, other) for other in others)
+            else each
+            for each in self.rebound
+        )
+        return replace(self, rebound=tuple(rebound))
 
     def _same_output(self, leaf: str, other: Left) -> bool:
         if self.outputs.get(leaf, frozenset()) & other.outputs.get(leaf, frozenset()):
@@ -117,17 +129,21 @@ class Watched:
         whole = next((read for at, read in returned.items() if lies_in(place, at)), None)
         if whole is None and leaf in self.after.leaves and result.positions(new):
             whole = result.read(new)
-        tensors = isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor)
-        return Rebinding(leaf, place, whole, copied=tensors and holds_the_same(old, new))
+        copied = isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor) and holds_the_same(old, new)
+        return Rebinding(leaf, place, whole, copied)
 
     def _unseen(self, returned: Mapping[str, str]) -> Iterator[str]:
         """Places that torch does not flatten and that hold something else, outside of what is returned."""
         before, after = self.before.places, self.after.places
-        flat = {id(value) for held in (self.before, self.after) for value in held.leaves.values()}
+        flat = {
+            (argument_of(leaf), id(value)) for held in (self.before, self.after) for leaf, value in held.leaves.items()
+        }
         for place in before | after:
             values = [places[place] for places in (before, after) if place in places]
             same = len(values) > 1 and is_same(*values)
-            told = place in self._changed() or any(is_container(each) or id(each) in flat for each in values)
+            told = place in self._changed() or any(
+                is_container(each) or (argument_of(place), id(each)) in flat for each in values
+            )
             if not same and not told and not any(lies_in(place, at) for at in returned):
                 yield place
 
