@@ -31,6 +31,7 @@ from shapeproof.export.explore.kernels import operator_faults
 from shapeproof.export.explore.rebound import returning, seen_in_eager
 from shapeproof.export.explore.refusals import refusals
 from shapeproof.export.explore.regions import Split, split
+from shapeproof.export.explore.shared_failures import shared_failures
 from shapeproof.export.explore.unmet import unmet
 from shapeproof.export.report.advice import distinct
 from shapeproof.export.report.explain import also, contradiction, diagnose, disagreeing, unexplored, untraceable
@@ -165,7 +166,9 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
         for cause, code in zip(settled, help_, strict=False)
     ]
     diagnostics += [disagreeing(each, inputs, code) for each, code in zip(wrong, help_[len(settled) :], strict=True)]
-    return conclude(inputs, found, [*missed, *diagnostics, *faults], repairs, budget)
+    errors = [*missed, *diagnostics, *faults]
+    found.shared = () if errors else shared_failures(task.mod, inputs, found)
+    return conclude(inputs, found, errors, repairs, budget)
 
 
 def _rebound(task: _Task, found: Exploration, beside: Sequence[Exploration]) -> list[Diagnostic]:
@@ -198,6 +201,7 @@ def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
     for region in done.regions:
         here = done.within(region)
         errors += operator_faults(task.inputs, region.found, here) if not errors else []
+        region.found.shared = () if errors else shared_failures(task.mod, task.inputs, region.found)
         served = served_part(region.found, here)
         if not errors and served is not None:
             other = disagreement(task.mod, task.inputs, region.found, served)

@@ -1,4 +1,4 @@
-"""What a model rebinds in the containers that it is given: exported where it is returned, else refuted with its line."""
+"""What a model rebinds in its inputs: exported where it is returned, else refuted with its line."""
 
 from __future__ import annotations
 
@@ -367,15 +367,15 @@ STEPS = {
     "grow": lambda c, x: c.__setitem__("k", torch.cat([c["k"], x]) if "k" in c else x),
     "swap": lambda c, x: c.update(k=c.get("v", x), v=c.get("k", x)),
     "copy": lambda c, x: c.__setitem__("v", c.get("v", x).clone()),
-    "write": lambda c, x: c["v"].add_(1) if "v" in c else None,
-    "take": lambda c, x: c.pop("k", None),
+    "write": lambda c, x: c.get("v", x * 1).add_(1),
+    "take": lambda c, x: c.pop("k", x),
     "add": lambda c, x: c.__setitem__(f"new{len(c)}", x * 3),
 }
 RESULTS = {
-    "c": lambda c, x: c,
+    "c": lambda c, x: (c, x)[0],
     "k": lambda c, x: c.get("k", x),
-    "x": lambda c, x: x * 2,
-    "values": lambda c, x: list(c.values()),
+    "x": lambda c, x: x * len(c),
+    "values": lambda c, x: [*c.values(), x],
     "fresh": lambda c, x: {"k": c.get("k", x) * 1},
 }
 

@@ -67,7 +67,7 @@ def conclude(  # noqa: PLR0913 - all that was found
     proved_where = _proved_where(undecided, Facts([*declared, *inferred], budget), budget)
     enforced = [*_irredundant([*declared, *inferred]), *proved_where]
     inferring = (narrowing_note(each, inputs) for each in found.narrowings)
-    notes = list(dict.fromkeys([*inputs.notes, *inferring, *found.notes]))
+    notes = list(dict.fromkeys([*inputs.notes, *inferring, *found.notes, *map(str, found.shared)]))
     program, traced = None, found.main.program
     if not refuted and traced is not None and f.FALSE not in enforced:
         reads = set[str]().union(*(each.trial.reads for each in (found.main, *found.served)))
@@ -97,6 +97,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         inputs=inputs.shapes,
         bounds=bounding.tensors() if bounding else (),
         peak_bytes_bound=bounding.peak_bytes() if bounding else None,
+        shared_failures=found.shared,
         program=program,
         remedy=None if repairs is None else declarations(repairs, inputs),
     )
@@ -145,6 +146,7 @@ def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic], bud
         decisions=tuple(decision for report in reports for decision in report.decisions),
         domain=domain_texts(domain, inputs),
         notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
+        shared_failures=tuple(dict.fromkeys(each for report in reports for each in report.shared_failures)),
         regions=RegionMap(
             tuple(region.holds for region in done.regions),
             tuple(domain),

@@ -17,6 +17,7 @@ from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.build.bounds import Bound
 from shapeproof.export.declare.redeclare import Declarations
+from shapeproof.export.explore.findings import SharedFailure
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.render import render
 from shapeproof.export.report.saved import digest_of, read_report, saved_report
@@ -49,6 +50,8 @@ class Report:
     """The tensors of the program whose sizes come out of data, and how large they get."""
     peak_bytes_bound: int | None = None
     """At most this many bytes are held at once by the tensors of the program; None where some size has no bound."""
+    shared_failures: tuple[SharedFailure, ...] = ()
+    """Sizes that come out of data, at which eager and the program were both seen to raise; a note says each."""
     program: Any = field(default=None, repr=False, compare=False)
     answers: Subject | None = field(default=None, repr=False, compare=False)
     """Every answer of the solver in this run; None in a report that was loaded."""

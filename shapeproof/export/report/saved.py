@@ -17,6 +17,7 @@ from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula
 from shapeproof.export.build.bounds import Bound
+from shapeproof.export.explore.findings import SharedFailure
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.files import read_bounded
 
@@ -62,6 +63,7 @@ class _Saved:
     versions: dict[str, str]
     diagnostics: tuple[Diagnostic, ...]
     decisions: tuple[_Decision, ...]
+    shared_failures: tuple[SharedFailure, ...] = ()
 
 
 _SAVED = TypeAdapter(_Saved)
@@ -81,6 +83,7 @@ def saved_report(report: Report) -> str:
         "spent": dict(report.spent),
         "bounds": [dataclasses.asdict(bound) for bound in report.bounds],
         "peak_bytes_bound": report.peak_bytes_bound,
+        "shared_failures": [dataclasses.asdict(failure) for failure in report.shared_failures],
         "versions": versions,
         "diagnostics": [dataclasses.asdict(diagnostic) for diagnostic in report.diagnostics],
         "decisions": [_saved_decision(decision) for decision in report.decisions],
