@@ -12,7 +12,7 @@ from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore import indices, reductions, replay
-from shapeproof.export.explore.corners import failing
+from shapeproof.export.explore.corners import failing_point
 from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, Outcome, narrowed
 from shapeproof.export.explore.narrowing import conceded
 from shapeproof.export.explore.unmet import left_by
@@ -33,11 +33,12 @@ def refusals(
     for node, formula in sized:
         if decide(formula, facts).status != "refuted":
             continue
-        seen_at = failing(mod, inputs, formula, facts, budget)
-        if seen_at is None:
+        where = nodes.line_of(node)
+        point = failing_point(inputs, formula, facts, budget)
+        failure = None if point is None else replay.failure_at(mod, inputs, point, where)
+        if point is None or failure is None:
             continue
-        point, failure = seen_at
-        decision = Decision(formula, Kind.ASSERTED, outcome=True, where=nodes.line_of(node), operator=str(node.target))
+        decision = Decision(formula, Kind.ASSERTED, outcome=True, where=where, operator=str(node.target))
         sentence = f"{replay.Relation.EAGER_RAISES.value}: {failure}"
         seen.append(
             conceded(decision, found, inputs, budget)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import told_apart
@@ -22,6 +23,7 @@ from shapeproof.export.shim.containers import held
 from shapeproof.export.shim.quiet import quiet
 from shapeproof.export.shim.transforms import transforms_ended
 from shapeproof.export.shim.trees import leaves, map_tensors
+from shapeproof.export.source.frames import led_to
 from shapeproof.export.source.wording import with_kind
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.rebinding import Left
@@ -128,11 +130,31 @@ def asking(program: torch.export.ExportedProgram, other: Callable[[Trial], Trial
 
 def eager_failure(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], seed: int | None = 0) -> str | None:
     """What eager raises at a point, or None; `seed` says of which data are made up."""
+    error = _eager_error(mod, inputs, point, seed)
+    return None if error is None else with_kind(error)
+
+
+def failure_at(
+    mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], where: SourceLocation | None
+) -> str | None:
+    """What eager raises at a point, of the data that are tried those that fail at the line in question, if any do."""
+    errors = (_eager_error(mod, inputs, point, seed) for seed in (0, None, 1))
+    first = next(errors)
+    if first is None or where is None or _is_at(first, where):
+        return None if first is None else with_kind(first)
+    return with_kind(next((error for error in errors if error is not None and _is_at(error, where)), first))
+
+
+def _is_at(error: Exception, where: SourceLocation) -> bool:
+    line = led_to(error)
+    return line is not None and (line.file, line.line) == (where.file, where.line)
+
+
+def _eager_error(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], seed: int | None) -> Exception | None:
     if _too_large(inputs, point):
         return None
     args, kwargs = inputs.at(point, filled=True, seed=seed)
-    _, failure = run(copy.deepcopy(mod), args, kwargs)
-    return failure
+    return outcome(copy.deepcopy(mod), args, kwargs)[1]
 
 
 def _too_large(inputs: Inputs, point: Mapping[str, int]) -> bool:
@@ -214,13 +236,19 @@ def _failures(eager: str | None, program: str | None) -> Replay:
 
 def run(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, str | None]:
     """What a call gives, or else what it raises, in words; the random numbers are the same in every run."""
+    result, error = outcome(call, args, kwargs)
+    return result, None if error is None else with_kind(error)
+
+
+def outcome(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Exception | None]:
+    """What a call gives, or else what it raises; the random numbers are the same in every run."""
     try:
         # torch.fx prints the line of the graph that raised; a graph of torch.vmap that raises does not end it
         with contextlib.redirect_stderr(io.StringIO()), transforms_ended(), torch.random.fork_rng():
             torch.manual_seed(SEED)
             return call(*args, **kwargs), None
     except Exception as error:  # noqa: BLE001 - whatever the model raises is the answer
-        return None, with_kind(error)
+        return None, error
 
 
 def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.nn.Module]:

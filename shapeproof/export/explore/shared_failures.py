@@ -75,7 +75,7 @@ def shared_failures(mod: torch.nn.Module, inputs: Inputs, found: Exploration) ->
         broken = next((each for each in possible if known.denies(each.formula)), None)
         if broken is None or broken.formula in seen:
             continue
-        error = _raised_in_eager(mod, args, kwargs)
+        _, error = replay.outcome(copy.deepcopy(mod), args, kwargs)
         if error is not None and not is_stated(error):
             seen[broken.formula] = _described(broken, error, found, known, inputs)
     return tuple(seen.values())
@@ -135,21 +135,6 @@ class _UpToFailure(torch.fx.Interpreter):
             raise
         self._known.take(n.meta.get("val"), result)
         return result
-
-
-def _raised_in_eager(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
-    caught: list[Exception] = []
-    mine = copy.deepcopy(mod)
-
-    def call(*args: Any, **kwargs: Any) -> None:
-        try:
-            mine(*args, **kwargs)
-        except Exception as error:
-            caught.append(error)
-            raise
-
-    replay.run(call, args, kwargs)
-    return caught[0] if caught else None
 
 
 def _described(demand: _Demand, error: Exception, found: Exploration, known: Known, inputs: Inputs) -> SharedFailure:
