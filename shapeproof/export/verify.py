@@ -28,7 +28,7 @@ from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.extent import Extent
 from shapeproof.export.explore.findings import Exploration, Impossible, narrowed, served_part
 from shapeproof.export.explore.kernels import operator_faults
-from shapeproof.export.explore.rebound import returning, seen_in_eager
+from shapeproof.export.explore.rebound import given_twice, returning, seen_in_eager
 from shapeproof.export.explore.refusals import refusals
 from shapeproof.export.explore.regions import Split, split
 from shapeproof.export.explore.shared_failures import shared_failures
@@ -176,6 +176,11 @@ def _rebound(task: _Task, found: Exploration, beside: Sequence[Exploration]) -> 
     left = _left(found).beside([_left(other) for other in beside])
     if not left.rebound and not left.unseen:
         return []
+    twice = given_twice(task.mod, task.inputs)
+    if twice is not None:
+        one, other = twice
+        message = f"`{one}` and `{other}` are one container in the example, and the model rebinds what its inputs hold"
+        raise UsageError(f"{message}: a program is given the values in each, so give it two")
     seen = seen_in_eager(task.mod, task.inputs, found.begun, left)
     found.notes += rebinding_notes(left, seen)
     task.missed[:] = dict.fromkeys([*task.missed, *(each.argument for each in left.rebound if each.is_lost)])

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.export import Dim
 
+from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check, export
 
 
@@ -312,6 +313,18 @@ def test_what_torch_does_not_flatten_is_said(what):
     assert report.status == "proved"
     (note,) = report.notes
     assert note.startswith(f"the model changes `c.{what}` (")
+
+
+def test_one_container_given_twice_is_refused_where_the_model_rebinds_what_it_holds():
+    class Twice(torch.nn.Module):
+        def forward(self, c, d):
+            c["k"] = c["k"] * 2
+            return d["k"] + 1, c
+
+    given = pair()
+    with pytest.raises(UsageError, match="`c` and `d` are one container in the example"):
+        check(Twice(), (given, given))
+    assert check(Twice(), (given, pair())).status == "proved"
 
 
 # ---------------------------------------------------------------------- regions

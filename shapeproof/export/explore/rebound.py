@@ -64,6 +64,15 @@ def _same(before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
 _NOTHING = object()
 
 
+def given_twice(mod: torch.nn.Module, inputs: Inputs) -> tuple[str, str] | None:
+    """Two places at which the example has one container: what is rebound by one way is seen by the other."""
+    first: dict[int, str] = {}
+    for place, value in held(mod, inputs.args, inputs.kwargs).containers.items():
+        if first.setdefault(id(value), place) != place and not isinstance(value, tuple):
+            return first[id(value)], place
+    return None
+
+
 def returning(mod: torch.nn.Module, arguments: Sequence[str]) -> torch.nn.Module:
     """The model with some of its inputs returned beside its result, as they are in the end."""
     changed = copy.deepcopy(mod)
