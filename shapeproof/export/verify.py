@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from shapeproof.constraints import formulas as f
+from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.errors import ShapeproofError, UsageError
 from shapeproof.export.build.conclude import conclude, together, vacuous
 from shapeproof.export.build.dispatch import Regions
@@ -28,17 +29,21 @@ from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.extent import Extent
 from shapeproof.export.explore.findings import Exploration, Impossible, narrowed, served_part
 from shapeproof.export.explore.kernels import operator_faults
+from shapeproof.export.explore.rebound import given_twice, returning, seen_in_eager
 from shapeproof.export.explore.refusals import refusals
 from shapeproof.export.explore.regions import Split, split
+from shapeproof.export.explore.shared_failures import shared_failures
 from shapeproof.export.explore.unmet import unmet
 from shapeproof.export.report.advice import distinct
 from shapeproof.export.report.explain import also, contradiction, diagnose, disagreeing, unexplored, untraceable
 from shapeproof.export.report.given import of_given, offering_split
+from shapeproof.export.report.rebound import lost, offering_return, rebinding_notes
 from shapeproof.export.report.remedies import Cause, causes, helps, remedied
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.collecting import only_new_garbage
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.builtins import found_once
+from shapeproof.export.trace.rebinding import Left
 from shapeproof.solver.budget import Budget, one_ledger
 from shapeproof.solver.certificate import Subject
 from shapeproof.solver.clash import clash
@@ -53,6 +58,8 @@ class _Task:
     inputs: Inputs
     budget: Budget
     progress: Callable[[str], None]
+    missed: list[str] = field(default_factory=list)
+    """The inputs in which the model rebinds what it does not return."""
 
 
 def verified(  # noqa: PLR0913 - what the user gave
@@ -79,7 +86,15 @@ def verified(  # noqa: PLR0913 - what the user gave
     task = _Task(mod, inputs, budget, progress)
     with _in_a_sentence(mod, inputs), found_once(), torch.random.fork_rng(devices=()):  # a model may seed
         report = _reported(task, trace, splitting=splitting)
+        report = offering_return(report, task.missed, functools.partial(_returning, task))
         return report if splitting else offering_split(report, lambda: _reported(task, trace, splitting=True))
+
+
+def _returning(task: _Task, arguments: Sequence[str]) -> Report:
+    """The verdict on the model that returns some of its inputs beside its result."""
+    mod = returning(task.mod, arguments)
+    trace = functools.partial(tracer.trace, mod, task.inputs)
+    return _reported(replace(task, mod=mod), trace, splitting=False)
 
 
 @contextlib.contextmanager
@@ -137,6 +152,7 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     told = distinct(found.findings, trial, budget)
     extent = Extent(task.mod, inputs, found.begun, narrowed(domain, found.narrowings), budget, explorer.leaving)
     told = [extent.named(finding) for finding in told]
+    missed = _rebound(task, found, [])
     task.progress("replaying at the corners")
     faults = operator_faults(inputs, found, narrowed(domain, found.narrowings))
     repairs, wrong = (None, []) if faults else remedied(task.mod, inputs, found, domain, told, budget)
@@ -152,7 +168,29 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
         for cause, code in zip(settled, help_, strict=False)
     ]
     diagnostics += [disagreeing(each, inputs, code) for each, code in zip(wrong, help_[len(settled) :], strict=True)]
-    return conclude(inputs, found, [*diagnostics, *faults], repairs, budget)
+    errors = [*missed, *diagnostics, *faults]
+    found.shared = () if errors else shared_failures(task.mod, inputs, found)
+    return conclude(inputs, found, errors, repairs, budget)
+
+
+def _rebound(task: _Task, found: Exploration, beside: Sequence[Exploration]) -> list[Diagnostic]:
+    """What the model rebinds in its inputs: diagnostics of what a caller would miss, and notes on the rest."""
+    left = _left(found).beside([_left(other) for other in beside])
+    if not left.rebound and not left.unseen:
+        return []
+    twice = given_twice(task.mod, task.inputs)
+    if twice is not None:
+        one, other = twice
+        message = f"`{one}` and `{other}` are one container in the example, and the model rebinds what its inputs hold"
+        raise UsageError(f"{message}: a program is given the values in each, so give it two")
+    seen = seen_in_eager(task.mod, task.inputs, found.begun, left)
+    found.notes += rebinding_notes(left, seen)
+    task.missed[:] = dict.fromkeys([*task.missed, *(each.argument for each in left.rebound if each.is_lost)])
+    return lost(left, seen, task.inputs, found.begun)
+
+
+def _left(found: Exploration) -> Left:
+    return Left() if found.main.program is None else tracer.left_in(found.main.program)
 
 
 def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
@@ -164,9 +202,13 @@ def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
         for region in done.regions[-1:]
         for each in map(extent.named, done.findings)
     ]
+    every = [region.found for region in done.regions]
+    missed = [each for found in every for each in _rebound(task, found, every)]
+    errors += {each.message: each for each in reversed(missed)}.values()
     for region in done.regions:
         here = done.within(region)
         errors += operator_faults(task.inputs, region.found, here) if not errors else []
+        region.found.shared = () if errors else shared_failures(task.mod, task.inputs, region.found)
         served = served_part(region.found, here)
         if not errors and served is not None:
             other = disagreement(task.mod, task.inputs, region.found, served)

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from shapeproof.constraints.definedness import defined
-from shapeproof.constraints.formulas import FALSE, TRUE, And, Formula, Or, conjunction, disjunction
+from shapeproof.constraints.formulas import FALSE, TRUE, And, Formula, Or, conjunction, disjunction, eq
+from shapeproof.constraints.terms import symbol
 from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver.budget import Budget, spending
 from shapeproof.solver.facts import Facts
@@ -38,6 +39,15 @@ def simplified(formulas: Sequence[Formula], facts: Facts, budget: Budget | None 
     except OutOfWork:
         charge(0)  # nothing is left around either
     return list(simpler.args) if isinstance(simpler, And) else [] if simpler is TRUE else [simpler]
+
+
+def in_few_words(required: Formula, known: Facts, budget: Budget) -> Formula:
+    """The same requirement where the facts hold; a number that is left one value is said to have it."""
+    facts = known.fork()
+    facts.learn(required)
+    ends = [(name, facts.range_of(name)) for name in sorted(required.symbols)]
+    pinned = [eq(symbol(name), end.lower) for name, end in ends if end.lower is not None and end.lower == end.upper]
+    return conjunction(*simplified([*pinned, required], known, budget))
 
 
 def _within(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:

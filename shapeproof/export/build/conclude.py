@@ -67,7 +67,8 @@ def conclude(  # noqa: PLR0913 - all that was found
     inferred = [*(narrowing.requirement for narrowing in found.narrowings), *within]
     proved_where = _proved_where(undecided, Facts([*declared, *inferred], budget), budget)
     enforced = [*_irredundant([*declared, *inferred]), *proved_where]
-    notes = list(dict.fromkeys([*inputs.notes, *(narrowing_note(each, inputs) for each in found.narrowings)]))
+    inferring = (narrowing_note(each, inputs) for each in found.narrowings)
+    notes = list(dict.fromkeys([*inputs.notes, *inferring, *found.notes, *map(str, found.shared)]))
     program, traced, outward = None, found.main.program, None
     if not refuted and traced is not None and f.FALSE not in enforced:
         reads = set[str]().union(*(each.trial.reads for each in (found.main, *found.served)))
@@ -98,6 +99,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         inputs=inputs.shapes,
         bounds=bounding.tensors() if bounding else Bounds(),
         peak_bytes_bound=bounding.peak_bytes() if bounding else None,
+        shared_failures=found.shared,
         program=program,
         contract=outward,
         remedy=None if repairs is None else declarations(repairs, inputs),
@@ -147,6 +149,7 @@ def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic], bud
         decisions=tuple(decision for report in reports for decision in report.decisions),
         domain=domain_texts(domain, inputs),
         notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
+        shared_failures=tuple(dict.fromkeys(each for report in reports for each in report.shared_failures)),
         regions=RegionMap(
             tuple(region.holds for region in done.regions),
             tuple(domain),

@@ -42,6 +42,8 @@ from shapeproof.export.report.render import said_by
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim import consumers
 from shapeproof.export.shim.trees import leaves
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.rebinding import Left
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 from shapeproof.solver.witness import find, generic
@@ -94,6 +96,8 @@ class Merging:
         dispatch = functools.partial(_Dispatch, branches, holds, inputs, self._common(branches, inputs))
         program = self._either(dispatch, inputs)
         program.rely_on(each.contract for each in programs)
+        notes = dict.fromkeys(note for region in self.done.regions for note in region.found.notes)
+        program.report = replace(program.report, notes=(*program.report.notes, *notes))
         return program
 
     def _either(self, dispatch: Callable[..., _Dispatch], inputs: Inputs) -> VerifiedProgram:
@@ -161,7 +165,10 @@ class Merging:
         """Where the program does not do what the model does, at the points of all regions."""
         forms = replay.forms(program)
         for region in self.done.regions:
-            found = replace(region.found, main=replace(region.found.main, program=program), forms=forms)
+            traced = region.found.main.program
+            left = Left() if traced is None else tracer.left_in(traced)
+            here = [replace(form, left=left) for form in forms]
+            found = replace(region.found, main=replace(region.found.main, program=program), forms=here)
             wrong = disagreement(self.mod, self.inputs, found, self.done.within(region))
             if wrong is not None:
                 told = disagreeing(wrong, self.inputs)

@@ -25,10 +25,10 @@ from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.constraints.text import format_formula, format_term, parse_relation
 from shapeproof.export.declare.anchors import anchors
 from shapeproof.export.declare.followable import check_layout
+from shapeproof.export.declare.materialize import fill, like_example
 from shapeproof.export.shim import binding, dims, marks
 from shapeproof.export.shim.dims import declaration_text
 from shapeproof.export.shim.marks import Mark
-from shapeproof.export.shim.strides import dense_strides, memory_order
 from shapeproof.export.source.declared_at import Where, nowhere
 
 DimEntry = Any
@@ -108,6 +108,9 @@ class Inputs:
     remade: Callable[[Callable[[str, Any], Any]], Any] = field(repr=False, default=lambda _: None)
     """dynamic_shapes again, in the form given, with each input's entry changed by a function of source and entry."""
 
+    demands: list[Callable[[Mapping[str, int], dict[str, Any]], None]] = field(default_factory=list, compare=False)
+    """What a trace has shown of the data that the model takes: each has the inputs made up for a point meet it."""
+
     @property
     def example(self) -> dict[str, int] | None:
         """The point of the user's example; None where a tensor was given without one."""
@@ -154,6 +157,9 @@ class Inputs:
         values = {leaf.source: _materialize(leaf, point, filled=filled, seed=seed) for leaf in self.leaves}
         if filled:
             self._identify(values)
+            if any(point.get(name) != size for name, size in (self.example or {"": 0}).items()):  # its data stay
+                for meet in self.demands:
+                    meet(point, values)
         return binding.rebuild_inputs(self.args, self.kwargs, values)
 
     def _identify(self, values: dict[str, Any]) -> None:
@@ -443,51 +449,11 @@ def _fixed_size(name: str, size: int | None, declared: int, *, signed: bool) -> 
 
 
 def _materialize(leaf: Leaf, point: Mapping[str, int], *, filled: bool, seed: int | None) -> Any:
-    """The input at a point. Data that is run keeps the example's value range: an index stays an index."""
+    """The input at a point."""
     if not leaf.is_tensor:
         return evaluate(leaf.terms[0], point) if leaf.terms else leaf.example
     sizes = [evaluate(term, point) for term in leaf.terms]
     if isinstance(leaf.example, TensorSpec):
-        return (
-            _fill(torch.empty(sizes, dtype=leaf.example.dtype), None, seed)
-            if filled
-            else torch.empty(sizes, dtype=leaf.example.dtype)
-        )
-    if sizes == list(leaf.example.shape):
-        return _own_copy(leaf.example.detach()).requires_grad_(leaf.example.requires_grad)
-    tensor = _empty_like_layout(leaf.example, sizes)
-    if filled:
-        tensor = _fill(tensor, leaf.example, seed)
-    return tensor.requires_grad_(leaf.example.requires_grad)
-
-
-def _own_copy(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy that is dense in memory, also where a size of 1 or a slice has left other strides."""
-    strided = tensor.layout == torch.strided and not tensor.is_quantized
-    if strided and tensor.stride() != dense_strides(memory_order(tensor), tensor.shape):
-        return _empty_like_layout(tensor, tensor.shape).copy_(tensor)
-    return tensor.clone()
-
-
-def _empty_like_layout(example: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
-    """An uninitialised tensor of the given sizes in the example's memory format."""
-    strides = dense_strides(memory_order(example), sizes)
-    return torch.empty_strided(list(sizes), strides, dtype=example.dtype, device=example.device)
-
-
-def _fill(tensor: torch.Tensor, example: torch.Tensor | None, seed: int | None) -> torch.Tensor:
-    if seed is None and example is not None and example.numel():
-        values = example.detach()
-        for dim, size in enumerate(tensor.shape):
-            values = values.index_select(dim, torch.arange(size, device=values.device) % example.shape[dim])
-        return tensor.copy_(values)
-    generator = torch.Generator(device="cpu").manual_seed(seed or 0)
-    if example is not None and example.numel():
-        picks = torch.randint(example.numel(), (tensor.numel(),), generator=generator)
-        values = example.detach().reshape(-1)[picks].reshape(tensor.shape)
-        if tensor.is_floating_point():
-            values = values + torch.randn(tensor.shape, generator=generator).to(values.dtype) * 0.1
-        return tensor.copy_(values)
-    if tensor.is_floating_point():
-        return tensor.copy_(torch.randn(tensor.shape, generator=generator))
-    return tensor.copy_(torch.randint(2, tensor.shape, generator=generator))
+        tensor = torch.empty(sizes, dtype=leaf.example.dtype)
+        return fill(tensor, None, seed) if filled else tensor
+    return like_example(leaf.example, sizes, filled=filled, seed=seed)

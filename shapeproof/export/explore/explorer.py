@@ -28,6 +28,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore import replay
 from shapeproof.export.explore.cells import Cutter
 from shapeproof.export.explore.coincidences import alike, equated, pins, takes
+from shapeproof.export.explore.data_demands import demands
 from shapeproof.export.explore.findings import (
     Exploration,
     Finding,
@@ -134,6 +135,7 @@ class Explorer:
 
     def _explore(self, domain: Facts) -> Exploration:
         main = self._followed(domain)
+        self._inputs.demands[:] = demands(self._inputs, main)
         self._forms = replay.forms(main.program)
         found = Exploration(main, self._forms, self._example_in(domain) or self._sizes_of(main.trial.point))
         found.disagreement = self._disagreement(found.begun, calls=2)
@@ -399,7 +401,8 @@ class Explorer:
                 raising.note(self._raising, step, there.trial, domain, text)
             return Finding(Outcome.DATA, step.decision, dict(there.trial.point), text)
         for point in (self._smallest(cell), self._smallest(there.trial.region), self._sizes_of(there.trial.point)):
-            failure = replay.eager_failure(self._mod, self._inputs, point) if point is not None else None
+            where = step.decision.where
+            failure = replay.failure_at(self._mod, self._inputs, point, where) if point is not None else None
             if failure is not None:
                 return Finding(Outcome.RAISES, step.decision, point, failure)
         return Finding(

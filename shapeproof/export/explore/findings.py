@@ -18,6 +18,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.export.explore.replay import Form, Replay
 from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.source.loops import rounds
+from shapeproof.export.source.wording import short
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
 
@@ -84,6 +85,32 @@ class Narrowing:
     decision: Decision
 
 
+@dataclass(frozen=True, slots=True)
+class SharedFailure:
+    """Where eager and the program both raise, by sizes that come out of data.
+
+    Attributes:
+        condition: what holds of these sizes, in the user's names (`boxes.shape[0] == 0`).
+        error: what eager raises.
+        operator: the operator that raises, if it is known.
+        file: of the user's line that calls it.
+        line: its number.
+        source: where a size without a name is taken from data.
+    """
+
+    condition: str
+    error: str
+    operator: str | None = None
+    file: str | None = None
+    line: int | None = None
+    source: str = ""
+
+    def __str__(self) -> str:
+        at = f" at {short(self.file)}:{self.line}" if self.file else ""
+        by = f" in {self.operator}" if self.operator else ""
+        return f"eager and the program both raise where {self.condition}{self.source}{at}{by}: {self.error}"
+
+
 class Impossible(Exception):  # noqa: N818 - what it says is what is the matter
     """No data pass a check of the model, at the example's sizes; the trial says which."""
 
@@ -131,6 +158,10 @@ class Exploration:
     traces: int = 0
     trusted: dict[str, int] = field(default_factory=dict)
     """The operators that are not torch's own, and at how many inputs their fake kernels were compared."""
+    notes: list[str] = field(default_factory=list)
+    """What else is to be said of the program."""
+    shared: tuple[SharedFailure, ...] = ()
+    """What the program and eager are seen to raise both."""
 
     def add(self, finding: Finding) -> None:
         """Keep one finding for each requirement: the worst outcome, then the smallest witness, speaks for all.

@@ -19,16 +19,24 @@ _INDEXING = {
     "aten.embedding.default": ("weight", "indices", None),
     "aten.index_select.default": ("self", "index", "dim"),
     "aten.gather.default": ("self", "index", "dim"),
+    "aten.embedding_bag.default": ("weight", "indices", None),
+    "aten.embedding_bag.padding_idx": ("weight", "indices", None),
+} | {
+    f"aten.{name}": ("self", "index", "dim")
+    for name in ("scatter.src", "scatter.value", "scatter_add.default", "scatter_reduce.two", "index_add.default")
 }
 """Operators that take no index below 0: what is indexed, by what, and along which dimension (None: the first).
 https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html"""
+
+_BY_POSITION = frozenset({"aten.index.Tensor", "aten.index_put.default", "aten.index_put_.default"})
+"""Operators that take an index for each dimension, which may count from the end."""
 
 
 def requirements(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
     """What must hold of the sizes for each index that is made from sizes and constants alone."""
     constants = _constants(program)
     for node in program.graph.nodes:
-        for source, dim, index, lowest in _indexed(node):
+        for source, dim, index, lowest in indexed(node):
             if _from_sizes(index, constants):
                 env = tracer.shape_env_of(program)
                 size, span = env.read(source.meta["val"].shape[dim]), env.span(index.meta["val"])
@@ -38,10 +46,10 @@ def requirements(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.
                     yield node, f.ge(span.low, lowest * size)
 
 
-def _indexed(node: torch.fx.Node) -> Iterator[tuple[torch.fx.Node, int, torch.fx.Node, int]]:
+def indexed(node: torch.fx.Node) -> Iterator[tuple[torch.fx.Node, int, torch.fx.Node, int]]:
     """What is indexed, along which dimension, by what, and how many times the size the lowest index may be."""
     name = str(node.target)
-    if name not in _INDEXING and name != "aten.index.Tensor":
+    if name not in _INDEXING and name not in _BY_POSITION:
         return
     named = nodes.by_name(node.target, node.args, node.kwargs)
     if name in _INDEXING:

@@ -20,7 +20,8 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.diagnostics import Diagnostic, Note
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.evaluate import evaluate
+from shapeproof.constraints.evaluate import evaluate, holds_at
+from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore import replay
@@ -158,7 +159,7 @@ class _Runs:
         compared: list[str] = []
         for change in (_unchanged, _opposite) if self._branches else (_unchanged,):
             values = map_tensors(leaves(self._inputs.at(point, filled=True)), change)
-            interpreter = _Interpreter(self._fresh(), _Known(self._term, dict(point)), compared)
+            interpreter = _Interpreter(self._fresh(), Known(self._term, dict(point)), compared)
             try:
                 replay.run(lambda *flat: interpreter.run(*flat, enable_io_processing=False), tuple(values), {})  # noqa: B023
             except _Found as found:
@@ -183,22 +184,26 @@ class _Found(BaseException):
         self.fault = fault
 
 
-class _Known:
+class Known:
     """The numbers that symbols stand for in one run."""
 
     def __init__(self, term: Callable[[Any], Term], point: Point) -> None:
-        self._term = term
+        self.term = term
         self._point = point
 
-    def within(self) -> _Known:
+    def within(self) -> Known:
         """What is known in a body, which may be run again, on other data."""
-        return _Known(self._term, dict(self._point))
+        return Known(self.term, dict(self._point))
+
+    def denies(self, formula: Formula) -> bool:
+        """Whether a formula is known not to hold in this run."""
+        return formula.symbols <= self._point.keys() and not holds_at(formula, self._point)
 
     def take(self, noted: Any, real: Any) -> None:
         """A number that is taken from data is what the run gives."""
         for size, value in zip(symbols.sizes(noted), symbols.sizes(real), strict=False):
             if isinstance(size, torch.SymInt) and isinstance(value, int):
-                term = self._term(symbols.size_expression(size))
+                term = self.term(symbols.size_expression(size))
                 for name in term.symbols:
                     if term is symbol(name):
                         self._point.setdefault(name, int(value))
@@ -208,7 +213,7 @@ class _Known:
         if not isinstance(size, torch.SymInt):
             return size
         try:
-            return evaluate(self._term(symbols.size_expression(size)), self._point)
+            return evaluate(self.term(symbols.size_expression(size)), self._point)
         except (ArithmeticError, KeyError, Unevaluable):
             return None
 
@@ -216,7 +221,7 @@ class _Known:
 class _Interpreter(torch.fx.Interpreter):
     """Runs a graph, and compares the results of operators that are not torch's own with what is noted of them."""
 
-    def __init__(self, module: torch.nn.Module, known: _Known, compared: list[str]) -> None:
+    def __init__(self, module: torch.nn.Module, known: Known, compared: list[str]) -> None:
         super().__init__(module)
         self._known, self._compared = known, compared
 
@@ -247,7 +252,7 @@ class _Interpreter(torch.fx.Interpreter):
 
 
 class _Body(torch.nn.Module):
-    def __init__(self, module: torch.fx.GraphModule, known: _Known, compared: list[str]) -> None:
+    def __init__(self, module: torch.fx.GraphModule, known: Known, compared: list[str]) -> None:
         super().__init__()
         self._module, self._known, self._compared = module, known, compared
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import torch
 
 from shapeproof.constraints.decisions import Decision, Kind
+from shapeproof.constraints.formulas import Formula
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore import indices, reductions, replay
-from shapeproof.export.explore.corners import failing
+from shapeproof.export.explore.corners import failing_point
 from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, Outcome, narrowed
 from shapeproof.export.explore.narrowing import conceded
+from shapeproof.export.explore.unmet import left_by
 from shapeproof.export.graph import nodes
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
@@ -27,14 +29,16 @@ def refusals(
     program, facts = found.main.program, narrowed(domain, found.narrowings)
     seen: list[Finding | Narrowing] = []
     required = [*indices.requirements(program), *reductions.requirements(program)] if program is not None else []
-    for node, formula in required:
-        if not formula.symbols <= frozenset(inputs.domain.symbols) or decide(formula, facts).status != "refuted":
+    sized = ((node, each) for node, formula in required for each in _of_sizes(formula, inputs, found, facts, budget))
+    for node, formula in sized:
+        if decide(formula, facts).status != "refuted":
             continue
-        seen_at = failing(mod, inputs, formula, facts, budget)
-        if seen_at is None:
+        where = nodes.line_of(node)
+        point = failing_point(inputs, formula, facts, budget)
+        failure = None if point is None else replay.failure_at(mod, inputs, point, where)
+        if point is None or failure is None:
             continue
-        point, failure = seen_at
-        decision = Decision(formula, Kind.ASSERTED, outcome=True, where=nodes.line_of(node), operator=str(node.target))
+        decision = Decision(formula, Kind.ASSERTED, outcome=True, where=where, operator=str(node.target))
         sentence = f"{replay.Relation.EAGER_RAISES.value}: {failure}"
         seen.append(
             conceded(decision, found, inputs, budget)
@@ -42,3 +46,14 @@ def refusals(
         )
         facts.learn(formula)
     return seen
+
+
+def _of_sizes(formula: Formula, inputs: Inputs, found: Exploration, domain: Facts, budget: Budget) -> list[Formula]:
+    """What a requirement says of declared sizes: of one about data, what it leaves of them where any data meet it."""
+    declared, trial = frozenset(inputs.domain.symbols), found.main.trial
+    if formula.symbols <= declared:
+        return [formula]
+    if decide(formula, trial.facts, budget).status == "proved":
+        return []
+    names = declared & frozenset[str]().union(*(each.symbols for each in trial.learned))
+    return left_by(trial.facts.assuming(formula), domain, names, budget)

@@ -9,20 +9,24 @@ import contextlib
 import copy
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
 import torch
 
+from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import told_apart
+from shapeproof.export.shim.containers import held
 from shapeproof.export.shim.quiet import quiet
 from shapeproof.export.shim.transforms import transforms_ended
 from shapeproof.export.shim.trees import leaves, map_tensors
+from shapeproof.export.source.frames import led_to
 from shapeproof.export.source.wording import with_kind
 from shapeproof.export.trace import tracer
+from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.trial import Trial
 
 ELEMENTS = 2**27
@@ -69,10 +73,12 @@ class Form:
     Attributes:
         fresh: makes the program as nobody has called it yet.
         name: where the form is not the program itself, what it is.
+        left: what the model has left in its inputs where it was traced, and the program does not.
     """
 
     fresh: Callable[[], Callable[..., Any]]
     name: str = ""
+    left: Left = field(default_factory=Left)
 
 
 def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
@@ -83,10 +89,11 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
     if program is None:
         message = "there is no program to run"
         raise ValueError(message)
-    found = [Form(fresh_modules(program))]
+    left = tracer.left_in(program)
+    found = [Form(fresh_modules(program), left=left)]
     if told_apart(program.graph):
         with contextlib.suppress(Exception):  # torch itself fails at some: `resize_` to a dynamic size
-            found.append(Form(fresh_modules(decomposed(program)), "after run_decompositions, "))
+            found.append(Form(fresh_modules(decomposed(program)), "after run_decompositions, ", left))
     return found
 
 
@@ -123,11 +130,31 @@ def asking(program: torch.export.ExportedProgram, other: Callable[[Trial], Trial
 
 def eager_failure(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], seed: int | None = 0) -> str | None:
     """What eager raises at a point, or None; `seed` says of which data are made up."""
+    error = _eager_error(mod, inputs, point, seed)
+    return None if error is None else with_kind(error)
+
+
+def failure_at(
+    mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], where: SourceLocation | None
+) -> str | None:
+    """What eager raises at a point, of the data that are tried those that fail at the line in question, if any do."""
+    errors = (_eager_error(mod, inputs, point, seed) for seed in (0, None, 1))
+    first = next(errors)
+    if first is None or where is None or _is_at(first, where):
+        return None if first is None else with_kind(first)
+    return with_kind(next((error for error in errors if error is not None and _is_at(error, where)), first))
+
+
+def _is_at(error: Exception, where: SourceLocation) -> bool:
+    line = led_to(error)
+    return line is not None and (line.file, line.line) == (where.file, where.line)
+
+
+def _eager_error(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], seed: int | None) -> Exception | None:
     if _too_large(inputs, point):
         return None
     args, kwargs = inputs.at(point, filled=True, seed=seed)
-    _, failure = run(copy.deepcopy(mod), args, kwargs)
-    return failure
+    return outcome(copy.deepcopy(mod), args, kwargs)[1]
 
 
 def _too_large(inputs: Inputs, point: Mapping[str, int]) -> bool:
@@ -160,22 +187,43 @@ def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: 
     eager, exported = copy.deepcopy(mod), form.fresh()
     found = Replay(Relation.SAME)
     for _ in range(calls):
-        found = replace(_compare_call(eager, exported, args, kwargs), form=form.name)
+        found = replace(_compare_call(eager, exported, args, kwargs, form.left), form=form.name)
         if found.relation is not Relation.SAME:
             break
     return found
 
 
 def _compare_call(
-    eager: Callable[..., Any], exported: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    eager: torch.nn.Module, exported: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], left: Left
 ) -> Replay:
     mine, theirs = copy.deepcopy((args, kwargs)), copy.deepcopy((args, kwargs))
+    given, taken = leaves(mine), leaves(theirs)
     want, eager_error = run(eager, *mine)
     got, program_error = run(exported, *theirs)
     if eager_error is not None or program_error is not None:
         return _failures(eager_error, program_error)
-    reason = unequal((want, mine), (got, theirs))
+    reason = unequal((want, given), (got, taken)) or _left_otherwise(eager, mine, theirs, leaves(got), left)
     return Replay(Relation.SAME) if reason is None else Replay(Relation.DIFFERENT, reason)
+
+
+def _left_otherwise(eager: torch.nn.Module, mine: Any, theirs: Any, got: Sequence[Any], left: Left) -> str | None:
+    """How containers hold something else where eager has run; what was rebound in the trace, too, is told elsewhere.
+
+    Where that is an output of the program, it is held against that.
+    """
+    want, had = held(eager, *mine).leaves, held(eager, *theirs).leaves
+    expected = {each.leaf for each in left.rebound if not each.copied}
+    for name in want | had:
+        if name in expected:
+            output = min(left.outputs.get(name, ()), default=None)
+            reason = None if output is None or name not in want else _unequal_leaf(want[name], got[output])
+        elif name in want and name in had:
+            reason = _unequal_leaf(want[name], had[name])
+        else:
+            reason = "eager adds it" if name in want else "eager takes it away"
+        if reason is not None:
+            return f"{reason}, in `{name}` once it has run"
+    return None
 
 
 def _failures(eager: str | None, program: str | None) -> Replay:
@@ -188,13 +236,19 @@ def _failures(eager: str | None, program: str | None) -> Replay:
 
 def run(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, str | None]:
     """What a call gives, or else what it raises, in words; the random numbers are the same in every run."""
+    result, error = outcome(call, args, kwargs)
+    return result, None if error is None else with_kind(error)
+
+
+def outcome(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Exception | None]:
+    """What a call gives, or else what it raises; the random numbers are the same in every run."""
     try:
         # torch.fx prints the line of the graph that raised; a graph of torch.vmap that raises does not end it
         with contextlib.redirect_stderr(io.StringIO()), transforms_ended(), torch.random.fork_rng():
             torch.manual_seed(SEED)
             return call(*args, **kwargs), None
     except Exception as error:  # noqa: BLE001 - whatever the model raises is the answer
-        return None, with_kind(error)
+        return None, error
 
 
 def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.nn.Module]:

@@ -18,7 +18,8 @@ from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.corners import failing
+from shapeproof.export.explore import replay
+from shapeproof.export.explore.corners import failing_point
 from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, Outcome, narrowed
 from shapeproof.export.explore.narrowing import conceded
 from shapeproof.export.trace.trial import DataCheck, Trial
@@ -39,11 +40,13 @@ def unmet(
     declared = narrowed(domain, found.narrowings)
     names = frozenset(inputs.domain.symbols) & frozenset().union(*(formula.symbols for formula in trial.learned))
     for required in left_by(trial.facts, declared, names, budget):
-        seen_at = failing(mod, inputs, required, declared, budget)
-        if seen_at is None:
+        point = failing_point(inputs, required, declared, budget)
+        if point is None:
             continue
-        point, failure = seen_at
         place = _first_unmet(trial, point, budget).place
+        failure = replay.failure_at(mod, inputs, point, place.user)
+        if failure is None:
+            continue
         decision = Decision(required, Kind.ASSERTED, outcome=True, where=place.user, operator=place.operator)
         seen.append(
             conceded(decision, found, inputs, budget)

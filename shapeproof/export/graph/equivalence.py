@@ -272,6 +272,8 @@ def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedP
         return Difference("the parameters, buffers or constants that are used differ")
     if outputs[0] != outputs[1]:
         return Difference("what is returned or mutated differs")
+    if not tracer.left_in(left).serves(tracer.left_in(right)):
+        return Difference("what the inputs hold in the end differs")
     for name, value in left.constants.items():
         if not same_constant(value, right.constants.get(name)):
             return Difference(f"the constant `{name}` differs")

@@ -3,6 +3,7 @@
 report.py       the result of a check
 explain.py      one diagnostic for one finding
 given.py        one for an input that was given and is not served
+rebound.py      what a model rebinds in its inputs
 advice.py       which findings to tell, and what to note beside them
 remedies.py     declarations that are proved to help
 region_map.py   the regions of a split model, drawn

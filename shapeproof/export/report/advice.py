@@ -26,7 +26,7 @@ from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-from shapeproof.solver.simplify import simplified
+from shapeproof.solver.simplify import in_few_words, simplified
 from shapeproof.solver.witness import find, smallest
 
 _WRITABLE = f.Compare | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
@@ -41,22 +41,13 @@ def distinct(findings: Sequence[Finding], trial: Trial, budget: Budget) -> list[
     for finding in findings:
         known = trial.facts_before(finding.decision.formula)
         if finding.joint is not None or finding.same_where is not f.FALSE:
-            finding = replace(finding, joint=_in_few_words(finding.requirement, known, budget))  # noqa: PLW2901
+            finding = replace(finding, joint=in_few_words(finding.requirement, known, budget))  # noqa: PLW2901
         for other in kept:
             if other.outcome is Outcome.DATA:
                 known.learn(other.requirement)
         if finding.outcome is not Outcome.DATA or decide(finding.requirement, known, budget).status != "proved":
             kept.append(finding)
     return kept
-
-
-def _in_few_words(required: Formula, known: Facts, budget: Budget) -> Formula:
-    """The same requirement where the facts hold; a number that is left one value is said to have it."""
-    facts = known.fork()
-    facts.learn(required)
-    ends = [(name, facts.range_of(name)) for name in sorted(required.symbols)]
-    pinned = [f.eq(t.symbol(name), end.lower) for name, end in ends if end.lower is not None and end.lower == end.upper]
-    return f.conjunction(*simplified([*pinned, required], known, budget))
 
 
 def advice(finding: Finding, trial: Trial, names: Mapping[str, str], budget: Budget) -> tuple[Help, ...]:

@@ -21,6 +21,7 @@ from shapeproof.contract import Answer, Contract, OutsideDomain
 from shapeproof.contract.archives import NOTE
 from shapeproof.export.build.bounds import Bounds
 from shapeproof.export.declare.redeclare import Declarations
+from shapeproof.export.explore.findings import SharedFailure
 from shapeproof.export.report.html import report_html
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.render import pointers, render
@@ -58,6 +59,8 @@ class Report:
     """The tensors of the program whose sizes come out of data, and how large they get."""
     peak_bytes_bound: int | None = None
     """At most this many bytes are held at once by the tensors of the program; None where some size has no bound."""
+    shared_failures: tuple[SharedFailure, ...] = ()
+    """Sizes that come out of data, at which eager and the program were both seen to raise; a note says each."""
     contract: Contract | None = field(default=None, repr=False)
     """What the inputs of the program must be, for whoever has no torch; None where no program is given out."""
     program: VerifiedProgram | Regions | None = field(default=None, repr=False, compare=False)

@@ -18,6 +18,7 @@ from shapeproof.constraints.text import parse_formula
 from shapeproof.contract.archives import opened, text_of_archive
 from shapeproof.contract.saved import from_data, to_data
 from shapeproof.export.build.bounds import Bound, Bounds
+from shapeproof.export.explore.findings import SharedFailure
 from shapeproof.export.report.region_map import RegionMap
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class _Saved:
     contract: dict[str, Any] | None
     diagnostics: tuple[Diagnostic, ...]
     decisions: tuple[_Decision, ...]
+    shared_failures: tuple[SharedFailure, ...] = ()
 
 
 _SAVED = TypeAdapter(_Saved)
@@ -83,6 +85,7 @@ def saved_report(report: Report) -> str:
         "bounds": [dataclasses.asdict(bound) for bound in report.bounds],
         "peak_bytes_bound": report.peak_bytes_bound,
         "contract": None if report.contract is None else to_data(report.contract),
+        "shared_failures": [dataclasses.asdict(failure) for failure in report.shared_failures],
         "versions": versions,
         "diagnostics": [dataclasses.asdict(diagnostic) for diagnostic in report.diagnostics],
         "decisions": [_saved_decision(decision) for decision in report.decisions],

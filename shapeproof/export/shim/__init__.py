@@ -3,7 +3,7 @@
 inputs     example inputs and `dynamic_shapes`, by source names   binding.py, dims.py, marks.py
 programs   symbolic sizes, structures, storages, consumers        symbols.py, trees.py, storages.py, consumers.py
 archives   programs in files, looked through before torch does    archives.py
-runs       guards, and how inputs lie in memory                   guarding.py, strides.py
+runs       guards, how inputs lie in memory, what they hold       guarding.py, strides.py, containers.py
 tracing    hash and text of numbers, transforms that a trace leaves  protocols.py, transforms.py
 numbers    float arithmetic as Python wrote it                    doubles.py, sym_nodes.py, recording.py
 process    noise, garbage, one thread at a time, releases         quiet.py, collecting.py, one_thread.py, versions.py

@@ -10,7 +10,7 @@ import linecache
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
@@ -148,6 +148,19 @@ def raised_at_run_time(error: BaseException | None) -> bool:
     return raised_by_user(error) or frame.f_code.co_filename.startswith(_OPERATORS)
 
 
+def is_stated(error: BaseException) -> bool:
+    """Whether what is raised is written down: by a `raise`, an `assert` or a torch._check, and not by an operator."""
+    steps = list(traceback.walk_tb(error.__traceback__))
+    if not steps:
+        return False
+    frame, trace = steps[-1][0], error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    index = index_at(frame.f_code, trace.tb_lasti) if trace is not None else None
+    raised = index is not None and instructions(frame.f_code)[index].opname in {"RAISE_VARARGS", "RERAISE"}
+    return raised and (not frame.f_code.co_filename.startswith(_TORCH) or frame.f_code.co_name == "_check_with")
+
+
 def _raising(error: BaseException | None) -> FrameType | None:
     """The frame in which an error was raised."""
     frames = list(traceback.walk_tb(error.__traceback__ if error is not None else None))
@@ -158,6 +171,12 @@ def led_to(error: BaseException) -> SourceLocation | None:
     """The user's innermost line on the way to an error."""
     mine = [step for step in traceback.walk_tb(error.__traceback__) if is_users(step[0])]
     return location(*mine[-1]) if mine else None
+
+
+def users_variables(error: BaseException) -> Mapping[str, Any]:
+    """The local variables of the user's innermost frame on the way to an error."""
+    mine = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if is_users(frame)]
+    return mine[-1].f_locals if mine else {}
 
 
 def model_frames() -> list[FrameType]:

@@ -48,6 +48,7 @@ from shapeproof.export.trace import failures
 from shapeproof.export.trace.check_writer import CheckWriter, message_at
 from shapeproof.export.trace.no_constraints import NoConstraints
 from shapeproof.export.trace.raising import side_that_raises
+from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.translate import Translator, Untranslatable, Writer, simpler
 from shapeproof.export.trace.trial import Place, Trial
 from shapeproof.export.trace.value_numbering import Numbering
@@ -68,8 +69,8 @@ class ProofShapeEnv(ExactShapeEnv):
         of itself (an int).
     """
 
-    operators: Operators
-    """Set by whoever makes the mode that runs them."""
+    operators: Operators  # set by whoever makes the mode that runs them
+    left = Left()
 
     def __init__(self, trial: Trial, sizes: Mapping[str, tuple[Term, ...]]) -> None:
         super().__init__(
@@ -93,8 +94,7 @@ class ProofShapeEnv(ExactShapeEnv):
         self._open: set[Formula] = set()
         self.rounded: dict[Any, str] = {}
         self._body: frames.Body | None = None
-        self._asked: object = None
-        """Torch's node for the number that is asked about."""
+        self._asked: object = None  # torch's node for the number that is asked about
         self.checks = CheckWriter(lambda: get_proxy_mode() is not None)
         declared = {name for terms in sizes.values() for term in terms for name in term.symbols}
         self._names = (name for name in map("u{}".format, itertools.count()) if name not in declared)

@@ -8,6 +8,7 @@ torch.export takes the context's FakeTensorMode, whose ShapeEnv is ours; no glob
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MethodType
@@ -45,6 +46,7 @@ from shapeproof.export.trace.claimed import as_data
 from shapeproof.export.trace.failures import is_of_tracing
 from shapeproof.export.trace.operators import Operators
 from shapeproof.export.trace.plain_numbers import bounded_by_numbers
+from shapeproof.export.trace.rebinding import Left, Watched
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.sparse import refuse_hidden, with_rows
 from shapeproof.export.trace.translate import Translator
@@ -114,6 +116,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     args, kwargs = inputs.at(trial.point, filled=on_data)
     (mode, env), model = recording_mode(trial, inputs.sizes, on_data=on_data), fresh_copy(mod)
     model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
+    watched = Watched(model)
     with _traced(env, model), torch_tracing(TracingContext(mode)), _Watch(env):
         program = torch.export.export(
             model,
@@ -123,12 +126,28 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
             preserve_module_call_signature=preserve_module_call_signature,
         )
     _note_ranges(program, inputs, env)
+    env.left = watched.left(functools.partial(_hold_the_same, env))
     for name, value in program.constants.items():
         if isinstance(value, FakeTensor) or is_wrapped(value):
             message = f"torch.export cannot follow the model: `{name}`, which it computes, is taken for a constant"
             raise UsageError(message)
     make_serializable(program)
     return program
+
+
+def _hold_the_same(env: ProofShapeEnv, one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors are of one shape and hold equal elements, in every run."""
+
+    def of(tensor: torch.Tensor) -> tuple[Any, ...]:
+        return (tensor.dtype, tensor.layout, tensor.requires_grad, *map(env.read, tensor.shape))
+
+    def lies(tensor: torch.Tensor) -> tuple[Any, ...]:
+        steps = (*tensor.stride(), tensor.storage_offset()) if tensor.layout == torch.strided else ()
+        return (storages(tensor), *map(env.read, steps))
+
+    if of(one) != of(other):
+        return False
+    return (bool(storages(one)) and lies(one) == lies(other)) or env.numbering.of(one) == env.numbering.of(other)
 
 
 def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: ProofShapeEnv) -> None:
@@ -290,6 +309,14 @@ def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
             return value.node.shape_env
     message = "the program was not traced here"
     raise LookupError(message)
+
+
+def left_in(program: torch.export.ExportedProgram) -> Left:
+    """What the model has left in the containers among its inputs, where a program was traced."""
+    try:
+        return shape_env_of(program).left
+    except LookupError:
+        return Left()
 
 
 def rounded_in(program: torch.export.ExportedProgram) -> Mapping[Any, str]:

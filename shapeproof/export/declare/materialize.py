@@ -1,0 +1,73 @@
+"""Makes tensors of given sizes that are like an example: in layout, in the range of their values, and in their order.
+
+Integers that stand in order (offsets, cumulative lengths) stand in order again, and begin as the example's do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from shapeproof.export.shim.strides import dense_strides, memory_order
+
+
+def like_example(example: torch.Tensor, sizes: Sequence[int], *, filled: bool, seed: int | None) -> torch.Tensor:
+    """A tensor of other sizes; of the example's own, a copy. What is filled in keeps to the range of its values."""
+    if list(sizes) == list(example.shape):
+        return _own_copy(example.detach()).requires_grad_(example.requires_grad)
+    tensor = _empty_like_layout(example, sizes)
+    if filled:
+        tensor = _in_order(fill(tensor, example, seed), example)
+    return tensor.requires_grad_(example.requires_grad)
+
+
+def is_ordered(example: torch.Tensor) -> bool:
+    """Whether the integers of a tensor stand in order along its last dimension, so that others should, too."""
+    whole = not (example.is_floating_point() or example.is_complex() or example.dtype == torch.bool)
+    if not whole or example.layout != torch.strided or example.dim() == 0 or example.shape[-1] < 2:
+        return False
+    return bool((example[..., 1:] >= example[..., :-1]).all())
+
+
+def _in_order(tensor: torch.Tensor, example: torch.Tensor) -> torch.Tensor:
+    if not is_ordered(example) or tensor.numel() == 0:
+        return tensor
+    tensor = tensor.copy_(tensor.sort(-1).values)
+    first = example.detach()[..., 0]
+    if example.numel() and bool((first == first.flatten()[0]).all()):
+        tensor[..., 0] = first.flatten()[0]
+    return tensor
+
+
+def _own_copy(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy that is dense in memory, also where a size of 1 or a slice has left other strides."""
+    strided = tensor.layout == torch.strided and not tensor.is_quantized
+    if strided and tensor.stride() != dense_strides(memory_order(tensor), tensor.shape):
+        return _empty_like_layout(tensor, tensor.shape).copy_(tensor)
+    return tensor.clone()
+
+
+def _empty_like_layout(example: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    """An uninitialised tensor of the given sizes in the example's memory format."""
+    strides = dense_strides(memory_order(example), sizes)
+    return torch.empty_strided(list(sizes), strides, dtype=example.dtype, device=example.device)
+
+
+def fill(tensor: torch.Tensor, example: torch.Tensor | None, seed: int | None) -> torch.Tensor:
+    """The tensor, filled with values of an example, drawn by the seed, or repeated where there is none."""
+    if seed is None and example is not None and example.numel():
+        values = example.detach()
+        for dim, size in enumerate(tensor.shape):
+            values = values.index_select(dim, torch.arange(size, device=values.device) % example.shape[dim])
+        return tensor.copy_(values)
+    generator = torch.Generator(device="cpu").manual_seed(seed or 0)
+    if example is not None and example.numel():
+        picks = torch.randint(example.numel(), (tensor.numel(),), generator=generator)
+        values = example.detach().reshape(-1)[picks].reshape(tensor.shape)
+        if tensor.is_floating_point():
+            values = values + torch.randn(tensor.shape, generator=generator).to(values.dtype) * 0.1
+        return tensor.copy_(values)
+    if tensor.is_floating_point():
+        return tensor.copy_(torch.randn(tensor.shape, generator=generator))
+    return tensor.copy_(torch.randint(2, tensor.shape, generator=generator))

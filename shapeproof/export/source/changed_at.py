@@ -1,0 +1,63 @@
+"""Which line of Python changes something? Each line of a run is followed, but for those of torch.
+
+It concludes nothing about what is changed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from shapeproof.constraints.decisions import SourceLocation
+from shapeproof.export.source.frames import OURS, in_torch, is_users, location
+
+
+class ChangedAt:
+    """The line at which each of several things is first seen to have changed.
+
+    Args:
+        changed: gives what has changed by now.
+    """
+
+    def __init__(self, changed: Callable[[], set[Hashable]]) -> None:
+        self.lines: dict[Hashable, SourceLocation] = {}
+        self._changed = changed
+        self._at: FrameType | None = None
+        self._line = 0
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Follow what is run inside the block; another tracer of the process (a debugger) waits meanwhile."""
+        before = sys.gettrace()
+        sys.settrace(self._called)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+    def _called(self, frame: FrameType, event: str, _: Any) -> Any:
+        file = frame.f_code.co_filename
+        return None if in_torch(file) or file.startswith(OURS) else self._step(frame, event, None)
+
+    def _step(self, frame: FrameType, event: str, _: Any) -> Any:
+        """What ran before this event ran at the line of the event before."""
+        if self._at is not None:
+            for each in self._changed() - self.lines.keys():
+                self.lines[each] = _users_line(self._at, self._line)
+        done = event == "return"
+        self._at = frame.f_back if done else frame
+        self._line = self._at.f_lineno if self._at is not None else 0
+        return self._step
+
+
+def _users_line(frame: FrameType, line: int) -> SourceLocation:
+    """The user's innermost line that leads to a line; that line where the whole model is installed."""
+    outer: FrameType | None = frame
+    while outer is not None and not outer.f_code.co_filename.startswith(OURS):
+        if is_users(outer):
+            return location(outer, line if outer is frame else None)
+        outer = outer.f_back
+    return location(frame, line)

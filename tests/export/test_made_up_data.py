@@ -1,0 +1,165 @@
+"""Inputs made up for a replay meet what the model demands of them; a failure that is shown is the one that is named."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.export import check
+from shapeproof.export.declare.inputs import declare
+from shapeproof.export.explore.explorer import Explorer
+from shapeproof.export.explore.replay import Relation, compare
+from shapeproof.export.trace import tracer
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+
+
+class Calls(torch.nn.Module):
+    """A model of tables and a function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+        self.bag = torch.nn.EmbeddingBag(10, 4, mode="sum")
+        self.ends = torch.nn.EmbeddingBag(10, 4, mode="sum", include_last_offset=True)
+        self.table = torch.nn.Embedding(10, 4)
+
+    def forward(self, *args):
+        return self.function(self, *args)
+
+
+def cumulative(_, x, ends):
+    first, last = ends[0].item(), ends[-1].item()
+    torch._check(first == 0)
+    torch._check(last == x.shape[0])
+    return x[:last].sum(0)
+
+
+def second_is_at_least_a_third(_, x, bounds):
+    start, stop = bounds.tolist()
+    torch._check(start >= 0)
+    torch._check(stop >= start + 2)
+    torch._check(stop <= x.shape[0])
+    return x[start:stop].sum(0)
+
+
+def padded(_, x, lengths):
+    torch._check((lengths.max() <= x.shape[1]).item())
+    longest = lengths.max().item()
+    torch._check(longest >= 1)
+    torch._check(longest <= x.shape[1])
+    return x[:, :longest].sum(1)
+
+
+def split(_, x, lengths):
+    parts = lengths.tolist()
+    for part in parts:
+        torch._check(part >= 0)
+    torch._check(sum(parts) == x.shape[0])
+    return torch.stack([each.sum(0) for each in torch.split(x, parts)])
+
+
+def written(_, x, i, v):
+    y = x.clone()
+    y[i] = v
+    return y
+
+
+N, M = {0: Dim("n", min=2, max=12)}, {0: Dim("m", min=2, max=12)}
+NM = {0: N[0], 1: M[0]}
+IDS = torch.tensor([1, 2, 4, 5, 4, 3, 2, 9])
+MODELS = {
+    "offsets": (lambda s, i, o: s.bag(i, o), (IDS, torch.tensor([0, 4])), (N, M)),
+    "offsets and the end": (lambda s, i, o: s.ends(i, o), (IDS, torch.tensor([0, 4, 8])), (N, M)),
+    "cumulative lengths": (cumulative, (torch.randn(6, 3), torch.tensor([0, 2, 6])), (N, M)),
+    "bounds": (second_is_at_least_a_third, (torch.randn(6, 3), torch.tensor([1, 5])), (N, None)),
+    "longest": (padded, (torch.randn(2, 6), torch.tensor([2, 6])), (NM, N)),
+    "lengths that add up": (split, (torch.randn(6, 3), torch.tensor([2, 4])), (N, None)),
+    "segments": (
+        lambda _, x, n: torch.segment_reduce(x, "sum", lengths=n),
+        (torch.randn(6), torch.tensor([2, 4])),
+        (N, M),
+    ),
+    "gather": (
+        lambda _, x, i: x.gather(1, i),
+        (torch.randn(3, 5), torch.tensor([[4, 0], [1, 2], [3, 4]])),
+        (NM, {0: N[0]}),
+    ),
+    "index_select": (
+        lambda _, x, i: x.index_select(0, i),
+        (torch.randn(9, 3), torch.tensor([8, 0, 2])),
+        (N, M),
+    ),
+    "index_put": (written, (torch.randn(9, 3), torch.tensor([8, 0, 2]), torch.randn(3, 3)), (N, M, M)),
+    "scatter": (
+        lambda _, x, i, v: x.scatter_add(0, i, v),
+        (torch.randn(9, 3), torch.tensor([[8, 0, 2], [1, 1, 1]]), torch.randn(2, 3)),
+        (N, M, M),
+    ),
+    "searchsorted": (
+        lambda _, x, v: x[torch.searchsorted(x, v).clamp(max=x.shape[0] - 1)],
+        (torch.arange(5.0), torch.rand(3)),
+        (N, M),
+    ),
+    "embedding": (lambda s, i: s.table(i) + s.table(i[:, :1]), (torch.tensor([[1, 9, 3], [4, 5, 6]]),), (NM,)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_replay_fails_for_want_of_data_that_the_model_takes(name):
+    function, args, shapes = MODELS[name]
+    mod = Calls(function)
+    inputs = declare(mod, args, None, (shapes,))
+    explorer = Explorer(mod, inputs, functools.partial(tracer.trace, mod, inputs), Budget(), lambda _: None)
+    found = explorer.run(Facts(inputs.domain.formulas))
+    assert not found.findings
+    names = sorted(inputs.domain.symbols)
+    for sizes in itertools.product((2, 3, 7, 12), repeat=len(names)):
+        point = dict(zip(names, sizes, strict=True))
+        result = compare(mod, found.forms, inputs, point)
+        assert result.relation is Relation.SAME, (point, result.text)
+    assert check(mod, args, dynamic_shapes=(shapes,)).status == "proved"
+
+
+def test_the_examples_own_data_stay_as_they_are():
+    mod, args = Calls(lambda _, x, i: x.index_select(0, i)), (torch.randn(4, 3), torch.tensor([3, 0]))
+    inputs = declare(mod, args, None, ((N, M),))
+    inputs.demands.append(lambda _, values: values["L['args'][1]"].zero_())
+    (_, index), _ = inputs.at(inputs.example, filled=True)
+    assert index.tolist() == [3, 0]
+
+
+class Positions(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(10, 4)
+
+    def forward(self, x, i):
+        rows = x[i]
+        return rows.sum() + self.table(torch.arange(x.shape[1])).sum()
+
+
+class Third(torch.nn.Module):
+    def forward(self, x):
+        kept = x[x[:, 0] > 0]
+        return kept[torch.tensor([0, 2])]
+
+
+def test_the_failure_that_is_shown_is_that_of_the_line_that_is_named():
+    report = check(Positions(), (torch.randn(9, 3), torch.tensor([8, 7])), dynamic_shapes=(NM, {0: Dim("k")}))
+    (found,) = report.diagnostics
+    assert found.line == Positions.forward.__code__.co_firstlineno + 2
+    (fails,) = (note.text for note in found.notes if note.label == "fails at")
+    assert "index out of range in self" in fails
+    assert found.witness == {"i.shape[0]": 0, "x.shape[0]": 2, "x.shape[1]": 11}
+
+
+def test_what_is_demanded_of_data_bounds_sizes_with_the_line():
+    report = check(Third(), (torch.rand(8, 4) + 1,), dynamic_shapes=({0: Dim("n", min=1)},))
+    (found,) = report.diagnostics
+    assert (found.id, found.line) == ("bound", Third.forward.__code__.co_firstlineno + 2)
+    assert found.message == "`x.shape[0] >= 3` must hold"
