@@ -25,7 +25,7 @@ from shapeproof.export.explore.findings import SharedFailure
 from shapeproof.export.report.html import report_html
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.render import pointers, render
-from shapeproof.export.report.saved import digest_of, fields_of, read_report, saved_report
+from shapeproof.export.report.saved import fields_of, read_report, saved_report
 from shapeproof.export.shim import symbols
 from shapeproof.files import sha256, write_whole
 from shapeproof.solver.certificate import REPORT, VERDICT, Subject, write_certificate
