@@ -1,4 +1,4 @@
-"""The simplest term that is proved equal to a term wherever the facts hold: a constant, a line, or what reduction gives.
+"""The simplest term that is proved equal to another wherever the facts hold: a constant, a line, or what it reduces to.
 
 A guess is read off a few points and is believed only if it is proved. What is not proved within the budget stays as it
 is.
@@ -75,7 +75,7 @@ def _guesses(values: Values, names: Sequence[str]) -> Iterator[Term]:
 
 
 def _stairs(term: Term, facts: Facts) -> list[Term]:
-    """The floor divisions `(slope*n + offset)//divisor` that go through the first values of a term with floats in it."""
+    """The floor divisions `(slope*n + offset)//divisor` that give the first values of a term with floats in it."""
     (name, *others), rounded = sorted(term.symbols), any(isinstance(node, Apply) for node in postorder(term))
     lowest = facts.range_of(name).lower
     if others or not rounded or lowest is None:

@@ -4,7 +4,7 @@ conclude     the verdict and the program                    conclude.py, program
 enforce      the domain inside the graph                    assertions.py, data_assertions.py, clamps.py, hints.py
 audit        the assertions that are there, against the proof  closing_audit.py
 refuse       whatever else a module is given                contract.py, guards.py, memory.py, outside.py
-transform    decompositions, held against the program       decompose.py
+transform    decompositions, held against the program       decompose.py, core_operators.py
 several      programs of regions, dispatched or merged      dispatch.py, merge.py, branches.py, predicates.py
 bound        least upper bounds of sizes from data          bounds.py
 """

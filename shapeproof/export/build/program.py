@@ -75,7 +75,7 @@ class VerifiedProgram(torch.export.ExportedProgram):
     def validate(self) -> None:
         """As torch's, which calls it before it saves a program: what a ShapeEnv of torch's would ask is written out."""
         write_clamps(self, Facts(self.contract.formulas))
-        super().validate()
+        super().validate()  # type: ignore[no-untyped-call]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> VerifiedProgram:
         copied = VerifiedProgram.__new__(VerifiedProgram)

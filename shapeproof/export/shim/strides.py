@@ -1,4 +1,4 @@
-"""The strides of tensors that have memory of their own: dense, in some order of their dimensions; other strides for one."""
+"""The strides of tensors that have memory of their own: dense, in some order of their dimensions."""
 
 from __future__ import annotations
 

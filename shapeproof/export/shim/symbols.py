@@ -22,6 +22,9 @@ from shapeproof.export.shim.doubles import Double
 ASSERTION = torch.ops.aten._assert_scalar.default
 """The operator that an assertion is in a graph."""
 
+SIZE_FUNCTIONS = (FloorDiv, Min, Max)
+"""What torch writes sizes in, besides sums and products."""
+
 OPAQUE = (Max, TruncToInt, FloorToInt, CeilToInt, RoundToInt)
 """Functions that sympy seldom sees through, though the domain tells what they are."""
 
@@ -62,7 +65,7 @@ def value_range(bounds: Interval) -> ValueRanges[Any]:
     )
 
 
-def upper_bound(expr: sympy.Expr, ranges: Mapping[sympy.Symbol, Any]) -> int | None:
+def upper_bound(expr: sympy.Expr, ranges: dict[sympy.Symbol, Any]) -> int | None:
     """The greatest value of an expression as consumers compute it, or None if they find none.
 
     Torch has no bounds of operations on doubles, and warns.

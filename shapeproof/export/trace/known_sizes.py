@@ -55,7 +55,7 @@ class KnownSizes:
         translator: Translator,
         facts: Facts,
         terms: Mapping[sympy.Symbol, Term],
-        ranges: Callable[[], Mapping[sympy.Symbol, Any]],
+        ranges: Callable[[], dict[sympy.Symbol, Any]],
         made: Callable[[sympy.Expr], int | torch.SymInt],
     ) -> None:
         self._translator, self._facts, self._terms, self._ranges, self._made = translator, facts, terms, ranges, made
@@ -125,7 +125,7 @@ class KnownSizes:
             return False
 
     def _roots(self, expr: sympy.Expr, term: Term) -> dict[str, tuple[sympy.Symbol, int, int]]:
-        """For each name in a term an input's size that is `offset + step*name`; of data, only symbols of the expression."""
+        """For each name in a term an input's size `offset + step*name`, or a symbol of data that the expression has."""
         found: dict[str, tuple[sympy.Symbol, int, int]] = {}
         for free, read in self._terms.items():
             for name in read.symbols & term.symbols if symbols.is_of_input(free) or free in expr.free_symbols else ():
@@ -143,13 +143,13 @@ def _is_line(term: Term) -> bool:
 
 
 class _Writer(Writer):
-    """Writes terms over symbols that are read off sizes: with `s = 2*d + 1`, `4*d` is `2*(s - 1)`, and d `(s - 1)//2`."""
+    """Writes terms over input sizes: where `s` is `2*d + 1`, `4*d` is `2*(s - 1)`, and `d` is `(s - 1)//2`."""
 
     def __init__(self, roots: Mapping[str, tuple[sympy.Symbol, int, int]]) -> None:
-        super().__init__({}, symbols.FloorDiv, symbols.Min, symbols.Max)
+        super().__init__({}, *symbols.SIZE_FUNCTIONS)
         self._roots = roots
         self._symbols = {
-            name: free if (offset, step) == (0, 1) else symbols.FloorDiv(free - offset, step, evaluate=False)
+            name: free if (offset, step) == (0, 1) else self._floordiv(free - offset, step, evaluate=False)
             for name, (free, offset, step) in roots.items()
         }
 
