@@ -12,7 +12,7 @@ from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import eq
 from shapeproof.constraints.nodes import postorder
-from shapeproof.constraints.terms import Apply, Symbol, constant, floor_div, symbol
+from shapeproof.constraints.terms import Apply, Symbol, constant, floor_div, maximum, minimum, symbol
 from shapeproof.solver.prove import decide
 from shapeproof.solver.substitution import substitute
 
@@ -40,6 +40,8 @@ def simplest(term: Term, facts: Facts, budget: Budget | None = None) -> Term:
     >>> facts = Facts([parse_formula("2 <= n <= 16"), parse_formula("n % 2 == 0")])
     >>> simplest(parse_term("n//(n//2)"), facts), simplest(parse_term("min(n, 16) + n//2*2"), facts)
     (2, 2*n)
+    >>> simplest(parse_term("n - max(n, 3) + 3"), Facts([parse_formula("1 <= n <= 16")]))
+    min(n, 3)
     >>> simplest(parse_term("ceil(n/4)"), Facts([parse_formula("1 <= n <= 16")]))
     (n + 3)//4
     """
@@ -64,14 +66,25 @@ def _values(term: Term, facts: Facts) -> Values:
 
 
 def _guesses(values: Values, names: Sequence[str]) -> Iterator[Term]:
-    """The constant, or else the lines in one symbol, that go through all values."""
+    """The constant, or else the lines in one symbol, cut off or not, that go through all values."""
     if values and len({value for _, value in values}) == 1:
         yield constant(values[0][1])
         return
     for name in names:
-        line = _line(sorted((point[name], value) for point, value in values))
+        places = sorted((point[name], value) for point, value in values)
+        line = _line(places)
         if line is not None:
             yield line[0] * symbol(name) + line[1]
+        yield from _clamped(name, places)
+
+
+def _clamped(name: str, places: Sequence[tuple[int, int]]) -> Iterator[Term]:
+    """The symbol, moved and cut off at the greatest or at the least value, if that gives all values."""
+    if places:
+        (x, y), (last, value) = places[0], places[-1]
+        for moved, cut, end in ((y - x, min, value), (value - last, max, y)):
+            if all(found == cut(place + moved, end) for place, found in places):
+                yield {min: minimum, max: maximum}[cut](symbol(name) + moved, end)
 
 
 def _stairs(term: Term, facts: Facts) -> list[Term]:

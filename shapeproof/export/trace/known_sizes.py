@@ -60,6 +60,7 @@ class KnownSizes:
     ) -> None:
         self._translator, self._facts, self._terms, self._ranges, self._made = translator, facts, terms, ranges, made
         self._known: dict[sympy.Expr, sympy.Expr] = {}
+        self._written: set[sympy.Expr] = set()
 
     def of(self, value: Any, given: Any = ()) -> Any:
         """The value with the sizes of its tensors as they are known to be; what was given stays what it is."""
@@ -82,6 +83,10 @@ class KnownSizes:
     def _is_known(self, expr: sympy.Expr) -> bool:
         return self.expression(expr) is expr
 
+    def has_written(self, expr: sympy.Expr) -> bool:
+        """Whether an expression is what some size is known to be."""
+        return expr in self._written
+
     def expression(self, expr: sympy.Expr) -> sympy.Expr:
         """An expression of a size, as it is known to be."""
         if expr not in self._known:
@@ -89,6 +94,7 @@ class KnownSizes:
             with contextlib.suppress(Untranslatable, Unevaluable):
                 found = self._simplest(expr)
                 self._known[expr], self._known[found] = found, found
+                self._written.add(found)
         return self._known[expr]
 
     def _simplest(self, expr: sympy.Expr) -> sympy.Expr:

@@ -309,6 +309,12 @@ def close(
         _refine_ranges(env)
         known = KnownSizes(env.translator, env.trial.facts, env._terms, lambda: env.var_to_range, _maker(env))
         env.operators.known_sizes = known
+        env._form = _written(known, env._form)
+
+
+def _written(known: KnownSizes, form: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What torch computes with from now on: what is known stays as it is written, bound and all."""
+    return lambda expr: expr if known.has_written(expr) else form(expr)
 
 
 def _maker(env: ProofShapeEnv) -> Callable[[Any], int | torch.SymInt]:
@@ -330,9 +336,12 @@ def _refine_ranges(env: ProofShapeEnv) -> None:
 def note_known_sizes(program: torch.export.ExportedProgram) -> None:
     """Have a program whose trace is over note what its sizes are known to be."""
     with contextlib.suppress(LookupError):
-        known = shape_env_of(program).operators.known_sizes
-        if known is not None:
-            note_sizes(program, known)
+        env = shape_env_of(program)
+        if env.operators.known_sizes is not None:
+            note_sizes(program, env.operators.known_sizes)
+        for free in program.range_constraints.keys() & env.var_to_range.keys():
+            if env._is_data(free):
+                program.range_constraints[free] &= env.var_to_range[free]
 
 
 def translator_of(program: torch.export.ExportedProgram) -> Translator:
