@@ -5,7 +5,7 @@ enforce      the domain inside the graph                    assertions.py, data_
 audit        the assertions that are there, against the proof  closing_audit.py
 refuse       whatever else a module is given                contract.py, guards.py, memory.py
 ship         the contract where there is no torch       shipped.py
-transform    decompositions, held against the program       decompose.py
+transform    decompositions, held against the program       decompose.py, core_operators.py
 several      programs of regions, dispatched or merged      dispatch.py, merge.py, branches.py, predicates.py
 bound        least upper bounds of sizes from data          bounds.py
 """

@@ -5,6 +5,10 @@ slice gives, asks whether `12 <= n`, and may be answered by the example alone: a
 torch's own ShapeEnv. Where the bound is written out, there is nothing left to ask.
 
 A bound is rewritten only where its sign is proved, and only in slices of sizes that do not come from data.
+
+A program in core operators is for runtimes that may know neither `sym_min` nor `sym_max` (ExecuTorch's verifier admits
+no function of torch as an operator), and its operators are run again by the ShapeEnv of its trace, which asks no
+example: there the bounds are taken off again, and written when the program is saved.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 
-_SLICE = torch.ops.aten.slice.Tensor
+_SLICES = (torch.ops.aten.slice.Tensor, torch.ops.aten.slice_copy.Tensor)
 _ARGUMENTS = ("self", "dim", "start", "end", "step")
 _NO_BOUND = (None, torch.iinfo(torch.int64).max)
 
@@ -41,12 +45,32 @@ def write_clamps(program: torch.export.ExportedProgram, facts: Facts) -> None:
     translator = tracer.translator_of(program)
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):
-            slices = module.graph.find_nodes(op="call_function", target=_SLICE)
+            slices = _slices(module.graph)
             for node in slices:
                 _Slice(node, translator, facts).write()
             if slices:
                 module.graph.lint()
                 module.recompile()
+
+
+def remove_clamps(program: torch.export.ExportedProgram, facts: Facts) -> None:
+    """Leave to slices to clamp their bounds, which they do in any case.
+
+    Args:
+        program: changed in place.
+        facts: what holds of every input that it takes.
+    """
+    translator = tracer.translator_of(program)
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            changed = [_Slice(node, translator, facts).leave() for node in _slices(module.graph)]
+            if any(changed):
+                module.graph.eliminate_dead_code()
+                module.recompile()
+
+
+def _slices(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    return [node for target in _SLICES for node in graph.find_nodes(op="call_function", target=target)]
 
 
 class _Slice:
@@ -84,6 +108,37 @@ class _Slice:
         first, last = self._read(_value(start)), self._read(_value(end))
         counted = self._proved(f.ge(first, 0)) and self._proved(f.ge(last, 0))
         return self._call(torch.sym_max, start, end) if counted and not self._proved(f.le(first, last)) else end
+
+    def leave(self) -> bool:
+        """Take off the bounds what the slice does by itself; whether there was anything."""
+        with contextlib.suppress(Untranslatable, AttributeError):
+            length = self._read(_value(self._operand).shape[self._dim])
+            start = self._left(self._start, length, None)
+            end = self._left(self._end, length, self._start or 0)
+            if (start, end) != (self._start, self._end):
+                self._node.args, self._node.kwargs = (self._operand, self._dim, start, end, self._step), {}
+                return True
+        return False
+
+    def _left(self, bound: Any, length: Term, start: Any) -> Any:
+        """The bound that is clamped to this one, if it is; the slice takes it for the same."""
+        if not isinstance(bound, torch.fx.Node) or bound.target not in {torch.sym_min, torch.sym_max}:
+            return bound
+        for index, other in enumerate(bound.args):
+            rest = bound.args[1 - index]
+            if bound.target is torch.sym_min and self._read(_value(other)) is length:
+                return rest
+            if bound.target is torch.sym_max and start is not None and other is start and self._is_counted(rest, other):
+                return self._left(rest, length, None)
+            if bound.target is torch.sym_max and other == 0 and isinstance(rest, torch.fx.Node):
+                negative = [each for each in rest.args if isinstance(each, int) and each < 0]
+                if rest.target is operator.add and negative and self._read(_value(rest)) is length + negative[0]:
+                    return negative[0]
+        return bound
+
+    def _is_counted(self, *bounds: Any) -> bool:
+        """Whether bounds are counted from the beginning."""
+        return all(self._proved(f.ge(self._read(_value(bound)), 0)) for bound in bounds)
 
     @functools.cached_property
     def _length(self) -> torch.fx.Node:

@@ -129,6 +129,7 @@ def _built(traced: torch.export.ExportedProgram, inputs: Inputs, contract: Contr
     taken_apart = TakenApart(traced, inputs)
     tracer.close(traced, contract.formulas, inputs.user_names, taken_apart.where)
     exemplify(traced, inputs.hints)
+    tracer.note_known_sizes(traced)
     return VerifiedProgram.of(traced, taken_apart, contract)
 
 

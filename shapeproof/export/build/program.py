@@ -7,7 +7,9 @@ of its contract.
 
 from __future__ import annotations
 
+import copy
 import functools
+import io
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,10 @@ import torch
 from shapeproof.contract.archives import NOTE
 from shapeproof.export.build.shipped import of_memory
 from shapeproof.export.report.saved import saved_report
+from shapeproof.export.build.clamps import write_clamps
+from shapeproof.export.build.core_operators import write_core
 from shapeproof.export.shim import guarding
+from shapeproof.solver.facts import Facts
 
 if TYPE_CHECKING:
     from shapeproof.export.build.contract import Contract
@@ -75,5 +80,27 @@ class VerifiedProgram(torch.export.ExportedProgram):
         guarding.note_guards(plain, [])  # they would be called with what a tracer makes of the inputs
         decompose = functools.partial(plain.run_decompositions, decomp_table, decompose_custom_triton_ops)
         verified = VerifiedProgram.of(self.taken_apart.by(decompose), self.taken_apart, self.contract)
+        write_core(verified, Facts(self.contract.formulas))
         verified.carry(self.report)
         return verified
+
+    def validate(self) -> None:
+        """As torch's, which calls it before it saves a program: what a ShapeEnv of torch's would ask is written out."""
+        write_clamps(self, Facts(self.contract.formulas))
+        super().validate()  # type: ignore[no-untyped-call]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> VerifiedProgram:
+        copied = VerifiedProgram.__new__(VerifiedProgram)
+        memo[id(self)] = copied
+        copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return copied
+
+    def __reduce__(self) -> tuple[Callable[[bytes], torch.export.ExportedProgram], tuple[bytes]]:
+        """As torch.export.save writes it: what a trace leaves behind cannot be pickled. The report stays here."""
+        file = io.BytesIO()
+        torch.export.save(self, file)
+        return _unpickled, (file.getvalue(),)
+
+
+def _unpickled(content: bytes) -> torch.export.ExportedProgram:
+    return torch.export.load(io.BytesIO(content))

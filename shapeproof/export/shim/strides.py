@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 
 def memory_order(tensor: torch.Tensor) -> tuple[int, ...]:
@@ -32,3 +33,9 @@ def dense_strides(order: Sequence[int], sizes: Sequence[Any]) -> tuple[Any, ...]
         strides[dim] = step
         step *= max(1, sizes[dim])
     return tuple(strides)
+
+
+def restrided(tensor: FakeTensor, sizes: Sequence[Any], strides: Sequence[Any], offset: Any) -> Any:
+    """A fake tensor over the same storage, its sizes, strides and offset written in another way."""
+    operator = torch.ops.aten.as_strided.default
+    return FakeTensorMode.dispatch(tensor.fake_mode, operator, (), (tensor, list(sizes), list(strides), offset), {})

@@ -11,14 +11,19 @@ import torch._dynamo.exc
 import torch._functorch.config
 import torch.utils._pytree as pytree
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.utils._sympy.functions import CeilToInt, FloorToInt, Max, RoundToInt, TruncToInt
+from torch.utils._sympy.functions import CeilToInt, FloorDiv, FloorToInt, Max, Min, RoundToInt, TruncToInt
 from torch.utils._sympy.numbers import int_oo
-from torch.utils._sympy.value_ranges import ValueRanges
+from torch.utils._sympy.symbol import SymT, symbol_is_type
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from shapeproof.constraints.intervals import Interval
+from shapeproof.export.shim.doubles import Double
 
 ASSERTION = torch.ops.aten._assert_scalar.default
 """The operator that an assertion is in a graph."""
+
+SIZE_FUNCTIONS = (FloorDiv, Min, Max)
+"""What torch writes sizes in, besides sums and products."""
 
 OPAQUE = (Max, TruncToInt, FloorToInt, CeilToInt, RoundToInt)
 """Functions that sympy seldom sees through, though the domain tells what they are."""
@@ -58,6 +63,27 @@ def value_range(bounds: Interval) -> ValueRanges[Any]:
     return ValueRanges(
         -int_oo if bounds.lower is None else bounds.lower, int_oo if bounds.upper is None else bounds.upper
     )
+
+
+def upper_bound(expr: sympy.Expr, ranges: dict[sympy.Symbol, Any]) -> int | None:
+    """The greatest value of an expression as consumers compute it, or None if they find none.
+
+    Torch has no bounds of operations on doubles, and warns.
+    """
+    if expr.has(Double):
+        return None
+    upper = bound_sympy(expr, ranges).upper
+    return int(upper) if isinstance(upper, sympy.Integer) else None
+
+
+def at_most(expr: sympy.Expr, bound: int) -> sympy.Expr:
+    """An expression of which consumers see that it is no more than this."""
+    return Min(expr, sympy.Integer(bound))
+
+
+def is_of_input(free: sympy.Symbol) -> bool:
+    """Whether a symbol of torch is the size of an input."""
+    return symbol_is_type(free, SymT.SIZE)
 
 
 def about_data(size: int | torch.SymInt) -> bool:

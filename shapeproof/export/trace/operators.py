@@ -24,6 +24,7 @@ from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.trace import settle
 from shapeproof.export.trace.failures import may_fail, raised_by
+from shapeproof.export.trace.known_sizes import KnownSizes
 from shapeproof.export.trace.repeats import Repeats
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.trial import Trial
@@ -58,6 +59,8 @@ class Operators:
         self._by_rule = by_rule
         self._recorded = 0
         self._repeats = Repeats(env, apart)
+        self.known_sizes: KnownSizes | None = None
+        """Once the trace is over: what the sizes of results are known to be."""
 
     def record(
         self, func: Any, args: Any, kwargs: Any, run: Run = call, note: Callable[[Any], Any] = _unchanged
@@ -97,7 +100,7 @@ class Operators:
             result = run(func, args, kwargs)
             if operation and result is not NotImplemented:
                 operation.settle(result)
-        return result
+        return result if self.known_sizes is None else self.known_sizes.of(result, (args, kwargs))
 
     def _ruled(self, run: Run, note: Callable[[Any], Any] = _unchanged) -> Run:
         """How to run an operator, if no rule gives its result."""

@@ -44,13 +44,14 @@ from shapeproof.export.source.texts import number_in_text, number_used
 from shapeproof.export.trace.builtins import fresh_copy, kept_symbolic
 from shapeproof.export.trace.claimed import as_data
 from shapeproof.export.trace.failures import is_of_tracing
+from shapeproof.export.trace.known_sizes import KnownSizes, note_sizes, proved_bounds
 from shapeproof.export.trace.operators import Operators
 from shapeproof.export.trace.plain_numbers import bounded_by_numbers
 from shapeproof.export.trace.rebinding import Left, Watched
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.sparse import refuse_hidden, with_rows
 from shapeproof.export.trace.translate import Translator
-from shapeproof.export.trace.views import as_asked
+from shapeproof.export.trace.views import VIEW_OF_COPY, as_asked
 
 if TYPE_CHECKING:
     from shapeproof.constraints.formulas import Formula
@@ -82,6 +83,9 @@ def recording_mode(
     operators = env.operators = Operators(env, apart=proxy_tensor.disable_proxy_modes_tracing, by_rule=not on_data)
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in VIEW_OF_COPY:
+            view = dispatch(VIEW_OF_COPY[func], types, args, kwargs)
+            return dispatch(torch.ops.aten.clone.default, types, (view,), {"memory_format": torch.contiguous_format})
         outer = env.innermost  # none where torch makes the inputs, and nothing is recorded
 
         def run(func: Any, args: Any, kwargs: Any) -> Any:
@@ -333,10 +337,49 @@ def close(
     names: Mapping[str, str],
     taken_apart: Callable[[], Facts],
 ) -> None:
-    """The trace is over. Compilers ask on: they serve every input that the program takes, not the trace's region."""
+    """The trace is over. Compilers ask on: they serve every input that the program takes, not the trace's region.
+
+    What they are told of sizes is what the solver knows of them there.
+    """
     with contextlib.suppress(LookupError):  # there is nothing to ask
         env = shape_env_of(program)
         env.trial = env.trial.over(enforced, names, taken_apart)
+        _refine_ranges(env)
+        known = KnownSizes(env.translator, env.trial.facts, env._terms, lambda: env.var_to_range, _maker(env))
+        env.operators.known_sizes = known
+        env._form = _written(known, env._form)
+
+
+def _written(known: KnownSizes, form: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What torch computes with from now on: what is known stays as it is written, bound and all."""
+    return lambda expr: expr if known.has_written(expr) else form(expr)
+
+
+def _maker(env: ProofShapeEnv) -> Callable[[Any], int | torch.SymInt]:
+    def made(expr: Any) -> int | torch.SymInt:
+        number = env.create_symintnode(expr, hint=None)
+        env.note_example(number)
+        return number  # type: ignore[no-any-return]
+
+    return made
+
+
+def _refine_ranges(env: ProofShapeEnv) -> None:
+    """Tell torch where its symbols lie in all inputs that the program takes: consumers plan memory by that."""
+    for free in env.var_to_range:
+        if free.is_integer and free in env._terms:
+            env.var_to_range[free] &= value_range(proved_bounds(env._terms[free], env.trial.facts))
+
+
+def note_known_sizes(program: torch.export.ExportedProgram) -> None:
+    """Have a program whose trace is over note what its sizes are known to be."""
+    with contextlib.suppress(LookupError):
+        env = shape_env_of(program)
+        if env.operators.known_sizes is not None:
+            note_sizes(program, env.operators.known_sizes)
+        for free in program.range_constraints.keys() & env.var_to_range.keys():
+            if env._is_data(free):
+                program.range_constraints[free] &= env.var_to_range[free]
 
 
 def translator_of(program: torch.export.ExportedProgram) -> Translator:

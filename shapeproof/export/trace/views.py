@@ -20,6 +20,12 @@ from shapeproof.export.trace.shape_env import ProofShapeEnv
 _VIEWS = frozenset({"aten.view.default", "aten._unsafe_view.default"})
 Size = int | torch.SymInt
 
+VIEW_OF_COPY: Mapping[Any, Any] = {
+    torch.ops.aten.slice_copy.Tensor: torch.ops.aten.slice.Tensor,
+    torch.ops.aten.select_copy.int: torch.ops.aten.select.int,
+}
+"""Copies of views that torch computes by asking for an example, where the view is known for all sizes."""
+
 
 def as_asked(env: ProofShapeEnv, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
     """The result of an operator; of a view whose noted sizes may have no value, the view with those asked for."""

@@ -1,0 +1,91 @@
+"""Law: each consumer takes a program, and runs it as eager does at every size: tried at three of each model's domain.
+
+What each does outside of the domain is in test_table.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._pytree import tree_leaves
+
+from shapeproof.export import VerifiedProgram, export
+from tests.consumers import ways
+from tests.consumers.models import MODELS, Shipped
+from tests.consumers.ways import WAYS
+
+NO_DYNAMIC_ONES = {
+    (model, way)
+    for model in ("pairs", "patches", "first columns", "last rows", "ctc", "halved", "pyramid")
+    for way in ("torch.export again", "draft_export")
+}
+"""torch.export takes it that no size is 1, or refuses to say so, where ours was proved: tried at larger sizes below."""
+
+QUICK = ("pairs", "first columns", "gated")
+"""The others are slow tests."""
+
+
+@functools.cache
+def shipped(name: str) -> tuple[Shipped, torch.nn.Module, VerifiedProgram]:
+    case = MODELS[name]
+    model = case.build()
+    return case, model, export(model, case.example, dynamic_shapes=case.declared)
+
+
+def agree(run: Callable[..., Any], model: torch.nn.Module, inputs: Any, tolerance: float = 1e-3) -> None:
+    got, wanted = tree_leaves(run(*inputs)), tree_leaves(model(*inputs))
+    assert [each.shape for each in got] == [each.shape for each in wanted]
+    for mine, eager in zip(got, wanted, strict=True):
+        torch.testing.assert_close(mine, eager, rtol=tolerance, atol=tolerance, check_stride=False)
+
+
+def cases() -> list[Any]:
+    return [
+        pytest.param(name, way, marks=[] if name in QUICK else [pytest.mark.slow])
+        for name in MODELS
+        for way in WAYS
+        if (name, way) not in NO_DYNAMIC_ONES
+    ]
+
+
+@pytest.mark.parametrize(("name", "way"), cases())
+def test_runs_as_eager_at_every_size(name: str, way: str) -> None:
+    case, model, program = shipped(name)
+    run = WAYS[way](ways.copied(program), case.example, case.declared)
+    for sizes in case.sizes:
+        agree(run, model, case.made(*sizes))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_a_package_of_aotinductor_runs_as_eager_at_every_size(name: str, tmp_path: Path) -> None:
+    case, model, program = shipped(name)
+    run = ways.packaged(program, tmp_path)
+    for sizes in case.sizes:
+        agree(run, model, case.made(*sizes))
+    if case.outside is not None:
+        with pytest.raises(RuntimeError):
+            run(*case.made(*case.outside))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ctc", "gated", "attention", "pyramid"])
+def test_a_quantized_program_runs_at_every_size(name: str) -> None:
+    case, model, program = shipped(name)
+    run = ways.quantized(program, case.example)
+    for sizes in case.sizes:
+        agree(run, model, case.made(*sizes), tolerance=0.3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_a_program_for_xnnpack_runs_as_eager_at_every_size(name: str) -> None:
+    case, model, program = shipped(name)
+    run = ways.xnnpack(program)
+    for sizes in case.sizes:
+        agree(run, model, case.made(*sizes))

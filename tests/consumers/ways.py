@@ -1,0 +1,123 @@
+"""How each consumer takes a program: from the program to a callable that takes the model's inputs."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+Run = Callable[..., Any]
+
+
+def saved(program: ExportedProgram) -> ExportedProgram:
+    """The program, written and read again."""
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    return torch.export.load(file)
+
+
+def reexported(program: ExportedProgram, example: Any, declared: Any, by: Any = torch.export.export) -> ExportedProgram:
+    return by(program.module(), example, dynamic_shapes=declared)
+
+
+def compiled(program: ExportedProgram) -> Run:
+    torch.compiler.reset()
+    return torch.compile(program.module(), backend="aot_eager", dynamic=True)
+
+
+def packaged(program: ExportedProgram, folder: Path) -> Run:
+    """AOTInductor's package."""
+    path = torch._inductor.aoti_compile_and_package(program, package_path=str(folder / "model.pt2"))
+    return torch._inductor.aoti_load_package(path)
+
+
+def onnx(program: ExportedProgram) -> Run:
+    """A session of ONNX Runtime on what torch.onnx writes."""
+    import onnxruntime
+
+    made = torch.onnx.export(program, dynamo=True, verbose=False)
+    content = made.model_proto.SerializeToString()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_inputs()]
+
+    def run(*args: Any) -> Any:
+        found = session.run(None, {name: arg.numpy() for name, arg in zip(names, args, strict=True)})
+        return [torch.from_numpy(each) for each in found]
+
+    return run
+
+
+def lowered(program: ExportedProgram, partitioners: Any = ()) -> Any:
+    """The program of ExecuTorch."""
+    from executorch.exir import to_edge_transform_and_lower
+
+    return to_edge_transform_and_lower(program, partitioner=list(partitioners)).to_executorch()
+
+
+def executorch(program: ExportedProgram, partitioners: Any = ()) -> Run:
+    """A method of ExecuTorch's runtime."""
+    from executorch.runtime import Runtime
+
+    content = lowered(program, partitioners).buffer
+    loaded = Runtime.get().load_program(content)
+    method = loaded.load_method("forward")
+
+    def run(*args: Any, _held: Any = (content, loaded)) -> Any:  # the method does not hold what it runs on
+        assert method is not None
+        return [each.clone() for each in method.execute([arg.contiguous() for arg in args])]
+
+    return run
+
+
+def xnnpack(program: ExportedProgram) -> Run:
+    """ExecuTorch with what XNNPACK takes delegated to it."""
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+
+    return executorch(program, [XnnpackPartitioner()])
+
+
+def quantized(program: ExportedProgram, example: Any) -> Run:
+    """The program after torchao's pt2e quantization, weights in int8."""
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config())
+    prepared = prepare_pt2e(program.module(), quantizer)
+    prepared(*example)
+    return convert_pt2e(prepared)  # type: ignore[no-any-return]
+
+
+def copied(program: ExportedProgram) -> ExportedProgram:
+    return copy.deepcopy(program)
+
+
+def pickled(program: ExportedProgram) -> ExportedProgram:
+    return pickle.loads(pickle.dumps(program))  # noqa: S301 - written here
+
+
+WAYS: dict[str, Callable[[ExportedProgram, Any, Any], Run]] = {
+    "module": lambda program, *_: program.module(),
+    "save and load": lambda program, *_: saved(program).module(),
+    "unflatten": lambda program, *_: torch.export.unflatten(program),
+    "decomposed": lambda program, *_: program.run_decompositions().module(),
+    "decomposed and saved": lambda program, *_: saved(program.run_decompositions()).module(),
+    "deepcopy": lambda program, *_: copied(program).module(),
+    "pickle": lambda program, *_: pickled(program).module(),
+    "torch.compile": lambda program, *_: compiled(program),
+    "torch.export again": lambda program, example, declared: reexported(program, example, declared).module(),
+    "draft_export": lambda program, example, declared: reexported(
+        program, example, declared, torch.export.draft_export
+    ).module(),
+    "ONNX Runtime": lambda program, *_: onnx(program),
+    "ExecuTorch": lambda program, *_: executorch(program),
+}
