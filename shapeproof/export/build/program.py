@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from shapeproof.contract.archives import NOTE
-from shapeproof.export.build.shipped import of_memory
-from shapeproof.export.report.saved import saved_report
 from shapeproof.export.build.clamps import write_clamps
 from shapeproof.export.build.core_operators import write_core
+from shapeproof.export.build.shipped import of_memory
+from shapeproof.export.report.saved import saved_report
 from shapeproof.export.shim import guarding
 from shapeproof.solver.facts import Facts
 
