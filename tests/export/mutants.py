@@ -43,17 +43,32 @@ _ALIKE = [
     (operator.le, operator.lt, operator.ge, operator.gt),
 ]
 """Operators that take the same arguments."""
-_UNARY = (
-    aten.clone.default,
-    aten.alias.default,
-    aten.detach.default,
-    aten.contiguous.default,
-    aten._neg_view.default,
-    aten._conj.default,
-    aten.neg.default,
-    aten.view_as_real.default,
+_UNARY: tuple[tuple[Any, ...], ...] = (
+    (aten.clone.default,),
+    (aten.alias.default,),
+    (aten.detach.default,),
+    (aten.contiguous.default,),
+    (aten._neg_view.default,),
+    (aten._conj.default,),
+    (aten.neg.default,),
+    (aten.view_as_real.default,),
+    (aten.flip.default, [0]),
+    (aten.transpose.int, 0, -1),
+    (aten.squeeze.dim, 0),
+    (aten.unsqueeze.default, 0),
+    (aten.slice.Tensor, 0, 0, 2),
+    (aten.slice.Tensor, 0, 1),
+    (aten.as_strided.default, [2], [1], 1),
+    (aten.constant_pad_nd.default, [0, 0]),
+    (aten.constant_pad_nd.default, [0, 1]),
+    (aten.repeat.default, [1, 1]),
+    (aten.repeat.default, [2, 1]),
+    (aten.to.dtype, torch.float64),
+    (aten.to.dtype, torch.float32),
+    (aten.zero_.default,),
+    (aten.reshape.default, [-1]),
 )
-"""Operators through which a tensor may be passed on."""
+"""Operators through which a tensor may be passed on, with their other arguments."""
 
 
 @dataclass(frozen=True)
@@ -185,21 +200,21 @@ def _removed(at: int, node: torch.fx.Node) -> Iterator[tuple[str, Callable[[torc
 
 def _passed_on(at: int, node: torch.fx.Node) -> Iterator[tuple[str, Callable[[torch.fx.Graph], None]]]:
     """What a node gives, passed on through another operator: to all that use it, and to the last of them alone."""
-    for target in _UNARY:
+    for call in _UNARY:
         for last in {False, len(node.users) > 1}:
 
-            def insert(graph: torch.fx.Graph, node: torch.fx.Node, target: Any = target, last: bool = last) -> None:
+            def insert(graph: torch.fx.Graph, node: torch.fx.Node, call: Any = call, last: bool = last) -> None:
                 users = list(node.users)[-1:] if last else list(node.users)
                 after = node
                 while after.next.op == "placeholder":
                     after = after.next
                 with graph.inserting_after(after):
-                    made = graph.call_function(target, (node,))
+                    made = graph.call_function(call[0], (node, *call[1:]))
                 for user in users:
                     user.replace_input_with(node, made)
 
             where = f" for {list(node.users)[-1]}" if last else ""
-            yield f"{target} of {node}{where}", _on(at, insert)
+            yield f"{call} of {node}{where}", _on(at, insert)
 
 
 def _other_arguments(

@@ -14,7 +14,7 @@ is not proved counts as a difference.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -25,7 +25,7 @@ from shapeproof.export.graph import nodes, rerun
 from shapeproof.export.graph.bodies import Implied, same_body
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.metadata import Difference, There, at, label, outdated, shared_otherwise
-from shapeproof.export.graph.operations import Side, equal, kind
+from shapeproof.export.graph.operations import Side, calls, equal, kind
 from shapeproof.export.graph.taken import Decided, with_branches_taken
 from shapeproof.export.shim import symbols
 from shapeproof.export.source.wording import with_kind
@@ -34,6 +34,8 @@ from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide, truth
+
+_T = TypeVar("_T")
 
 _BROADCAST = {"aten.copy_.default": 1, "aten.index_put.default": 2, "aten.index_put_.default": 2}
 """Operators that broadcast the operand at this place to what they write over: dimensions of size 1 that it begins with
@@ -91,7 +93,7 @@ def _difference(
         return found
     translator = tracer.translator_of(there)
     own = {node: node.meta.get("val") for node in there.graph.nodes}
-    right = Side(there.graph, there.graph_module, own, translator, trial.region)
+    right = Side(there, own, translator, trial.region)
     implied = _implied_always(program), _implied(translator, trial.region)
     values = _in_step(program, right, implied, trial)
     if values is not None:
@@ -105,7 +107,7 @@ def _difference(
     found = outdated(program, on_region) or shared_otherwise(program, on_region)
     if found is not None:
         return found
-    left = Side(program.graph, program.graph_module, values, translator, region)
+    left = Side(program, values, translator, region)
     return _Comparison(left, right, trial, implied).run()
 
 
@@ -142,12 +144,12 @@ def _in_step(
     if len(mine) != len(others) or nodes.mutates(program.graph):
         return None
     values = {node: right.value(twin) for node, twin in zip(mine, others, strict=True)}
-    left = Side(program.graph, program.graph_module, values, right.translator, trial.region)
+    left = Side(program, values, right.translator, trial.region)
     comparison = _Comparison(left, right, trial, implied)
     for node, twin in zip(mine, others, strict=True):
         if comparison.node(node, twin) is not None:
             return None
-    return values
+    return values if comparison.kept_calls() is None else None
 
 
 def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedProgram) -> Difference | None:
@@ -161,6 +163,9 @@ def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedP
         return Difference("the parameters, buffers or constants that are used differ")
     if outputs[0] != outputs[1]:
         return Difference("what is returned or mutated differs")
+    kept = [[(name, call.in_spec, call.out_spec) for name, call in calls(program)] for program in (left, right)]
+    if kept[0] != kept[1]:
+        return Difference("what a submodule takes or returns, whose signature is preserved, differs in structure")
     for name, value in [*left.constants.items(), *left.state_dict.items()]:
         if not same_constant(value, right.constants.get(name, right.state_dict.get(name))):
             return Difference(f"the constant `{name}` differs")
@@ -188,7 +193,18 @@ class _Comparison:
         if len(a) != len(b):
             longer = a if len(a) > len(b) else b
             return at(longer[min(len(a), len(b))], "one program does more than the other")
-        return self._checks()
+        return self._checks() or self.kept_calls()
+
+    def kept_calls(self) -> Difference | None:
+        """How submodules differ in what they take and return, whose signatures are preserved."""
+        for (name, mine), (_, other) in zip(calls(self.left.program), calls(self.right.program), strict=True):
+            given = (
+                [side.argument(each) for each in [*call.inputs, *call.outputs]]
+                for side, call in self._both(mine, other)
+            )
+            if not self._same(*given):
+                return Difference(f"what the submodule `{name}` takes or returns differs")
+        return None
 
     def node(self, mine: torch.fx.Node, other: torch.fx.Node) -> Difference | None:
         """How a node and its twin differ."""
@@ -238,8 +254,8 @@ class _Comparison:
         return frozenset({"is_causal"}) if one else frozenset()
 
     def _attribute(self, mine: torch.fx.Node, other: torch.fx.Node) -> Difference | None:
-        a = getattr(self.left.owner, str(mine.target), None)
-        b = getattr(self.right.owner, str(other.target), None)
+        a = getattr(self.left.program.graph_module, str(mine.target), None)
+        b = getattr(self.right.program.graph_module, str(other.target), None)
         if isinstance(a, torch.fx.GraphModule) and isinstance(b, torch.fx.GraphModule):
             same = self._never_run(other) or same_body(a, b, self._implied, self._one_value)
             return None if same else at(other, f"the code of `{mine.target}` differs")
@@ -300,7 +316,7 @@ class _Comparison:
         alike = cut is twin if cut is None else self._pairs.get(cut) is twin
         return alike and self._same(*(side.value(n).storage_offset() for side, n in self._both(mine, other)))
 
-    def _both(self, mine: torch.fx.Node, other: torch.fx.Node) -> Iterator[tuple[Side, torch.fx.Node]]:
+    def _both(self, mine: _T, other: _T) -> Iterator[tuple[Side, _T]]:
         yield from ((self.left, mine), (self.right, other))
 
     def _same_broadcast(self, mine: Any, other: Any, rank: int) -> bool:

@@ -39,10 +39,9 @@ class Root:
 
 @dataclass(slots=True)
 class Side:
-    """One program's graph, the fake value of each node on the region, and how to read the sizes in them."""
+    """One program, the fake value of each node on the region, and how to read the sizes in them."""
 
-    graph: torch.fx.Graph
-    owner: torch.nn.Module
+    program: torch.export.ExportedProgram
     values: Mapping[torch.fx.Node, Any]
     translator: Translator
     region: Facts
@@ -52,6 +51,17 @@ class Side:
     """The `detach` that a tensor is seen through: it lies in another's storage, and passes on no gradient."""
     changed: set[Any] = field(default_factory=set)
     """Storages that something is written into."""
+
+    @property
+    def graph(self) -> torch.fx.Graph:
+        """The nodes."""
+        graph: torch.fx.Graph = self.program.graph
+        return graph
+
+    def argument(self, given: Any) -> Any:
+        """What a submodule takes or returns there: a node, where it is noted by name, or a constant."""
+        named = next((node for node in self.graph.nodes if node.name == given.name), None)
+        return getattr(given, "value", given.name) if named is None else named
 
     def operations(self) -> list[torch.fx.Node]:
         """The nodes that do something; views, and sizes computed from sizes, are read where they are used."""
@@ -159,6 +169,12 @@ class Side:
         if isinstance(value, torch.SymBool):
             return self.translator.formula(symbols.expression(value))
         return constant(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def calls(program: torch.export.ExportedProgram) -> list[tuple[str, Any]]:
+    """The submodules whose signatures are preserved, by name; the program's own is compared as a whole."""
+    kept = ((call.fqn, call.signature) for call in program.module_call_graph if call.fqn)
+    return [(name, signature) for name, signature in kept if signature is not None]
 
 
 def kind(tensor: torch.Tensor) -> tuple[Any, ...]:
