@@ -219,6 +219,43 @@ def test_no_gradient_goes_through_a_detached_tensor():
     assert not same_where(forward(detached=True), forward(detached=False))
 
 
+def test_a_wrong_note_in_a_body_is_seen():
+    first, second = twice("branch")
+    seen = 0
+    for body in (first.program.graph_module.true_graph_0, first.program.graph_module.false_graph_0):
+        for node in body.graph.nodes:
+            noted = node.meta.get("val")
+            if node.op == "call_function" and isinstance(noted, torch.Tensor):
+                node.meta["val"] = noted.new_empty((*noted.shape, 1))
+                assert difference(first.program, second)[0] is not None, node
+                node.meta["val"] = noted
+                seen += 1
+    assert seen
+
+
+def test_a_body_that_drops_a_dimension_at_one_size_is_not_compiled_for_it():
+    """AOTInductor goes by the two dimensions that are noted, and took the largest of one number each."""
+
+    def forward(_, x):
+        return torch.cond(x.sum() > 0, lambda x: x.squeeze(0).amax(0).sum(), lambda x: x.sum(), (x,))
+
+    report = check(model(forward), (torch.ones(5, 4),), dynamic_shapes=({0: Dim("n", min=1, max=12)},))
+    assert report.status == "undecided", str(report)
+    assert report.program.module()(torch.ones(2, 4)) == 4
+    with pytest.raises(RuntimeError, match=">= 2 is required"):
+        report.program.module()(torch.ones(1, 4))
+
+
+def test_a_copy_has_nothing_beside_it_in_its_storage():
+    """An input may lie at an offset, from which `as_strided` does not count."""
+
+    def forward(*, copied):
+        return lambda _, x: (x.clone() if copied else x).as_strided((2,), (1,), 1) * 2
+
+    assert same_where(forward(copied=True), forward(copied=True))
+    assert not same_where(forward(copied=True), forward(copied=False))
+
+
 def test_a_constant_is_read_as_it_lies():
     square = torch.ones(2, 2)
     assert not same_constant(square, square.t())

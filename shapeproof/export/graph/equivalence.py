@@ -22,9 +22,9 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export.graph import nodes, rerun
-from shapeproof.export.graph.bodies import Implied, same_body
+from shapeproof.export.graph.bodies import Implied, Known, same_body
 from shapeproof.export.graph.constants import same_constant
-from shapeproof.export.graph.metadata import Difference, There, at, label, outdated, shared_otherwise
+from shapeproof.export.graph.metadata import Difference, There, at, label, outdated, outdated_twin, shared_otherwise
 from shapeproof.export.graph.operations import Side, calls, equal, kind
 from shapeproof.export.graph.taken import Decided, with_branches_taken
 from shapeproof.export.shim import symbols
@@ -180,7 +180,7 @@ class _Comparison:
         self.right = right
         self.region = trial.region
         self._trial = trial
-        self._implied = implied
+        self._known = Known(implied, self._one_value, self._is_noted)
         self._pairs: dict[torch.fx.Node, torch.fx.Node] = {}
 
     def run(self) -> Difference | None:
@@ -257,7 +257,7 @@ class _Comparison:
         a = getattr(self.left.program.graph_module, str(mine.target), None)
         b = getattr(self.right.program.graph_module, str(other.target), None)
         if isinstance(a, torch.fx.GraphModule) and isinstance(b, torch.fx.GraphModule):
-            same = self._never_run(other) or same_body(a, b, self._implied, self._one_value)
+            same = self._never_run(other) or same_body(a, b, self._known)
             return None if same else at(other, f"the code of `{mine.target}` differs")
         return None if same_constant(a, b) else at(other, f"the constant `{mine.target}` differs")
 
@@ -272,6 +272,11 @@ class _Comparison:
             return bool(taken) and all(decide(f.negate(each), self.region).status == "proved" for each in taken)
 
         return bool(body.users) and all(map(left_out, body.users))
+
+    def _is_noted(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
+        """Whether what one program notes of a node in a body is so on the region."""
+        there = There({}, self.right.translator, self.region)
+        return outdated_twin(mine, other, tracer.translator_of(self.left.program), there) is None
 
     def _one_value(self, size: Any) -> int | None:
         """The value of a size that the region leaves no choice of."""

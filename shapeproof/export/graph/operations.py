@@ -51,6 +51,8 @@ class Side:
     """The `detach` that a tensor is seen through: it lies in another's storage, and passes on no gradient."""
     changed: set[Any] = field(default_factory=set)
     """Storages that something is written into."""
+    restrided: bool = False
+    """Whether `as_strided` reads what lies beside a tensor in its storage: a copy of the tensor has none of it."""
 
     @property
     def graph(self) -> torch.fx.Graph:
@@ -66,6 +68,7 @@ class Side:
     def operations(self) -> list[torch.fx.Node]:
         """The nodes that do something; views, and sizes computed from sizes, are read where they are used."""
         kept = []
+        self.restrided = any(str(node.target).startswith("aten.as_strided") for node in self.graph.nodes)
         self.changed = {
             s for node in self.graph.nodes for t in nodes.changed_operands(node) for s in storages(self.value(t))
         }
@@ -107,7 +110,12 @@ class Side:
         """The operand whose elements a node gives again, lying as they did, and neither of them written into."""
         source, numbers, neutral = nodes.copying(node)
         mine, other = self.value(node), self.value(source) if source is not None else None
-        if source is None or not isinstance(mine, torch.Tensor) or not isinstance(other, torch.Tensor):
+        if (
+            source is None
+            or self.restrided
+            or not isinstance(mine, torch.Tensor)
+            or not isinstance(other, torch.Tensor)
+        ):
             return None
         pure = self.changed.isdisjoint([*self.at(node), *self.at(source)])
         if not pure or kind(mine) != kind(other) or mine.dim() != other.dim() or not self.at(source):
