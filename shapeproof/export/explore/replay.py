@@ -260,7 +260,7 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
         with quiet():
             return copy.deepcopy(module)
 
-    changes = nodes.mutates(module.graph) or nodes.writes_statistics(module.graph)
+    changes = nodes.mutates(module.graph)
     return fresh if changes else lambda: module
 
 

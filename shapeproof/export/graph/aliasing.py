@@ -21,7 +21,7 @@ def told_apart(graph: torch.fx.Graph) -> bool:
 
     The body of a higher-order operator is not looked into: where it writes, it may be anything.
     """
-    if any(map(_body_writes, graph.find_nodes(op="get_attr"))):
+    if any(map(nodes.body_writes, graph.find_nodes(op="get_attr"))):
         return True
     writes = {index: found for index, node in enumerate(graph.nodes) if (found := nodes.changed_operands(node))}
     if not writes:
@@ -33,19 +33,13 @@ def told_apart(graph: torch.fx.Graph) -> bool:
 def written_inputs(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     """The placeholders of a graph whose memory it writes into; all of them where a body writes, which is not read."""
     inputs = graph.find_nodes(op="placeholder")
-    if any(map(_body_writes, graph.find_nodes(op="get_attr"))):
+    if any(map(nodes.body_writes, graph.find_nodes(op="get_attr"))):
         return set(inputs)
     written = set[Any]()
     for node in graph.nodes:
-        for operand in [*nodes.changed_operands(node), *nodes.statistics(node)]:
+        for operand in nodes.changed_operands(node):
             written.update(storages(operand.meta.get("val")))
     return {node for node in inputs if not written.isdisjoint(storages(node.meta.get("val")))}
-
-
-def _body_writes(node: torch.fx.Node) -> bool:
-    body = getattr(node.graph.owning_module, str(node.target), None)
-    bodies = body.modules() if isinstance(body, torch.fx.GraphModule) else ()
-    return any(nodes.mutates(each.graph) for each in bodies if isinstance(each, torch.fx.GraphModule))
 
 
 class _Watched:

@@ -4,12 +4,13 @@ They are where the same operators run on the same operands in the same order, an
 or follows from what is known. equivalence.py compares the operands of the bodies themselves.
 
 A body is read as it was traced: none is run again, so sizes are the same only where they are computed alike, or where
-one of an operand has one value there, which torch writes into the body.
+one of an operand has one value there, which torch writes into the body. What is noted of its nodes is to be so there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,35 +25,38 @@ OneValue = Callable[[Any], int | None]
 """The value of a size, where it has but one."""
 
 
-def same_body(
-    mine: torch.fx.GraphModule,
-    other: torch.fx.GraphModule,
-    implied: tuple[Implied, Implied],
-    one_value: OneValue = lambda _: None,
-) -> bool:
-    """Whether two bodies are the same, given the same operands.
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known where two bodies are compared.
 
-    Args:
-        mine: traced anywhere.
-        other: traced where they are compared.
-        implied: says for each which of its checks need not be made.
-        one_value: the value of a size as `other` notes it.
+    Attributes:
+        implied: for each of the two, which of its checks need not be made.
+        one_value: the value of a size as the second notes it.
+        is_noted: whether what the first notes of a node is so there, given the node's twin.
     """
+
+    implied: tuple[Implied, Implied]
+    one_value: OneValue
+    is_noted: Callable[[torch.fx.Node, torch.fx.Node], bool]
+
+
+def same_body(mine: torch.fx.GraphModule, other: torch.fx.GraphModule, known: Known) -> bool:
+    """Whether two bodies are the same, given the same operands; the second was traced where they are compared."""
     operands = [node.meta.get("val") for node in other.graph.find_nodes(op="placeholder")]
     if len(mine.graph.find_nodes(op="placeholder")) != len(operands):
         return False
-    left, right = _Body(mine, operands, one_value), _Body(other, operands, one_value)
+    left, right = (_Body(each, operands, known.one_value) for each in (mine, other))
     if len(left.acting) != len(right.acting):
         return False
     for place, (a, b) in enumerate(zip(left.acting, right.acting, strict=True)):
         attributes = left.attribute(a), right.attribute(b)
-        if left.reading(a) != right.reading(b) or not _same_attribute(*attributes, implied, one_value):
+        if left.reading(a) != right.reading(b) or not _same_attribute(*attributes, known) or not known.is_noted(a, b):
             return False
         left.known[a] = right.known[b] = place
     checks = left.checks(), right.checks()
     return all(
-        known(check)
-        for ours, theirs, known in ((checks[0], checks[1], implied[0]), (checks[1], checks[0], implied[1]))
+        implied(check)
+        for ours, theirs, implied in zip(checks, reversed(checks), known.implied, strict=True)
         for reading, check in ours.items()
         if reading not in theirs
     )
@@ -114,7 +118,7 @@ class _Body:
         return getattr(self._module, str(node.target), None) if node.op == "get_attr" else None
 
 
-def _same_attribute(mine: Any, other: Any, implied: tuple[Implied, Implied], one_value: OneValue) -> bool:
+def _same_attribute(mine: Any, other: Any, known: Known) -> bool:
     if isinstance(mine, torch.fx.GraphModule) and isinstance(other, torch.fx.GraphModule):
-        return same_body(mine, other, implied, one_value)
+        return same_body(mine, other, known)
     return same_constant(mine, other)

@@ -17,6 +17,9 @@ def same_constant(mine: Any, other: Any) -> bool:
     (False, False, True)
     >>> same_constant(torch.tensor(0.0), torch.tensor(-0.0)), same_constant(torch.ones(2), torch.ones(2))
     (False, True)
+    >>> square = torch.ones(2, 2)  # what is computed from it lies as it does
+    >>> same_constant(square, square.t()), same_constant(square[:1], square[:, :1].t())
+    (False, True)
     """
     if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
         if mine is other or torch.strided in {mine.layout, other.layout}:
@@ -43,6 +46,15 @@ def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
 def _same_tensor(mine: torch.Tensor, other: torch.Tensor) -> bool:
     if mine.dtype != other.dtype or mine.shape != other.shape or not torch.equal(mine, other):
         return False
+    if not _lie_alike(mine, other):
+        return False
     if mine.is_complex():
         mine, other = torch.view_as_real(mine.resolve_conj()), torch.view_as_real(other.resolve_conj())
     return not mine.is_floating_point() or torch.equal(mine.signbit(), other.signbit())
+
+
+def _lie_alike(mine: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether the strides agree that reach an element, and whether elements are read as they are stored."""
+    steps = zip(mine.shape, mine.stride(), other.stride(), strict=True)
+    reached = mine.numel() == 0 or all(a == b for size, a, b in steps if size > 1)
+    return reached and (mine.is_conj(), mine.is_neg()) == (other.is_conj(), other.is_neg())

@@ -5,10 +5,7 @@ that either computes is proved equal to the other's, and where what they check i
 noted while it was traced elsewhere say nothing here, so it is first run again on the region's fake inputs; what it
 then asks becomes part of the region.
 
-A view is no operation of its own: an operand is the storage it lies in, seen through sizes, strides and an offset,
-so that `x[:n]` is `x` where n is all of it. Operators that copy or alias as the sizes will have it (`reshape`,
-`contiguous`) do count. Nor is a copy that adds nothing (`pad` by 0), if neither it nor what it copies is written into,
-and it is not returned.
+Which nodes count as operators, and how an operand is read, says operations.py: views do not count.
 
 The answer is a reason why the programs are not known to be the same, or None. No data is run, and an equality that
 is not proved counts as a difference.
@@ -16,23 +13,21 @@ is not proved counts as a difference.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import Real, Term, constant
+from shapeproof.constraints.terms import Term
 from shapeproof.export.graph import nodes, rerun
-from shapeproof.export.graph.bodies import Implied, same_body
+from shapeproof.export.graph.bodies import Implied, Known, same_body
 from shapeproof.export.graph.constants import same_constant
-from shapeproof.export.graph.metadata import Difference, There, at, label, outdated, shared_otherwise
+from shapeproof.export.graph.metadata import Difference, There, at, label, outdated, outdated_twin, shared_otherwise
+from shapeproof.export.graph.operations import Side, calls, equal, kind
 from shapeproof.export.graph.taken import Decided, with_branches_taken
 from shapeproof.export.shim import symbols
-from shapeproof.export.shim.storages import storages
 from shapeproof.export.source.wording import with_kind
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Translator, Untranslatable
@@ -40,115 +35,11 @@ from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide, truth
 
+_T = TypeVar("_T")
+
 _BROADCAST = {"aten.copy_.default": 1, "aten.index_put.default": 2, "aten.index_put_.default": 2}
 """Operators that broadcast the operand at this place to what they write over: dimensions of size 1 that it begins with
 say nothing. Python's `x[mask] = values` drops them where it knows of them."""
-
-
-@dataclass(slots=True)
-class _Side:
-    """One program's graph, the fake value of each node on the region, and how to read the sizes in them."""
-
-    graph: torch.fx.Graph
-    owner: torch.nn.Module
-    values: Mapping[torch.fx.Node, Any]
-    translator: Translator
-    region: Facts
-    checks: list[Formula] = field(default_factory=list)
-    roots: dict[Any, torch.fx.Node] = field(default_factory=dict)
-    changed: set[Any] = field(default_factory=set)
-    """Storages that something is written into."""
-
-    def operations(self) -> list[torch.fx.Node]:
-        """The nodes that do something; views, and sizes computed from sizes, are read where they are used."""
-        kept = []
-        self.changed = {
-            s for node in self.graph.nodes for t in nodes.changed_operands(node) for s in storages(self.value(t))
-        }
-        returned = {s for node in self.graph.find_nodes(op="output") for t in node.all_input_nodes for s in self.at(t)}
-        for node in self.graph.nodes:
-            copied = self.copied(node)
-            if copied is not None and returned.isdisjoint(self.at(node)):
-                self.roots |= dict.fromkeys(self.at(node), self.roots[self.at(copied)[0]])
-                continue
-            if node.target is symbols.ASSERTION:
-                self.checks.append(self.condition(node.args[0]))
-            elif node.op in {"placeholder", "output", "get_attr"} or not (self.is_size(node) or self.is_view(node)):
-                kept.append(node)
-            for storage in self.at(node):
-                self.roots.setdefault(storage, node)
-        return kept
-
-    def at(self, node: torch.fx.Node) -> list[Any]:
-        """The storages that a node's tensors lie in."""
-        return storages(self.value(node))
-
-    def copied(self, node: torch.fx.Node) -> torch.fx.Node | None:
-        """The operand whose elements a node gives again, lying as they did, and neither of them written into."""
-        source, numbers, neutral = nodes.copying(node)
-        mine, other = self.value(node), self.value(source) if source is not None else None
-        if source is None or not isinstance(mine, torch.Tensor) or not isinstance(other, torch.Tensor):
-            return None
-        pure = self.changed.isdisjoint([*self.at(node), *self.at(source)])
-        if not pure or mine.dtype != other.dtype or mine.dim() != other.dim() or not self.at(source):
-            return None
-        laid = ([*t.shape, *t.stride(), t.storage_offset()] for t in (mine, other))
-        pairs = [*zip(*laid, strict=True), *((number, neutral) for number in numbers)]
-        return source if all(self.same(a, b) for a, b in pairs) else None
-
-    def same(self, a: Any, b: Any) -> bool:
-        """Whether two sizes are proved equal."""
-        return _equal(self.quantity(a), self.quantity(b), self.region)
-
-    def value(self, node: torch.fx.Node) -> Any:
-        """The node's fake value on the region."""
-        return self.values.get(node)
-
-    def is_size(self, node: torch.fx.Node) -> bool:
-        """Whether the node only computes a size (or a condition on sizes) from sizes."""
-        symbolic = isinstance(self.value(node), torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
-        return symbolic and node.op == "call_function" and not node.meta.get("unbacked_bindings")
-
-    def is_view(self, node: torch.fx.Node) -> bool:
-        """Whether the node only looks at storage that is there already.
-
-        `reshape` and its like may copy elsewhere; that makes no difference for storage that is never written into.
-        """
-        found = storages(self.value(node))
-        pure = self.changed.isdisjoint(found)
-        if node.op != "call_function" or not (
-            nodes.is_view_operator(node.target, pure=pure) or node.target is operator.getitem
-        ):
-            return False
-        return bool(found) and all(storage in self.roots for storage in found)
-
-    def rank_written(self, node: torch.fx.Node) -> int:
-        """The number of dimensions that an operator which broadcasts an operand writes over."""
-        target, indices = node.args[0], node.args[1] if isinstance(node.args[1], Sequence) else ()
-        found = [self.value(index) for index in indices if isinstance(index, torch.fx.Node)]
-        masks = [index.dim() for index in found if index.dtype in {torch.bool, torch.uint8}]
-        places = [index.dim() for index in found if index.dtype not in {torch.bool, torch.uint8}]
-        rank = self.value(target).dim() if isinstance(target, torch.fx.Node) else 0
-        return int(rank - sum(masks) - len(places) + max([*places, *(1 for _ in masks)], default=0))
-
-    def condition(self, value: Any) -> Formula:
-        """The condition that an assertion makes."""
-        value = self.value(value) if isinstance(value, torch.fx.Node) else value
-        if isinstance(value, bool):
-            return f.TRUE if value else f.FALSE
-        return self.translator.formula(symbols.expression(value))
-
-    def quantity(self, value: Any) -> Term | Real | Formula | None:
-        """The term of a size, int or float that an argument is; None if the argument is none of them."""
-        if isinstance(value, torch.fx.Node):
-            value = self.value(value)
-        if isinstance(value, torch.SymInt):
-            return self.translator.term(symbols.expression(value))
-        if isinstance(value, torch.SymFloat):
-            return self.translator.real(symbols.expression(value))
-        if isinstance(value, torch.SymBool):
-            return self.translator.formula(symbols.expression(value))
-        return constant(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def same(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial) -> bool:
@@ -202,7 +93,7 @@ def _difference(
         return found
     translator = tracer.translator_of(there)
     own = {node: node.meta.get("val") for node in there.graph.nodes}
-    right = _Side(there.graph, there.graph_module, own, translator, trial.region)
+    right = Side(there, own, translator, trial.region)
     implied = _implied_always(program), _implied(translator, trial.region)
     values = _in_step(program, right, implied, trial)
     if values is not None:
@@ -216,7 +107,7 @@ def _difference(
     found = outdated(program, on_region) or shared_otherwise(program, on_region)
     if found is not None:
         return found
-    left = _Side(program.graph, program.graph_module, values, translator, region)
+    left = Side(program, values, translator, region)
     return _Comparison(left, right, trial, implied).run()
 
 
@@ -242,7 +133,7 @@ def _implied_always(program: torch.export.ExportedProgram) -> Implied:
 
 
 def _in_step(
-    program: torch.export.ExportedProgram, right: _Side, implied: tuple[Implied, Implied], trial: Trial
+    program: torch.export.ExportedProgram, right: Side, implied: tuple[Implied, Implied], trial: Trial
 ) -> dict[torch.fx.Node, Any] | None:
     """The value of each node on the region, if the two graphs are the same node by node, views and sizes included.
 
@@ -253,12 +144,12 @@ def _in_step(
     if len(mine) != len(others) or nodes.mutates(program.graph):
         return None
     values = {node: right.value(twin) for node, twin in zip(mine, others, strict=True)}
-    left = _Side(program.graph, program.graph_module, values, right.translator, trial.region)
+    left = Side(program, values, right.translator, trial.region)
     comparison = _Comparison(left, right, trial, implied)
     for node, twin in zip(mine, others, strict=True):
         if comparison.node(node, twin) is not None:
             return None
-    return values
+    return values if comparison.kept_calls() is None else None
 
 
 def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedProgram) -> Difference | None:
@@ -274,8 +165,11 @@ def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedP
         return Difference("what is returned or mutated differs")
     if not tracer.left_in(left).serves(tracer.left_in(right)):
         return Difference("what the inputs hold in the end differs")
-    for name, value in left.constants.items():
-        if not same_constant(value, right.constants.get(name)):
+    kept = [[(name, call.in_spec, call.out_spec) for name, call in calls(program)] for program in (left, right)]
+    if kept[0] != kept[1]:
+        return Difference("what a submodule takes or returns, whose signature is preserved, differs in structure")
+    for name, value in [*left.constants.items(), *left.state_dict.items()]:
+        if not same_constant(value, right.constants.get(name, right.state_dict.get(name))):
             return Difference(f"the constant `{name}` differs")
     return None
 
@@ -283,12 +177,12 @@ def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedP
 class _Comparison:
     """Walks two graphs side by side."""
 
-    def __init__(self, left: _Side, right: _Side, trial: Trial, implied: tuple[Implied, Implied]) -> None:
+    def __init__(self, left: Side, right: Side, trial: Trial, implied: tuple[Implied, Implied]) -> None:
         self.left = left
         self.right = right
         self.region = trial.region
         self._trial = trial
-        self._implied = implied
+        self._known = Known(implied, self._one_value, self._is_noted)
         self._pairs: dict[torch.fx.Node, torch.fx.Node] = {}
 
     def run(self) -> Difference | None:
@@ -301,7 +195,18 @@ class _Comparison:
         if len(a) != len(b):
             longer = a if len(a) > len(b) else b
             return at(longer[min(len(a), len(b))], "one program does more than the other")
-        return self._checks()
+        return self._checks() or self.kept_calls()
+
+    def kept_calls(self) -> Difference | None:
+        """How submodules differ in what they take and return, whose signatures are preserved."""
+        for (name, mine), (_, other) in zip(calls(self.left.program), calls(self.right.program), strict=True):
+            given = (
+                [side.argument(each) for each in [*call.inputs, *call.outputs]]
+                for side, call in self._both(mine, other)
+            )
+            if not self._same(*given):
+                return Difference(f"what the submodule `{name}` takes or returns differs")
+        return None
 
     def node(self, mine: torch.fx.Node, other: torch.fx.Node) -> Difference | None:
         """How a node and its twin differ."""
@@ -351,10 +256,10 @@ class _Comparison:
         return frozenset({"is_causal"}) if one else frozenset()
 
     def _attribute(self, mine: torch.fx.Node, other: torch.fx.Node) -> Difference | None:
-        a = getattr(self.left.owner, str(mine.target), None)
-        b = getattr(self.right.owner, str(other.target), None)
+        a = getattr(self.left.program.graph_module, str(mine.target), None)
+        b = getattr(self.right.program.graph_module, str(other.target), None)
         if isinstance(a, torch.fx.GraphModule) and isinstance(b, torch.fx.GraphModule):
-            same = self._never_run(other) or same_body(a, b, self._implied, self._one_value)
+            same = self._never_run(other) or same_body(a, b, self._known)
             return None if same else at(other, f"the code of `{mine.target}` differs")
         return None if same_constant(a, b) else at(other, f"the constant `{mine.target}` differs")
 
@@ -369,6 +274,11 @@ class _Comparison:
             return bool(taken) and all(decide(f.negate(each), self.region).status == "proved" for each in taken)
 
         return bool(body.users) and all(map(left_out, body.users))
+
+    def _is_noted(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
+        """Whether what one program notes of a node in a body is so on the region."""
+        there = There({}, self.right.translator, self.region)
+        return outdated_twin(mine, other, tracer.translator_of(self.left.program), there) is None
 
     def _one_value(self, size: Any) -> int | None:
         """The value of a size that the region leaves no choice of."""
@@ -386,7 +296,7 @@ class _Comparison:
         except Untranslatable:
             return False
         if a is not None and b is not None:
-            return _equal(a, b, self.region)
+            return equal(a, b, self.region)
         if isinstance(mine, tuple | list) and isinstance(other, tuple | list):
             return len(mine) == len(other) and all(map(self._same, mine, other))
         if isinstance(mine, dict) and isinstance(other, dict):
@@ -402,31 +312,34 @@ class _Comparison:
         a, b = self.left.value(mine), self.right.value(other)
         if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
             return None if mine not in self._pairs else False
-        return self._same_storage(a, b) and self._same_value(a, b) and self._same_strides(a, b)
+        return self._same_storage(mine, other) and self._same_value(a, b) and self._same_strides(a, b)
 
-    def _same_storage(self, a: torch.Tensor, b: torch.Tensor) -> bool:
-        """Whether the two lie in the same storage, and begin at the same place in it."""
-        roots = [side.roots.get(next(iter(storages(v)), None)) for side, v in ((self.left, a), (self.right, b))]
-        return (
-            roots[0] is not None
-            and self._pairs.get(roots[0]) is roots[1]
-            and self._same(a.storage_offset(), b.storage_offset())
-        )
+    def _same_storage(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
+        """Whether two tensors lie in the same storage, begin at the same place in it, and pass on the same gradient."""
+        a, b = self.left.root(mine), self.right.root(other)
+        if a is None or b is None or a.place != b.place or self._pairs.get(a.node) is not b.node:
+            return False
+        cut, twin = self.left.cuts.get(mine), self.right.cuts.get(other)
+        alike = cut is twin if cut is None else self._pairs.get(cut) is twin
+        return alike and self._same(*(side.value(n).storage_offset() for side, n in self._both(mine, other)))
+
+    def _both(self, mine: _T, other: _T) -> Iterator[tuple[Side, _T]]:
+        yield from ((self.left, mine), (self.right, other))
 
     def _same_broadcast(self, mine: Any, other: Any, rank: int) -> bool:
         """Whether two nodes are the same tensor but for dimensions of size 1 that one begins with.
 
         `rank` is that of what it is broadcast to: a tensor of a higher one is refused, dropped dimensions or not.
         """
-        a, b = (
-            side.value(n) if isinstance(n, torch.fx.Node) else n for side, n in ((self.left, mine), (self.right, other))
-        )
-        if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor) or not self._same_storage(a, b):
+        if not isinstance(mine, torch.fx.Node) or not isinstance(other, torch.fx.Node):
+            return False
+        a, b = self.left.value(mine), self.right.value(other)
+        if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor) or not self._same_storage(mine, other):
             return False
         more, kept = max(a, b, key=torch.Tensor.dim), min(a.dim(), b.dim())
         return (
             more.dim() <= rank
-            and a.dtype == b.dtype
+            and kind(a) == kind(b)
             and self._same([1] * (more.dim() - kept), list(more.shape[: more.dim() - kept]))
             and self._same(list(a.shape[a.dim() - kept :]), list(b.shape[b.dim() - kept :]))
             and self._same_strides(a, b)
@@ -444,10 +357,10 @@ class _Comparison:
         return True
 
     def _same_value(self, mine: Any, other: Any) -> bool:
-        """Rank, sizes, dtype and device of what a node gives."""
+        """The kind, rank and sizes of what a node gives."""
         if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
             return (
-                (mine.dtype, mine.device, mine.layout) == (other.dtype, other.device, other.layout)
+                kind(mine) == kind(other)
                 and len(mine.shape) == len(other.shape)
                 and self._same(list(mine.shape), list(other.shape))
             )
@@ -468,17 +381,6 @@ class _Comparison:
             if decide(check, known).status != "proved":
                 return Difference(f"only one program checks `{check}`")
         return None
-
-
-def _equal(a: Term | Real | Formula | None, b: Term | Real | Formula | None, region: Facts) -> bool:
-    """Whether two quantities are proved equal on a region."""
-    if a is b:
-        return True
-    if isinstance(a, Term) and isinstance(b, Term):
-        return decide(f.eq(a, b), region).status == "proved"
-    if isinstance(a, Formula) and isinstance(b, Formula):
-        return all(decide(f.implies(p, q), region).status == "proved" for p, q in ((a, b), (b, a)))
-    return a == b
 
 
 def _missing(ours: Iterable[Formula], theirs: Iterable[Formula]) -> list[Formula]:

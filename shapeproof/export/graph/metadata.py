@@ -58,19 +58,32 @@ def outdated(program: torch.export.ExportedProgram, there: There) -> Difference 
     """A node whose noted rank or sizes are wrong on the region (`squeeze` at size 1). Consumers drop unused ones."""
     noted_by = tracer.translator_of(program)
     for node in nodes.used(program.graph):
-        noted, real = node.meta.get("val"), there.values.get(node)
-        if not isinstance(noted, torch.Tensor) or not isinstance(real, torch.Tensor):
+        found = _misnoted(node, there.values.get(node), noted_by, there)
+        if found is not None:
+            return found
+    return None
+
+
+def outdated_twin(node: torch.fx.Node, twin: torch.fx.Node, noted_by: Translator, there: There) -> Difference | None:
+    """The same of a node in a body, where its twin was traced on the region."""
+    return _misnoted(node, twin.meta.get("val"), noted_by, there)
+
+
+def _misnoted(node: torch.fx.Node, real: Any, noted_by: Translator, there: There) -> Difference | None:
+    """How a node's note is wrong where it gives this."""
+    noted = node.meta.get("val")
+    if not isinstance(noted, torch.Tensor) or not isinstance(real, torch.Tensor):
+        return None
+    if noted.dim() != real.dim():
+        text = f"the program notes {noted.dim()} dimensions for `{label(node)}`, and there are {real.dim()}"
+        return Difference(text, node.meta.get("stack_trace"), certain=True)
+    for a, b in zip(noted.shape, real.shape, strict=True):
+        if symbols.about_data(a) or symbols.about_data(b):
             continue
-        if noted.dim() != real.dim():
-            text = f"the program notes {noted.dim()} dimensions for `{label(node)}`, and there are {real.dim()}"
-            return Difference(text, node.meta.get("stack_trace"), certain=True)
-        for a, b in zip(noted.shape, real.shape, strict=True):
-            if symbols.about_data(a) or symbols.about_data(b):
-                continue
-            claimed = noted_by.term(symbols.size_expression(a))
-            found = there.translator.term(symbols.size_expression(b))
-            if claimed is not found and decide(f.eq(claimed, found), there.region).status != "proved":
-                return at(node, f"`{label(node)}` gives another shape")
+        claimed = noted_by.term(symbols.size_expression(a))
+        found = there.translator.term(symbols.size_expression(b))
+        if claimed is not found and decide(f.eq(claimed, found), there.region).status != "proved":
+            return at(node, f"`{label(node)}` gives another shape")
     return None
 
 

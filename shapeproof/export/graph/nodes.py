@@ -47,12 +47,13 @@ _PADDING = {"constant_pad_nd": "pad", "pad": "pad"} | {
 https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html"""
 
 
-_COPYING = {"repeat", "clone"}
+_PLAIN_COPIES = {"clone", "lift_fresh_copy"}
+_COPYING = {"repeat", *_PLAIN_COPIES}
 """Operators that copy their operand, where what they repeat it by is 1."""
 
 
 _KEEPING = {"aten.batch_norm.default": "training", "aten.instance_norm.default": "use_input_stats"}
-"""Operators that keep running statistics, and the argument that has them do so.
+"""Operators that keep running statistics, which their schemas do not say, and the argument that has them do so.
 https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html"""
 
 
@@ -119,25 +120,19 @@ def is_random(graph: torch.fx.Graph) -> bool:
     return any(torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) for node in graph.nodes)
 
 
-def writes_statistics(graph: torch.fx.Graph) -> bool:
-    """Whether a graph normalizes by statistics that it also keeps: the schemas of these operators do not say so."""
-    return any(map(statistics, graph.nodes))
-
-
-def statistics(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """The running statistics that a node writes into."""
-    if str(node.target) not in _KEEPING:
-        return []
-    named = by_name(node.target, node.args, node.kwargs)
-    kept = [named["running_mean"], named["running_var"]] if named[_KEEPING[str(node.target)]] else []
-    return [each for each in kept if isinstance(each, torch.fx.Node)]
-
-
 def changed_operands(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """The operands that a node writes into."""
+    """The operands that a node writes into; all that are given to a body that writes."""
+    if any(map(body_writes, node.all_input_nodes)):
+        return [operand for operand in node.all_input_nodes if operand.op != "get_attr"]
     found: list[torch.fx.Node] = []
     torch.fx.map_arg(written(node.target, node.args, node.kwargs), found.append)
     return found
+
+
+def body_writes(node: torch.fx.Node) -> bool:
+    """Whether a node is the body of a higher-order operator in which something is written into."""
+    body = getattr(node.graph.owning_module, str(node.target), None) if node.op == "get_attr" else None
+    return isinstance(body, torch.fx.GraphModule) and mutates(body.graph)
 
 
 @functools.cache
@@ -156,7 +151,10 @@ def by_name(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict
 
 
 def written(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The arguments that an operator writes into; `detach_` writes nothing."""
+    """The arguments that an operator writes into, running statistics included; `detach_` writes nothing."""
+    if str(target) in _KEEPING:
+        named = by_name(target, args, kwargs)
+        return [named["running_mean"], named["running_var"]] if named[_KEEPING[str(target)]] else []
     if not is_mutable(target) or target is torch.ops.aten.detach_.default:
         return []
     named = by_name(target, args, kwargs)
@@ -172,7 +170,7 @@ def copying(node: torch.fx.Node) -> tuple[torch.fx.Node | None, list[Any], int]:
         return named["self"], list(named[_PADDING[name]]), 0
     if name == "repeat":
         return named["self"], list(named["repeats"]), 1
-    return (named["self"] if name == "clone" else None), [], 0
+    return (named["self"] if name in _PLAIN_COPIES else None), [], 0
 
 
 def copies_or_views(target: Any) -> bool:
