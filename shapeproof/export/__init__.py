@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shapeproof.export.checks import constrain_range
     from shapeproof.export.declare.inputs import TensorSpec
     from shapeproof.export.report.report import ConstraintViolation, Report, load_report
+    from shapeproof.export.watch import watching
     from shapeproof.solver.budget import Budget
 
 _HOMES = {
@@ -34,6 +35,7 @@ _HOMES = {
     "export": "shapeproof.export.api",
     "load_regions": "shapeproof.export.build.dispatch",
     "load_report": "shapeproof.export.report.report",
+    "watching": "shapeproof.export.watch",
 }
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "export",
     "load_regions",
     "load_report",
+    "watching",
 ]
 
 

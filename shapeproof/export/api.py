@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
@@ -11,11 +12,14 @@ import torch
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.build.dispatch import Regions
 from shapeproof.export.build.program import VerifiedProgram
+from shapeproof.export.declare.from_seen import declare_seen
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.report.report import ConstraintViolation, Report
+from shapeproof.export.serving import served
 from shapeproof.export.shim.one_thread import one_thread
 from shapeproof.export.source.declared_at import in_the_call
 from shapeproof.export.verify import verified
+from shapeproof.seen import Seen
 from shapeproof.solver.budget import Budget
 
 
@@ -73,7 +77,8 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
 ) -> VerifiedProgram | Regions:
     """Export a model and prove that the program works across the declared sizes, 0 and 1 included.
 
-    Takes what torch.export.export takes, and `constraints`: relations over dim names that torch cannot say.
+    Takes what torch.export.export takes, and `constraints`: relations over dim names that torch cannot say. A `Seen` as
+    dynamic_shapes: what varied is dynamic, and everything that was seen is served.
 
     Returns:
         A torch.export.ExportedProgram with `.report`; under `branches="split"` the `Regions`, which hold several.
@@ -135,13 +140,17 @@ def check(  # noqa: PLR0913 - as above
         message = f"budget must be a Budget, such as Budget(rlimit=30_000_000), not {budget!r}"
         raise UsageError(message)
     where = in_the_call()
+    verify = functools.partial(
+        verified,
+        mod,
+        preserve_module_call_signature=preserve_module_call_signature,
+        narrow=narrow,
+        splitting=branches == "split",
+        budget=budget,
+        progress=progress,
+    )
     with one_thread:
-        return verified(
-            mod,
-            declare(mod, args, kwargs, dynamic_shapes, constraints, where),
-            preserve_module_call_signature=preserve_module_call_signature,
-            narrow=narrow,
-            splitting=branches == "split",
-            budget=budget,
-            progress=progress,
-        )
+        if isinstance(dynamic_shapes, Seen):
+            inputs, profile = declare_seen(mod, args, kwargs, dynamic_shapes, constraints, where)
+            return served(inputs, profile, verify, budget or Budget())
+        return verify(declare(mod, args, kwargs, dynamic_shapes, constraints, where))

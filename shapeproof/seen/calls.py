@@ -11,7 +11,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from shapeproof.constraints.errors import UsageError
 
@@ -23,8 +23,7 @@ CONSTANTS = (bool, float, complex, str)
 """The types of inputs that torch.export takes for constants, beside ints: what they were is kept."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Slot:
+class Slot(NamedTuple):
     """One flat input as all calls of a kind have it. `kind` is "tensor", "int", or the name of a type."""
 
     source: str
@@ -49,12 +48,16 @@ class Slot:
         placed = re.match(r"L\[(\d+)\]", self.source)
         if placed is None or int(placed[1]) >= len(names):
             return self
-        return dataclasses.replace(self, source=f"L[{names[int(placed[1])]!r}]{self.source[placed.end() :]}")
+        return self._replace(source=f"L[{names[int(placed[1])]!r}]{self.source[placed.end() :]}")
 
     @property
     def text(self) -> str:
-        """The input in words, for a sentence."""
-        return f"a tensor of {self.rank} dimensions and {self.dtype}" if self.kind == "tensor" else f"of {self.kind}"
+        """What the input is, in words.
+
+        >>> Slot("L['x']", "tensor", "float32", 2).text, Slot("L['n']", "int").text
+        ('2-dimensional float32', 'int')
+        """
+        return f"{self.rank}-dimensional {self.dtype}" if self.kind == "tensor" else self.kind
 
 
 Kind = tuple[Slot, ...]

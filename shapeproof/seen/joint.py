@@ -58,10 +58,10 @@ class Joint:
         """Whether a call would change nothing."""
         point = call.point
         return (
-            (point in self.points or (point in self.lattice and self._unremarkable(point)))
-            and all(known is None or number in known for number, known in zip(point, self.values, strict=True))
-            and all(said is None or known is None or said in known for said, known in self._said(call))
-            and tuple(map(_same, self.strides, call.strides)) == self.strides
+            all(point[i] in values for i, values in self._listed)
+            and (point in self.points or (self._is_on_lattice(point) and self._unremarkable(point)))
+            and all(map(_agrees, self.strides, call.strides))
+            and all(call.constants[i] in texts for i, texts in self._said)
         )
 
     def renamed(self, kind: Kind, names: Sequence[str]) -> tuple[Kind, Joint]:
@@ -78,19 +78,46 @@ class Joint:
         )
         return tuple(slot for slot, _ in pairs), moved
 
-    def _said(self, call: Call) -> list[tuple[str | None, Texts]]:
-        return list(zip(call.constants, self.constants, strict=True))
+    @cached_property
+    def _said(self) -> list[tuple[int, frozenset[str]]]:
+        """The constants whose texts are all kept."""
+        return [(i, texts) for i, texts in enumerate(self.constants) if texts]
+
+    def _is_on_lattice(self, point: Point) -> bool:
+        """As `in`, the sizes that never varied first: they are most of them."""
+        columns, fixed, moving = self._parts
+        return all(point[i] == value for i, value in fixed) and [point[i] for i in columns] in moving
+
+    @cached_property
+    def _parts(self) -> tuple[list[int], list[tuple[int, int]], Lattice]:
+        """The sizes that varied, those that did not with their values, and the lattice of the former."""
+        columns = [i for i, varies in enumerate(self.varying) if varies]
+        fixed = [(i, low) for i, (low, high) in enumerate(self.bounds) if low == high]
+        return columns, fixed, self.lattice.projected(columns)
 
     def _unremarkable(self, point: Point) -> bool:
-        """Whether a point is neither in the sample nor an extreme."""
+        """Whether a point on the lattice is neither in the sample nor an extreme. What never varied is no matter."""
         return (
             self._last is not None
+            and all(low[i] < point[i] < high[i] or self._is_beaten(point, i) for i, low, high in self._moving)
             and (point_digest(point), point) > self._last
-            and all(
-                (low[i], low) <= (point[i], point) and (-high[i], high) <= (-point[i], point)
-                for i, (low, high) in enumerate(self.ends)
-            )
         )
+
+    def _is_beaten(self, point: Point, column: int) -> bool:
+        """Whether a point is not kept for its value of a size."""
+        low, high = self.ends[column]
+        i = column
+        return (low[i], low) <= (point[i], point) and (-high[i], high) <= (-point[i], point)
+
+    @cached_property
+    def _moving(self) -> list[tuple[int, Point, Point]]:
+        """The sizes that varied, with a point of the least and of the greatest value."""
+        return [(i, low, high) for i, (low, high) in enumerate(self.ends) if low[i] < high[i]]
+
+    @cached_property
+    def _listed(self) -> list[tuple[int, frozenset[int]]]:
+        """The sizes whose values are all kept."""
+        return [(i, values) for i, values in enumerate(self.values) if values is not None]
 
     @cached_property
     def _last(self) -> tuple[int, Point] | None:
@@ -132,6 +159,13 @@ def _union(one: frozenset[_T] | None, other: frozenset[_T] | None) -> frozenset[
         return None
     both = one | other
     return both if len(both) <= MOST_VALUES else None
+
+
+def _agrees(known: Strides, given: Strides) -> bool:
+    """Whether strides would leave what is known of them."""
+    if known is None or known == given:
+        return True
+    return given is not None and all(a is None or a == b for a, b in zip(known, given, strict=True))
 
 
 def _same(one: Strides, other: Strides) -> Strides:

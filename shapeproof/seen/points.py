@@ -7,6 +7,7 @@ Law: `pruned(pruned(a) | b) == pruned(a | b)`.
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Collection
 
 Point = tuple[int, ...]
@@ -15,9 +16,9 @@ SAMPLE = 64
 """How many points the sample has."""
 
 
-def digest(text: str) -> int:
+def digest(content: bytes) -> int:
     """A 64-bit hash that is the same in every process and on every machine."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big")
 
 
 def point_digest(point: Point) -> int:
@@ -26,7 +27,11 @@ def point_digest(point: Point) -> int:
     >>> point_digest((2, 3)) == point_digest((3, 2))
     True
     """
-    return digest(repr(sorted(point)))
+    numbers = sorted(point)
+    try:
+        return digest(struct.pack(f"<{len(numbers)}q", *numbers))
+    except struct.error:  # a number of more than 64 bits
+        return digest(repr(numbers).encode())
 
 
 def sampled(points: Collection[Point]) -> list[Point]:

@@ -144,7 +144,7 @@ class Seen:
 
 @functools.lru_cache(maxsize=1024)
 def _digest(kind: Kind) -> tuple[int, Kind]:
-    return digest(repr(kind)), kind
+    return digest(repr(kind).encode()), kind
 
 
 def _bounded(joints: Mapping[Kind, Joint], *, omitted: bool) -> tuple[dict[Kind, Joint], bool]:

@@ -2,6 +2,8 @@
 
 inputs.py       what was declared, read
 anchors.py      the points of the inputs that were given
+from_seen.py    what was seen of inputs, as declarations
 followable.py   examples that no trace can follow, refused
+reading.py      one call of a model, as `Seen` has it
 redeclare.py    what to declare instead, written
 """
