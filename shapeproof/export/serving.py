@@ -35,7 +35,9 @@ Verify = Callable[[Inputs], Report]
 def served(inputs: Inputs, profile: Profile, verify: Verify, budget: Budget) -> Report:
     """The report on a model over what it was seen to be given, and what it serves beside."""
     if profile.others:
-        lost = tuple(Diagnostic(id="seen", message=f"an input that was seen is not served: {each}") for each in profile.others)
+        lost = tuple(
+            Diagnostic(id="seen", message=f"an input that was seen is not served: {each}") for each in profile.others
+        )
         return Report("refuted", lost, inputs=inputs.shapes)
     report = verify(inputs)
     needed: Sequence[Relation] = ()
@@ -43,9 +45,7 @@ def served(inputs: Inputs, profile: Profile, verify: Verify, budget: Budget) -> 
         report, needed = _with_relations(inputs, profile, verify, report)
     if report.program is None:
         return report
-    notes = [
-        f"needed, and true of all {profile.number} inputs seen: {_text(each.formula, inputs)}" for each in needed
-    ]
+    notes = [f"needed, and true of all {profile.number} inputs seen: {_text(each.formula, inputs)}" for each in needed]
     told = replace(report, notes=(*report.notes, *notes, _contained(report, inputs, profile, budget)))
     report.program.report = told
     return told

@@ -17,6 +17,7 @@ from shapeproof.export.declare.reading import CallReader
 from shapeproof.export.shim.one_thread import exporting
 from shapeproof.seen import Seen
 
+
 @contextlib.contextmanager
 def watching(model: torch.nn.Module, seen: Seen) -> Iterator[Seen]:
     """Let `seen` see every call of a model inside the block, from whatever thread.

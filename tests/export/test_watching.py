@@ -104,7 +104,10 @@ def test_a_call_that_is_wrong_is_the_models_to_refuse():
     with watching(model, seen), pytest.raises(TypeError, match="positional"):
         model(1, 2, 3)
     assert not seen
-    with pytest.raises(UsageError, match="expected a torch.nn.Module to watch, got builtin_function_or_method"), watching(len, seen):
+    with (
+        pytest.raises(UsageError, match="expected a torch.nn.Module to watch, got builtin_function_or_method"),
+        watching(len, seen),
+    ):
         pass
 
 

@@ -62,9 +62,7 @@ def declare_seen(  # noqa: PLR0913, PLR0917 - as declare
     profile = _profile(mod, plain, seen)
     varying = dict(zip(size_names(profile.kind), profile.joint.varying, strict=True))
     leaves = {leaf.source: leaf for leaf in plain.leaves}
-    shapes = binding.map_shapes(
-        mod, args, plain.kwargs, None, lambda source, _: _entry(leaves[source], varying)
-    )
+    shapes = binding.map_shapes(mod, args, plain.kwargs, None, lambda source, _: _entry(leaves[source], varying))
     inputs = declare(mod, args, kwargs, shapes, constraints, where)
     return replace(inputs, anchors=(*inputs.anchors, *_points(inputs, profile))), profile
 
@@ -126,5 +124,9 @@ def _points(inputs: Inputs, profile: Profile) -> list[dict[str, int]]:
 
 def symbol_names(inputs: Inputs, profile: Profile) -> list[str | None]:
     """For each number of a point, the symbol that stands for it; None for a constant."""
-    symbols = {leaf.size_name(i): min(term.symbols, default=None) for leaf in inputs.leaves for i, term in enumerate(leaf.terms)}
+    symbols = {
+        leaf.size_name(i): min(term.symbols, default=None)
+        for leaf in inputs.leaves
+        for i, term in enumerate(leaf.terms)
+    }
     return [symbols[name] for name in size_names(profile.kind)]

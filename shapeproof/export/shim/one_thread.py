@@ -16,4 +16,4 @@ one_thread = threading.RLock()
 
 def exporting() -> bool:
     """Whether this thread is tracing, replaying or taking apart a model just now."""
-    return one_thread._is_owned()
+    return bool(one_thread._is_owned())  # type: ignore[attr-defined]  # as threading.Condition asks it
