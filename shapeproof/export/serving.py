@@ -1,7 +1,7 @@
 """Exports from what was seen: everything that was seen is served, or its loss is an error.
 
-A relation that was true of all inputs seen is declared only where nothing is proved without it; it is then enforced, and
-said. That the program serves all that was seen is proved from the bounds and the relations of what was seen.
+A relation that was true of all inputs seen is declared only where nothing is proved without it; it is then enforced,
+and said. That the program serves all that was seen is proved from the bounds and the relations of what was seen.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Records the inputs of a live model, at little cost: a forward pre-hook. It changes no input and keeps none.
 
-Calls while torch traces or compiles are not traffic, nor are those of verified export itself. A call that cannot be read
-is passed over: the model says what is wrong with it.
+Calls while torch traces or compiles are not traffic, nor are those of verified export itself. A call that cannot be
+read is passed over: the model says what is wrong with it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dims from what was seen: what varied is dynamic, all of it is served or its loss is an error, and no sample proves."""
+"""Dims from what was seen: what varied is dynamic, all of it is served or its loss is said, and no sample proves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what was seen of a model's inputs to `Inputs`: what varied is dynamic, and every input that was kept is an anchor.
+"""From what was seen of a model's inputs to `Inputs`: what varied is dynamic, and each input that was kept an anchor.
 
 The example is one more input that was given. Nothing that is true of what was seen is declared: what the model needs is
 inferred and proved. Calls of another kind than the example's (rank, dtype, constants) are told apart, not dropped.
