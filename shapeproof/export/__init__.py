@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from shapeproof.export.build.program import VerifiedProgram
     from shapeproof.export.checks import constrain_range
     from shapeproof.export.declare.inputs import TensorSpec
+    from shapeproof.export.declare.sources import Sources
     from shapeproof.export.report.report import ConstraintViolation, Report, load_report
     from shapeproof.export.watch import watching
     from shapeproof.solver.budget import Budget
@@ -27,6 +28,7 @@ _HOMES = {
     "OutsideDomain": "shapeproof.export.build.outside",
     "Regions": "shapeproof.export.build.dispatch",
     "Report": "shapeproof.export.report.report",
+    "Sources": "shapeproof.export.declare.sources",
     "TensorSpec": "shapeproof.export.declare.inputs",
     "UndecidedWarning": "shapeproof.export.api",
     "VerifiedProgram": "shapeproof.export.build.program",
@@ -45,6 +47,7 @@ __all__ = [
     "OutsideDomain",
     "Regions",
     "Report",
+    "Sources",
     "TensorSpec",
     "UndecidedWarning",
     "VerifiedProgram",

@@ -14,6 +14,7 @@ from shapeproof.export.build.dispatch import Regions
 from shapeproof.export.build.program import VerifiedProgram
 from shapeproof.export.declare.from_seen import declare_seen
 from shapeproof.export.declare.inputs import declare
+from shapeproof.export.declare.sources import Sources, declare_sources
 from shapeproof.export.report.report import ConstraintViolation, Report
 from shapeproof.export.serving import served
 from shapeproof.export.shim.one_thread import one_thread
@@ -78,7 +79,7 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
     """Export a model and prove that the program works across the declared sizes, 0 and 1 included.
 
     Takes what torch.export.export takes, and `constraints`: relations over dim names that torch cannot say. A `Seen` as
-    dynamic_shapes: what varied is dynamic, and everything that was seen is served.
+    dynamic_shapes: what varied is dynamic, and everything that was seen is served. `Sources`: what it names is Dim.AUTO.
 
     Returns:
         A torch.export.ExportedProgram with `.report`; under `branches="split"` the `Regions`, which hold several.
@@ -153,4 +154,6 @@ def check(  # noqa: PLR0913 - as above
         if isinstance(dynamic_shapes, Seen):
             inputs, profile = declare_seen(mod, args, kwargs, dynamic_shapes, constraints, where)
             return served(inputs, profile, verify, budget or Budget())
+        if isinstance(dynamic_shapes, Sources):
+            return verify(declare_sources(mod, args, kwargs, dynamic_shapes, constraints, where))
         return verify(declare(mod, args, kwargs, dynamic_shapes, constraints, where))
