@@ -21,6 +21,7 @@ from shapeproof.ci.commands.explain import explain
 from shapeproof.ci.commands.lock import lock
 from shapeproof.ci.commands.recheck import recheck
 from shapeproof.ci.commands.rule import rule
+from shapeproof.ci.commands.seen import seen
 from shapeproof.ci.terminal import NO_VERDICT
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, no_args_is_help=True)
@@ -52,5 +53,5 @@ def shapeproof_command(*, _version: _Version = False) -> None:
     """Verified torch.export: is a model right at every declared size?"""
 
 
-for command in (check, lock, diff, explain, recheck, rule):
+for command in (check, lock, diff, explain, recheck, rule, seen):
     app.command()(command)

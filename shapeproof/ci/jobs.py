@@ -29,6 +29,7 @@ class Job(BaseModel):
     inputs: dict[str, Input] | None = None
     dims: dict[str, Dim] = {}
     relations: tuple[str, ...] = ()
+    seen: str | None = None
     narrow: bool = False
     splitting: bool = False
     lines: dict[str, int] = {}
@@ -139,6 +140,7 @@ def checks_of(file: SpecFile, timeout: float = TIMEOUT) -> Iterator[Check]:
             inputs=model.inputs,
             dims=_dims_of(file.spec, model),
             relations=tuple(model.relations),
+            seen=model.seen,
             narrow=model.narrow,
             splitting=model.branches == "split",
             lines=_lines(file, name),

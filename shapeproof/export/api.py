@@ -12,15 +12,11 @@ import torch
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.build.dispatch import Regions
 from shapeproof.export.build.program import VerifiedProgram
-from shapeproof.export.declare.from_seen import declare_seen
-from shapeproof.export.declare.inputs import declare
-from shapeproof.export.declare.sources import Sources, declare_sources
 from shapeproof.export.report.report import ConstraintViolation, Report
-from shapeproof.export.serving import served
+from shapeproof.export.serving import verdict
 from shapeproof.export.shim.one_thread import one_thread
 from shapeproof.export.source.declared_at import in_the_call
 from shapeproof.export.verify import verified
-from shapeproof.seen import Seen
 from shapeproof.solver.budget import Budget
 
 
@@ -79,7 +75,7 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
     """Export a model and prove that the program works across the declared sizes, 0 and 1 included.
 
     Takes what torch.export.export takes, and `constraints`: relations over dim names that torch cannot say. A `Seen` as
-    dynamic_shapes: what varied is dynamic, and everything that was seen is served. `Sources`: what it names is Dim.AUTO.
+    dynamic_shapes: what varied is dynamic, and everything seen is served. `Sources`: what they name is dynamic.
 
     Returns:
         A torch.export.ExportedProgram with `.report`; under `branches="split"` the `Regions`, which hold several.
@@ -151,9 +147,4 @@ def check(  # noqa: PLR0913 - as above
         progress=progress,
     )
     with one_thread:
-        if isinstance(dynamic_shapes, Seen):
-            inputs, profile = declare_seen(mod, args, kwargs, dynamic_shapes, constraints, where)
-            return served(inputs, profile, verify, budget or Budget())
-        if isinstance(dynamic_shapes, Sources):
-            return verify(declare_sources(mod, args, kwargs, dynamic_shapes, constraints, where))
-        return verify(declare(mod, args, kwargs, dynamic_shapes, constraints, where))
+        return verdict(verify, mod, args, kwargs, dynamic_shapes, constraints, where)

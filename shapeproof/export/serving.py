@@ -9,6 +9,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+
+import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.diagnostics import Diagnostic
@@ -17,12 +20,14 @@ from shapeproof.constraints.evaluate import true_at
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import symbol
 from shapeproof.constraints.text import format_formula
-from shapeproof.export.declare.from_seen import Profile, symbol_names
-from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.declare.from_seen import Profile, declare_seen, symbol_names
+from shapeproof.export.declare.inputs import Inputs, declare
+from shapeproof.export.declare.sources import Sources, declare_sources
 from shapeproof.export.report.report import Report
+from shapeproof.export.source.declared_at import Where
+from shapeproof.seen import Seen
 from shapeproof.seen.relations import Relation, relations
 from shapeproof.seen.text import ENOUGH
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 
@@ -32,7 +37,28 @@ MOST_ATTEMPTS = 8
 Verify = Callable[[Inputs], Report]
 
 
-def served(inputs: Inputs, profile: Profile, verify: Verify, budget: Budget) -> Report:
+def verdict(  # noqa: PLR0913, PLR0917 - as declare, and how to verify
+    verify: Verify,
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    dynamic_shapes: Any,
+    constraints: Sequence[str],
+    where: Where,
+) -> Report:
+    """The report on a model, in whatever form its sizes are declared.
+
+    Raises:
+        UsageError: an entry cannot be meant; the sentence names it.
+    """
+    if isinstance(dynamic_shapes, Seen):
+        return _served(verify, *declare_seen(mod, args, kwargs, dynamic_shapes, constraints, where))
+    if isinstance(dynamic_shapes, Sources):
+        return verify(declare_sources(mod, args, kwargs, dynamic_shapes, constraints, where))
+    return verify(declare(mod, args, kwargs, dynamic_shapes, constraints, where))
+
+
+def _served(verify: Verify, inputs: Inputs, profile: Profile) -> Report:
     """The report on a model over what it was seen to be given, and what it serves beside."""
     if profile.others:
         lost = tuple(
@@ -46,7 +72,7 @@ def served(inputs: Inputs, profile: Profile, verify: Verify, budget: Budget) -> 
     if report.program is None:
         return report
     notes = [f"needed, and true of all {profile.number} inputs seen: {_text(each.formula, inputs)}" for each in needed]
-    told = replace(report, notes=(*report.notes, *notes, _contained(report, inputs, profile, budget)))
+    told = replace(report, notes=(*report.notes, *notes, _contained(report, inputs, profile)))
     report.program.report = told
     return told
 
@@ -112,12 +138,12 @@ def _text(formula: Formula, inputs: Inputs) -> str:
     return format_formula(formula, rename=inputs.user_names)
 
 
-def _contained(report: Report, inputs: Inputs, profile: Profile, budget: Budget) -> str:
+def _contained(report: Report, inputs: Inputs, profile: Profile) -> str:
     """Whether all that was seen is served, and how that is known."""
     number, exact = profile.joint.distinct
     required = report.program.contract.formulas
-    facts = Facts([*_bounds(inputs, profile), *(each.formula for each in _relations(inputs, profile))], budget)
-    open_ = [formula for formula in required if decide(formula, facts, budget).status != "proved"]
+    facts = Facts([*_bounds(inputs, profile), *(each.formula for each in _relations(inputs, profile))])
+    open_ = [formula for formula in required if decide(formula, facts).status != "proved"]
     if not open_:
         return f"all {profile.number} inputs seen are served: proved of their bounds and relations"
     if exact and number <= len(profile.joint.points):

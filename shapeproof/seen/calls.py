@@ -37,6 +37,11 @@ class Slot(NamedTuple):
         return user_name(self.source)
 
     @property
+    def is_placed(self) -> bool:
+        """Whether only the place of the argument is known, and no name."""
+        return re.match(r"L\[\d+\]", self.source) is not None
+
+    @property
     def sizes(self) -> tuple[str, ...]:
         """The names of its numbers: `x.shape[0]`, or `n` for an int."""
         if self.kind == "int":

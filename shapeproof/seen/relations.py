@@ -69,6 +69,19 @@ def step(joint: Joint, column: int) -> tuple[int, int]:
     return divisor, joint.lattice.base[column] % divisor
 
 
+def affine(joint: Joint, earlier: int, column: int) -> tuple[int, int] | None:
+    """The `(a, c)` with `size == a*earlier + c` in integers for every point, of two sizes that varied.
+
+    >>> from shapeproof.seen.calls import Call
+    >>> affine(Joint.of(Call((), (3, 7), (), ())) | Joint.of(Call((), (5, 11), (), ())), 0, 1)
+    (2, 1)
+    """
+    if not _proportional(joint, earlier, column):
+        return None
+    (factor,), offset, divisor = _affine(joint, [earlier], column)
+    return (factor, offset) if divisor == 1 else None
+
+
 def witnesses(joint: Joint, columns: Sequence[int]) -> int:
     """How many distinct points of some of the sizes are among those kept."""
     return len({tuple(point[i] for i in columns) for point in joint.points})

@@ -77,7 +77,7 @@ def _profile(mod: torch.nn.Module, inputs: Inputs, seen: Seen) -> Profile:
         raise UsageError("nothing was seen: call the model while it is watched, or add its inputs")
     joint = Joint.of(call)
     known = named.joints.get(call.kind)
-    others = [_other(kind, call.kind) for kind in named.joints if kind != call.kind]
+    others = [difference(kind, call.kind) for kind in named.joints if kind != call.kind]
     if named.omitted:
         others.append("further kinds of calls, which were too many to be kept")
     whole = joint if known is None else known | joint
@@ -85,7 +85,7 @@ def _profile(mod: torch.nn.Module, inputs: Inputs, seen: Seen) -> Profile:
     return Profile(call.kind, whole, tuple(dict.fromkeys(others)))
 
 
-def _other(kind: Kind, example: Kind) -> str:
+def difference(kind: Kind, example: Kind) -> str:
     """The first difference of a kind of calls from the example's, in words."""
     wanted, had = ({slot.source: slot for slot in each} for each in (example, kind))
     source = min(source for source in {*wanted, *had} if wanted.get(source) != had.get(source))
