@@ -21,6 +21,7 @@ from shapeproof.constraints.text import format_formula, format_term
 from shapeproof.export.declare.from_seen import difference, parameters
 from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.report.report import Report
+from shapeproof.export.serving import of_memory
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Kind, Slot, size_names
 from shapeproof.seen.joint import Joint
@@ -68,7 +69,10 @@ def held_against(mod: torch.nn.Module, report: Report, inputs: Inputs, seen: See
         sizes = _sizes(inputs, kind)
         lost = _lost(inputs, kind, joint, sizes, formulas)
         errors += lost
-        notes += [] if lost else _known_of_all(inputs, kind, joint, sizes, formulas)
+        said = () if lost else _known_of_all(inputs, kind, joint, sizes, formulas)
+        texts = (each for slot, each in zip(kind, joint.constants, strict=True) if slot.kind == "tensor")
+        alike = all(each == frozenset(("rows",)) for each in texts)
+        notes += [f"{each}{of_memory(report, alike=alike)}" if report.program else each for each in said]
         notes += _never_seen(inputs, joint, sizes, formulas)
     status = "refuted" if errors and report.status in {"proved", "undecided"} else report.status
     program = None if errors else report.program

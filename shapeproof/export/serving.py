@@ -23,6 +23,7 @@ from shapeproof.constraints.text import format_formula
 from shapeproof.export.declare.from_seen import Profile, declare_seen, symbol_names
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.declare.sources import Sources, declare_sources
+from shapeproof.export.ops.properties import STRIDES
 from shapeproof.export.report.report import Report
 from shapeproof.export.source.declared_at import Where
 from shapeproof.seen import Seen
@@ -144,13 +145,24 @@ def _contained(report: Report, inputs: Inputs, profile: Profile) -> str:
     required = report.program.contract.formulas
     facts = Facts([*_bounds(inputs, profile), *(each.formula for each in _relations(inputs, profile))])
     open_ = [formula for formula in required if decide(formula, facts).status != "proved"]
+    but = of_memory(report, alike=profile.one_layout)
     if not open_:
-        return f"all {profile.number} inputs seen are served: proved of their bounds and relations"
-    if exact and number <= len(profile.joint.points):
-        return f"all {number} inputs seen are served: each was tried"
+        return f"all {profile.number} inputs seen are served: proved of their bounds and relations{but}"
+    if exact:
+        return f"all {number} inputs seen are served: each was tried{but}"
     what = ", ".join(_text(formula, inputs) for formula in open_)
     kept = len(profile.joint.points)
-    return f"the {kept} inputs kept of {profile.number} seen are served; of the others it is not known that {what}"
+    return f"the {kept} inputs kept of {profile.number} seen are served; of the others it is not known that {what}{but}"
+
+
+def of_memory(report: Report, *, alike: bool) -> str:
+    """What is not known of how inputs lay in memory, where a program relies on it: layouts alone are kept of that."""
+    programs = getattr(report.program, "programs", (report.program,))
+    memories = [each.contract.memory for each in programs]
+    known = all(memory.reads <= {STRIDES} and not (memory.writes or memory.state) for memory in memories)
+    if (known and alike) or not any(memory.matters for memory in memories):
+        return ""
+    return "; not of how they lay in memory, on which the model relies"
 
 
 def _bounds(inputs: Inputs, profile: Profile) -> Iterator[Formula]:

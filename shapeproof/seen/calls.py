@@ -72,7 +72,7 @@ Strides = tuple[int | None, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call: its kind, the joint point, and for each slot its strides, or the text of its constant value."""
+    """One call: its kind, the joint point, and for each slot its strides, and a text: its constant value, or layout."""
 
     kind: Kind
     point: tuple[int, ...]
@@ -163,12 +163,35 @@ def read_call(leaves: Iterable[tuple[str, Any]]) -> Call:
 def _read(source: str, value: Any) -> tuple[Slot, tuple[int, ...], Strides, str | None]:
     if is_tensor(value):
         sizes = _plain(source, value.shape)
-        return Slot(source, "tensor", str(value.dtype).removeprefix("torch."), len(sizes)), sizes, _strides(value), None
+        slot, strides = Slot(source, "tensor", str(value.dtype).removeprefix("torch."), len(sizes)), _strides(value)
+        return slot, sizes, strides, None if strides is None else layout(sizes, strides)
     if type(value) is int:
         return Slot(source, "int"), (value,), None, None
     name = "None" if value is None else type(value).__qualname__
     said = repr(value)[:LONGEST_VALUE] if isinstance(value, CONSTANTS) else None
     return Slot(source, name), (), None, said
+
+
+def layout(sizes: Sequence[int], strides: Sequence[int]) -> str:
+    """How a tensor lies in memory: "rows", its dimensions from the outermost in, or "apart" where it is not dense.
+
+    >>> layout((3, 4), (4, 1)), layout((3, 4), (1, 3)), layout((3, 4), (8, 1))
+    ('rows', '1, 0', 'apart')
+    """
+    rows = range(len(sizes))
+    for order in (rows, sorted(rows, key=lambda dim: (strides[dim], sizes[dim] != 1), reverse=True)):
+        if _is_dense(sizes, strides, order):
+            return "rows" if order is rows else ", ".join(map(str, order))
+    return "apart"
+
+
+def _is_dense(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
+    step = 1
+    for dim in reversed(order):
+        if strides[dim] != step:
+            return False
+        step *= max(1, sizes[dim])
+    return True
 
 
 def _plain(source: str, shape: Iterable[Any]) -> tuple[int, ...]:
@@ -178,7 +201,7 @@ def _plain(source: str, shape: Iterable[Any]) -> tuple[int, ...]:
     return sizes
 
 
-def _strides(value: Any) -> Strides:
+def _strides(value: Any) -> tuple[int, ...] | None:
     """The strides in elements, of a tensor that has any: a sparse one has none."""
     stride = getattr(value, "stride", None)
     with contextlib.suppress(RuntimeError, TypeError, NotImplementedError):

@@ -36,7 +36,7 @@ class Joint:
     strides: tuple[Strides, ...]
     """For each input: its strides, None where they varied or where it has none."""
     constants: tuple[Texts, ...]
-    """For each input that is a constant: what it was, as texts; None where there were more than 64."""
+    """For each input what it was, as texts (a constant: its values; a tensor: its layouts); None: more than 64."""
 
     @classmethod
     def of(cls, call: Call) -> Joint:
@@ -61,7 +61,7 @@ class Joint:
             all(point[i] in values for i, values in self._listed)
             and (point in self.points or (self._is_on_lattice(point) and self._unremarkable(point)))
             and all(map(_agrees, self.strides, call.strides))
-            and all(call.constants[i] in texts for i, texts in self._said)
+            and all(call.constants[i] is None or call.constants[i] in texts for i, texts in self._said)
         )
 
     def renamed(self, kind: Kind, names: Sequence[str]) -> tuple[Kind, Joint]:
@@ -80,8 +80,8 @@ class Joint:
 
     @cached_property
     def _said(self) -> list[tuple[int, frozenset[str]]]:
-        """The constants whose texts are all kept."""
-        return [(i, texts) for i, texts in enumerate(self.constants) if texts]
+        """The inputs whose texts are all kept."""
+        return [(i, texts) for i, texts in enumerate(self.constants) if texts is not None]
 
     def _is_on_lattice(self, point: Point) -> bool:
         """As `in`, the sizes that never varied first: they are most of them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from shapeproof.seen.calls import Kind, Slot, Strides, size_names
-from shapeproof.seen.joint import Joint
+from shapeproof.seen.joint import Joint, Texts
 from shapeproof.seen.relations import Relation, relations, step
 
 ENOUGH = 2
@@ -40,7 +40,8 @@ def _slot(slot: Slot, joint: Joint, index: int, start: int, *, typed: bool) -> s
     sizes = [str(low) if low == high else "?" for low, high in joint.bounds[start : start + len(slot.sizes)]]
     if slot.kind == "tensor":
         dtype = f" {slot.dtype}" if typed else ""
-        return f"tensor{dtype} size=[{', '.join(sizes)}]{_strides(joint.strides[index])}"
+        strides = _strides(joint.strides[index])
+        return f"tensor{dtype} size=[{', '.join(sizes)}]{strides}{_layouts(joint.constants[index])}"
     if slot.kind == "int":
         return f"scalar {sizes[0]}"
     said = joint.constants[index]
@@ -51,6 +52,13 @@ def _strides(strides: Strides) -> str:
     if strides is None:
         return ""
     return f" stride=[{', '.join('?' if each is None else str(each) for each in strides)}]"
+
+
+def _layouts(texts: Texts) -> str:
+    """How tensors lay in memory, where that was not row by row."""
+    if texts is None:
+        return " order=?"
+    return f" order={' or '.join(f'[{text}]' for text in sorted(texts))}" if texts - {"rows"} else ""
 
 
 def _facts(slot: Slot, joint: Joint, start: int) -> Iterator[str]:

@@ -146,6 +146,14 @@ def test_what_is_known_of_all_that_was_seen_is_said():
     assert "of the others it is not known that x.shape[0] % y.shape[0] == 0" in many.notes[-1]
 
 
+@pytest.mark.parametrize(("body", "said"), [("x * x.stride()[0]", True), ("x.add_(1)", True), ("x * 2", False)])
+def test_what_is_said_of_all_inputs_is_said_of_memory_where_that_matters(body, said):
+    """The fault: `proved` of an input whose strides the program refuses."""
+    rows, columns = torch.ones(3, 4), torch.ones(4, 5).t()
+    note = check(model(body), (rows,), dynamic_shapes=seen_of((rows,), (columns,))).notes[-1]
+    assert note.endswith("; not of how they lay in memory, on which the model relies") == said
+
+
 def test_what_cannot_be_meant_is_one_sentence():
     with pytest.raises(UsageError, match="nothing was seen: call the model while it is watched, or add its inputs"):
         check(model("x"), vectors(3), dynamic_shapes=Seen())

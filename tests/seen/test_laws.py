@@ -69,6 +69,15 @@ def test_it_survives_a_process(stream):
     assert pickle.loads(pickle.dumps(seen)) == seen  # noqa: S301 - written here
 
 
+def test_layouts_are_kept():
+    seen = Seen()
+    for strides in ((5, 1), (1, 3), (10, 2)):
+        tensor = Tensor(3, 5)
+        tensor.stride = lambda strides=strides: strides
+        seen.add((tensor,), names=("x",))
+    assert str(seen) == "L['x']: tensor size=[3, 5] stride=[?, ?] order=[1, 0] or [apart] or [rows]"
+
+
 def test_places_take_the_names_of_parameters():
     by_place, by_name = Seen(), Seen()
     for n in (4, 7, 9):

@@ -19,7 +19,7 @@ from shapeproof.export.declare.inputs import Inputs, Leaf, declare
 from shapeproof.export.shim import binding
 from shapeproof.export.source.declared_at import Where, nowhere
 from shapeproof.seen import Seen
-from shapeproof.seen.calls import Kind, Slot, read_call, size_names, user_name
+from shapeproof.seen.calls import Call, Kind, Slot, read_call, size_names, user_name
 from shapeproof.seen.joint import Joint
 
 
@@ -31,6 +31,8 @@ class Profile:
     joint: Joint
     others: tuple[str, ...]
     """Inputs that were seen and are of another kind than the example's, in words."""
+    one_layout: bool
+    """Whether all tensors seen lay in memory as those of the example."""
 
     @property
     def number(self) -> str:
@@ -82,7 +84,12 @@ def _profile(mod: torch.nn.Module, inputs: Inputs, seen: Seen) -> Profile:
         others.append("further kinds of calls, which were too many to be kept")
     whole = joint if known is None else known | joint
     others += _constants(whole, call.kind, call.constants)
-    return Profile(call.kind, whole, tuple(dict.fromkeys(others)))
+    return Profile(call.kind, whole, tuple(dict.fromkeys(others)), _has_one_layout(whole, call))
+
+
+def _has_one_layout(joint: Joint, example: Call) -> bool:
+    texts = zip(example.kind, joint.constants, example.constants, strict=True)
+    return all(seen == frozenset((text,)) for slot, seen, text in texts if slot.kind == "tensor" and text is not None)
 
 
 def difference(kind: Kind, example: Kind) -> str:
@@ -99,6 +106,8 @@ def _words(slot: Slot | None) -> str:
 def _constants(joint: Joint, kind: Kind, example: Sequence[str | None]) -> Iterator[str]:
     """Values of constants that are not the example's."""
     for slot, texts, text in zip(kind, joint.constants, example, strict=True):
+        if slot.kind == "tensor":
+            continue
         if texts is None:
             yield f"`{slot.name}` with more than one value; the example has {text}"
         else:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.shim.binding import flat_inputs
-from shapeproof.seen.calls import CONSTANTS, LONGEST_VALUE, Call, Kind, Strides, read_call
+from shapeproof.seen.calls import CONSTANTS, LONGEST_VALUE, Call, Kind, Strides, layout, read_call
 
 MOST_FORMS = 1024
 """Forms that are remembered; then all are forgotten, and learned again."""
@@ -42,8 +42,9 @@ class _Walk:
         if kind in _TENSORS:
             shape = value.shape
             self.numbers.append(shape)
-            self.strides.append(value.stride())
-            self.constants.append(None)
+            strides = value.stride()
+            self.strides.append(strides)
+            self.constants.append(layout(shape, strides))
             return value.dtype, len(shape)
         if kind is tuple or kind is list:
             return kind, *map(self.form, value)
