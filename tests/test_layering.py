@@ -1,4 +1,4 @@
-"""The boundaries of the rooms: ci -> export -> solver -> contract -> constraints, and what each may load.
+"""The boundaries of the rooms: ci -> export -> seen -> solver -> contract -> constraints, and what each may load.
 
 Held twice. The source is read, so that an import inside a function counts too; and each lower room is imported in a
 fresh interpreter, so that what comes in through third parties counts too.
@@ -63,6 +63,10 @@ def test_the_contract_loads_the_standard_library_only():
 
 def test_solver_loads_neither_torch_nor_sympy():
     assert loads(*room_modules("solver")) <= {"z3"}
+
+
+def test_seen_loads_neither_torch_nor_the_solver():
+    assert loads(*room_modules("seen")) == set()
 
 
 def test_naming_the_rooms_loads_nothing_heavy():
@@ -162,8 +166,8 @@ def test_the_list_of_long_files_is_not_stale():
     assert all((ROOT / name).exists() for name in LONG_FILES)
 
 
-def test_each_room_of_export_names_its_files_in_its_table():
-    for room in sorted(path.parent for path in (PACKAGE / "export").glob("*/__init__.py")):
+def test_each_room_names_its_files_in_its_table():
+    for room in [PACKAGE / "seen", *sorted(path.parent for path in (PACKAGE / "export").glob("*/__init__.py"))]:
         table = (room / "__init__.py").read_text(encoding="utf-8")
         missing = [path.name for path in room.glob("*.py") if path.name not in table and path.name != "__init__.py"]
         assert not missing, f"{room.name}/__init__.py does not say what these are for: {missing}"

@@ -33,6 +33,7 @@ _COMMANDS = {
     "diff": "Fail where a model accepts less than shapeproof.lock says.",
     "explain": "Check one model, and print its report.",
     "recheck": "Prove a certificate again with Z3, and with cvc5 where it is installed.",
+    "seen": "Merge profiles of what a model was given, and print them or a spec.",
     "rule": "Print what a diagnostic means, and what to do.",
 }
 """Each command, and its line in the help."""

@@ -29,6 +29,7 @@ class Job(BaseModel):
     inputs: dict[str, Input] | None = None
     dims: dict[str, Dim] = {}
     relations: tuple[str, ...] = ()
+    seen: str | None = None
     narrow: bool = False
     splitting: bool = False
     lines: dict[str, int] = {}
@@ -152,6 +153,7 @@ def checks_of(
             inputs=model.inputs,
             dims=_dims_of(file.spec, model),
             relations=tuple(model.relations),
+            seen=model.seen,
             narrow=model.narrow,
             splitting=model.branches == "split",
             lines=_lines(file, name),

@@ -72,6 +72,8 @@ class Model(_Table):
     (or is the class of one); without, (model, args, kwargs, dynamic_shapes) or that and constraints."""
     inputs: Annotated[dict[Name, Input], Field(min_length=1)] | None = None
     """By the name of the parameter of `forward`."""
+    seen: Annotated[str, Field(min_length=1)] | None = None
+    """A profile of what the model was given (`Seen.save`), from the folder of the spec: all of it is to be served."""
     relations: list[str] = []
     """What else holds of the sizes, such as "batch*seq <= 65536"."""
     narrow: bool = False

@@ -6,6 +6,7 @@ It is the user's code that runs here: whatever it raises becomes a sentence with
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -27,6 +28,7 @@ from shapeproof.export.source.declared_at import Where, in_the_file_of, nowhere
 
 if TYPE_CHECKING:
     from shapeproof.export import Report
+    from shapeproof.seen import Seen
 
 RETURNS = "(model, args, kwargs, dynamic_shapes) or (model, args, kwargs, dynamic_shapes, constraints)"
 
@@ -44,6 +46,8 @@ class Subject:
     splitting: bool = False
     where: Where = nowhere
     """Where what is declared is written."""
+    seen: Seen | None = None
+    """What it was seen to be given, all of which is to be served."""
 
 
 def load_subject(target: str) -> Subject:
@@ -148,10 +152,12 @@ def check_subject(subject: Subject, progress: Callable[[str], None]) -> Report:
     """
     check_version()
     with refused("the exporter cannot be loaded"):
+        from shapeproof.export.against_seen import held_against
         from shapeproof.export.declare.inputs import declare
+        from shapeproof.export.serving import verdict
         from shapeproof.export.verify import verified
     with refused("the model could not be traced"):
-        inputs = declare(
+        given = (
             subject.model,
             subject.args,
             subject.kwargs,
@@ -159,8 +165,13 @@ def check_subject(subject: Subject, progress: Callable[[str], None]) -> Report:
             subject.constraints,
             subject.where,
         )
-        narrow, splitting = subject.narrow, subject.splitting
-        return verified(subject.model, inputs, narrow=narrow, splitting=splitting, progress=progress)
+        verify = functools.partial(
+            verified, subject.model, narrow=subject.narrow, splitting=subject.splitting, progress=progress
+        )
+        if subject.seen is None:
+            return verdict(verify, *given)
+        inputs = declare(*given)
+        return held_against(subject.model, verify(inputs), inputs, subject.seen)
 
 
 def questions(report: Report) -> Iterator[str]:

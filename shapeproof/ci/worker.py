@@ -30,6 +30,7 @@ from shapeproof.ci.tracebacks import told
 from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.source.declared_at import Where, nowhere
+from shapeproof.seen import Seen
 
 if TYPE_CHECKING:
     from shapeproof.ci.spec import Status
@@ -67,6 +68,8 @@ def _received(descriptor: int) -> Any:
 def _verdict(job: Job, progress: Any, begin: float) -> Result:
     progress(f"loading {job.target}")
     subject = _subject(job)
+    if job.seen is not None:
+        subject = dataclasses.replace(subject, seen=Seen.load(Path(job.root, job.seen)))
     progress("checking")
     report = check_subject(subject, progress)
     for line in questions(report) if job.verbose else ():

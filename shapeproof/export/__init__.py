@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from shapeproof.export.build.program import VerifiedProgram
     from shapeproof.export.checks import constrain_range
     from shapeproof.export.declare.inputs import TensorSpec
+    from shapeproof.export.declare.sources import Sources
     from shapeproof.export.report.report import ConstraintViolation, Report, load_report
+    from shapeproof.export.watch import watching
     from shapeproof.solver.budget import Budget
 
 _HOMES = {
@@ -26,6 +28,7 @@ _HOMES = {
     "OutsideDomain": "shapeproof.contract.outside",
     "Regions": "shapeproof.export.build.dispatch",
     "Report": "shapeproof.export.report.report",
+    "Sources": "shapeproof.export.declare.sources",
     "TensorSpec": "shapeproof.export.declare.inputs",
     "UndecidedWarning": "shapeproof.export.api",
     "VerifiedProgram": "shapeproof.export.build.program",
@@ -34,6 +37,7 @@ _HOMES = {
     "export": "shapeproof.export.api",
     "load_regions": "shapeproof.export.build.dispatch",
     "load_report": "shapeproof.export.report.report",
+    "watching": "shapeproof.export.watch",
 }
 
 __all__ = [
@@ -43,6 +47,7 @@ __all__ = [
     "OutsideDomain",
     "Regions",
     "Report",
+    "Sources",
     "TensorSpec",
     "UndecidedWarning",
     "VerifiedProgram",
@@ -51,6 +56,7 @@ __all__ = [
     "export",
     "load_regions",
     "load_report",
+    "watching",
 ]
 
 

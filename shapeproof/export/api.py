@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
@@ -11,8 +12,8 @@ import torch
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.build.dispatch import Regions
 from shapeproof.export.build.program import VerifiedProgram
-from shapeproof.export.declare.inputs import declare
 from shapeproof.export.report.report import ConstraintViolation, Report
+from shapeproof.export.serving import verdict
 from shapeproof.export.shim.one_thread import one_thread
 from shapeproof.export.source.declared_at import in_the_call
 from shapeproof.export.verify import verified
@@ -79,7 +80,8 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
         mod: the model.
         args: the example inputs; a TensorSpec stands for a tensor without an example.
         kwargs: the example inputs that are given by name.
-        dynamic_shapes: which sizes are dynamic, in any form that torch.export takes.
+        dynamic_shapes: which sizes are dynamic, in any form that torch.export takes. A `Seen`: what varied is dynamic, and
+            everything seen is served. `Sources`: what they name is dynamic.
         strict: must be False; only the non-strict exporter of torch can be given a ShapeEnv.
         preserve_module_call_signature: paths of submodules whose calls `unflatten` has to keep.
         prefer_deferred_runtime_asserts_over_guards: has no effect: every check is in the graph already.
@@ -170,13 +172,14 @@ def check(  # noqa: PLR0913 - as above
         message = f"budget must be a Budget, such as Budget(rlimit=30_000_000), not {budget!r}"
         raise UsageError(message)
     where = in_the_call()
+    verify = functools.partial(
+        verified,
+        mod,
+        preserve_module_call_signature=preserve_module_call_signature,
+        narrow=narrow,
+        splitting=branches == "split",
+        budget=budget,
+        progress=progress,
+    )
     with one_thread:
-        return verified(
-            mod,
-            declare(mod, args, kwargs, dynamic_shapes, constraints, where),
-            preserve_module_call_signature=preserve_module_call_signature,
-            narrow=narrow,
-            splitting=branches == "split",
-            budget=budget,
-            progress=progress,
-        )
+        return verdict(verify, mod, args, kwargs, dynamic_shapes, constraints, where)

@@ -1,6 +1,6 @@
 """What knows torch's private names, dim classes, pytrees, storages and releases. It concludes nothing.
 
-inputs     example inputs and `dynamic_shapes`, by source names   binding.py, dims.py, marks.py
+inputs     example inputs and `dynamic_shapes`, by source names   binding.py, dims.py, marks.py, profiles.py
 programs   symbolic sizes, structures, storages, consumers        symbols.py, trees.py, storages.py, consumers.py
 archives   programs in files, looked through before torch does    archives.py
 runs       guards, how inputs lie in memory, what they hold       guarding.py, strides.py, containers.py

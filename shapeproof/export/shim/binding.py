@@ -5,6 +5,7 @@ It reads no size and concludes nothing.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,12 @@ def name_leaves(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     """The flat inputs in order: torch's source name, the name by the model's parameters, the value."""
     paths = _flatten(bind(mod, args, kwargs))
     return [(_source(path), f"{path[0].key}{_keys(path[1:])}", value) for path, value in paths]
+
+
+def flat_inputs(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The flat inputs of a call by torch's source names, in any order: those that `name_leaves` gives them."""
+    paths = _flatten(dict(signature.bind(*args, **kwargs).arguments))
+    return [(_source(path), value) for path, value in paths]
 
 
 def match_shapes(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> dict[str, Any]:

@@ -12,3 +12,8 @@ import threading
 
 one_thread = threading.RLock()
 """Held while a model is traced, run beside its program, or taken apart."""
+
+
+def exporting() -> bool:
+    """Whether this thread is tracing, replaying or taking apart a model just now."""
+    return bool(one_thread._is_owned())  # type: ignore[attr-defined]  # as threading.Condition asks it

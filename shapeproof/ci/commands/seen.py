@@ -1,0 +1,48 @@
+"""`shapeproof seen PROFILE...` merges profiles of what was seen, and prints them, or a spec for people to edit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shapeproof.ci.seen_spec import spec_text
+from shapeproof.ci.subjects import call_target
+from shapeproof.ci.terminal import fail, show
+from shapeproof.constraints.errors import UsageError
+from shapeproof.seen import Seen
+
+EXAMPLES = "Example: shapeproof seen monday.json tuesday.json --spec nets:Scores"
+
+
+def seen(
+    profiles: Annotated[list[Path], typer.Argument(metavar="PROFILE...", help="What Seen.save wrote.")],
+    spec: Annotated[
+        str | None, typer.Option(metavar="MODULE.PATH:CALLABLE", help="Print a spec of this model over what was seen.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(metavar="PATH", help="Write the merged profile.")] = None,
+) -> None:
+    """Merge profiles of what a model was given, and print what was seen.
+
+    Exit status: 0, or 2 where a file is no profile or a spec cannot say what was seen.
+    """
+    try:
+        merged = Seen.merged(map(Seen.load, profiles))
+        text = str(merged) if spec is None else spec_text(merged.named(_parameters(spec, merged)), spec)
+        if save is not None:
+            merged.save(save)
+    except UsageError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{save} cannot be written: {error.strerror}")
+    show(text)
+
+
+def _parameters(target: str, merged: Seen) -> tuple[str, ...]:
+    """The names of the model's parameters, where inputs are known by their places alone. To do so loads the model."""
+    if not any(slot.is_placed for kind in merged.joints for slot in kind):
+        return ()
+    from shapeproof.export.declare.from_seen import parameters
+
+    return parameters(call_target(target))

@@ -1,0 +1,194 @@
+"""Holds a verdict against what was seen: every input seen is declared and served, or the smallest that is not is shown.
+
+For the points that are kept, each is tried. For all others it is proved, from the bounds and the relations of what was
+seen, or else said in a note what is not known. What is declared and was never seen is a note, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.diagnostics import Diagnostic, Note
+from shapeproof.constraints.evaluate import evaluate, holds_at
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.text import format_formula, format_term
+from shapeproof.export.declare.from_seen import difference, parameters
+from shapeproof.export.declare.inputs import Inputs, Leaf
+from shapeproof.export.report.report import Report
+from shapeproof.export.serving import of_memory
+from shapeproof.seen import Seen
+from shapeproof.seen.calls import Kind, Slot, size_names
+from shapeproof.seen.joint import Joint
+from shapeproof.seen.relations import relations
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+
+_SEEN = "seen "
+"""Before the name of a size as it was seen, which is no name of a dim."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """A size as it is declared: `factor*name + offset`, or a number if there is no name."""
+
+    term: Term
+    name: str | None
+    factor: int = 0
+    offset: int = 0
+
+    @classmethod
+    def of(cls, term: Term) -> _Declared:
+        name = min(term.symbols, default=None)
+        if name is None:
+            return cls(term, None, 0, evaluate(term, {}))
+        offset = evaluate(term, {name: 0})
+        return cls(term, name, evaluate(term, {name: 1}) - offset, offset)
+
+    def value(self, size: int) -> int | None:
+        """What the dim is where the size is this; None if no dim makes it."""
+        return (size - self.offset) // self.factor if (size - self.offset) % self.factor == 0 else None
+
+
+def held_against(mod: torch.nn.Module, report: Report, inputs: Inputs, seen: Seen) -> Report:
+    """The report, refuted where an input that was seen is not served."""
+    formulas = inputs.domain.formulas if report.program is None else report.program.contract.formulas
+    kind = tuple(sorted(map(_slot, inputs.leaves)))
+    joints = seen.named(parameters(mod)).joints
+    errors = [Diagnostic(id="seen", message=_not_served(difference(each, kind))) for each in joints if each != kind]
+    if seen.omitted:
+        errors.append(Diagnostic(id="seen", message=_not_served("a call of kinds that were too many to be kept")))
+    notes: list[str] = []
+    joint = joints.get(kind)
+    if joint is not None:
+        sizes = _sizes(inputs, kind)
+        lost = _lost(inputs, kind, joint, sizes, formulas)
+        errors += lost
+        said = () if lost else _known_of_all(inputs, kind, joint, sizes, formulas)
+        texts = (each for slot, each in zip(kind, joint.constants, strict=True) if slot.kind == "tensor")
+        alike = all(each == frozenset(("rows",)) for each in texts)
+        notes += [f"{each}{of_memory(report, alike=alike)}" if report.program else each for each in said]
+        notes += _never_seen(inputs, joint, sizes, formulas)
+    status = "refuted" if errors and report.status in {"proved", "undecided"} else report.status
+    program = None if errors else report.program
+    return replace(
+        report,
+        status=status,
+        program=program,
+        diagnostics=(*report.diagnostics, *errors),
+        notes=(*report.notes, *notes),
+    )
+
+
+def _slot(leaf: Leaf) -> Slot:
+    if leaf.is_tensor:
+        return Slot(leaf.source, "tensor", str(leaf.example.dtype).removeprefix("torch."), len(leaf.terms))
+    return Slot(
+        leaf.source, "int" if leaf.terms else "None" if leaf.example is None else type(leaf.example).__qualname__
+    )
+
+
+def _not_served(what: str) -> str:
+    return f"an input that was seen is not served: {what}"
+
+
+def _sizes(inputs: Inputs, kind: Kind) -> list[_Declared]:
+    """How each number of a point is declared."""
+    terms = {leaf.source: leaf.terms for leaf in inputs.leaves}
+    return [_Declared.of(term) for slot in kind for term in terms[slot.source]]
+
+
+def _misfit(
+    inputs: Inputs, kind: Kind, point: Sequence[int], sizes: Sequence[_Declared], formulas: Sequence[Formula]
+) -> Note | None:
+    """What is declared or required and does not hold of an input."""
+    dims: dict[str, int] = {}
+    for name, size, declared in zip(size_names(kind), point, sizes, strict=True):
+        value = size if declared.name is None else declared.value(size)
+        wanted = declared.offset if declared.name is None else dims.setdefault(declared.name, value or 0)
+        if value is None or value != wanted:
+            return Note("declared", f"{name} = {format_term(declared.term, rename=inputs.user_names)}")
+    for formula in formulas:
+        if not holds_at(formula, dims):
+            label = "declared" if formula in inputs.domain.formulas else "required"
+            return Note(label, format_formula(formula, rename=inputs.user_names))
+    return None
+
+
+def _lost(
+    inputs: Inputs, kind: Kind, joint: Joint, sizes: Sequence[_Declared], formulas: Sequence[Formula]
+) -> list[Diagnostic]:
+    """The smallest input kept that is not served, as an error."""
+    names = size_names(kind)
+    for point in sorted(joint.points, key=lambda each: (max(each, default=0), sum(each), each)):
+        note = _misfit(inputs, kind, point, sizes, formulas)
+        if note is not None:
+            whole = dict(zip(names, point, strict=True))
+            varied = {name: whole[name] for name, varies in zip(names, joint.varying, strict=True) if varies}
+            shown = varied or whole
+            message = _not_served(f"`{', '.join(f'{name} = {size}' for name, size in shown.items())}`")
+            return [Diagnostic(id="seen", message=message, notes=(note,), witness=shown)]
+    return []
+
+
+def _known_of_all(
+    inputs: Inputs, kind: Kind, joint: Joint, sizes: Sequence[_Declared], formulas: Sequence[Formula]
+) -> Iterator[str]:
+    """That all that was seen is served, if it is proved; else what is not known."""
+    number, exact = joint.distinct
+    total = str(number) if exact else f"about {number}"
+    open_ = [format_formula(each, rename=inputs.user_names) for each in _open(kind, joint, sizes, formulas)]
+    if not open_:
+        yield f"all {total} inputs seen are declared and served: proved of their bounds and relations"
+    elif exact:
+        yield f"all {total} inputs seen are declared and served: each was tried"
+    else:
+        kept = len(joint.points)
+        yield f"{kept} inputs of {total} seen are served; of the others it is not known that {', '.join(open_)}"
+
+
+def _open(kind: Kind, joint: Joint, sizes: Sequence[_Declared], formulas: Sequence[Formula]) -> Iterator[Formula]:
+    """What is required of sizes and is not proved of all that were seen."""
+    names = [_SEEN + name for name in size_names(kind)]
+    facts = Facts([each.formula for each in relations(joint, names)])
+    for name, (low, high) in zip(names, joint.bounds, strict=True):
+        facts.learn(f.ge(symbol(name), low))
+        facts.learn(f.le(symbol(name), high))
+    defined: set[str] = set()
+    for name, size in zip(names, sizes, strict=True):
+        same = f.eq(symbol(name), size.term)
+        if size.name is None or size.name in defined:
+            yield from () if _proved(same, facts) else (same,)
+            continue
+        defined.add(size.name)
+        fits = f.divides(size.factor, symbol(name) - size.offset)
+        yield from () if _proved(fits, facts) else (fits,)
+        facts.learn(same)
+    yield from (each for each in formulas if not _proved(each, facts))
+
+
+def _proved(formula: Formula, facts: Facts) -> bool:
+    return decide(formula, facts).status == "proved"
+
+
+def _never_seen(inputs: Inputs, joint: Joint, sizes: Sequence[_Declared], formulas: Sequence[Formula]) -> Iterator[str]:
+    """The sizes beyond those seen that are declared."""
+    domain = Facts(formulas)
+    seen: dict[str, Interval] = {}
+    for size, ends in zip(sizes, joint.bounds, strict=True):
+        values = sorted(value for end in ends if size.name and (value := size.value(end)) is not None)
+        if size.name and values:
+            seen.setdefault(size.name, Interval(values[0], values[-1]))
+    for name, interval in seen.items():
+        declared, user_name = domain.range_of(name), inputs.user_names[name]
+        low, high = interval.lower, interval.upper
+        beyond = [f"{user_name} < {low}"] if declared.lower is None or declared.lower < (low or 0) else []
+        if declared.upper is None or declared.upper > (high or 0):
+            beyond.append(f"{user_name} > {high}")
+        if beyond:
+            yield f"declared and never seen: {', '.join(beyond)}"

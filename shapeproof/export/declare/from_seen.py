@@ -1,0 +1,141 @@
+"""From what was seen of a model's inputs to `Inputs`: what varied is dynamic, and each input that was kept an anchor.
+
+The example is one more input that was given. Nothing that is true of what was seen is declared: what the model needs is
+inferred and proved. Calls of another kind than the example's (rank, dtype, constants) are told apart, not dropped.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.export import Dim
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.export.declare.inputs import Inputs, Leaf, declare
+from shapeproof.export.shim import binding
+from shapeproof.export.source.declared_at import Where, nowhere
+from shapeproof.seen import Seen
+from shapeproof.seen.calls import Call, Kind, Slot, read_call, size_names, user_name
+from shapeproof.seen.joint import Joint
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What was seen of calls like the example, by the names of the domain's symbols; and what of others."""
+
+    kind: Kind
+    joint: Joint
+    others: tuple[str, ...]
+    """Inputs that were seen and are of another kind than the example's, in words."""
+    one_layout: bool
+    """Whether all tensors seen lay in memory as those of the example."""
+
+    @property
+    def number(self) -> str:
+        """How many inputs were seen, as a word for a sentence."""
+        number, exact = self.joint.distinct
+        return str(number) if exact else f"about {number}"
+
+
+def parameters(mod: torch.nn.Module) -> tuple[str, ...]:
+    """The names of the parameters that take positional arguments, one each."""
+    places = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    return tuple(each.name for each in inspect.signature(mod.forward).parameters.values() if each.kind in places)
+
+
+def declare_seen(  # noqa: PLR0913, PLR0917 - as declare
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    seen: Seen,
+    constraints: Sequence[str] = (),
+    where: Where = nowhere,
+) -> tuple[Inputs, Profile]:
+    """Read what was seen as declarations.
+
+    Raises:
+        UsageError: nothing was seen of a model like this one, or the example cannot be meant.
+    """
+    plain = declare(mod, args, kwargs, None)
+    profile = _profile(mod, plain, seen)
+    varying = dict(zip(size_names(profile.kind), profile.joint.varying, strict=True))
+    leaves = {leaf.source: leaf for leaf in plain.leaves}
+    shapes = binding.map_shapes(mod, args, plain.kwargs, None, lambda source, _: _entry(leaves[source], varying))
+    inputs = declare(mod, args, kwargs, shapes, constraints, where)
+    return replace(inputs, anchors=(*inputs.anchors, *_points(inputs, profile))), profile
+
+
+def _profile(mod: torch.nn.Module, inputs: Inputs, seen: Seen) -> Profile:
+    """What was seen of calls like the example, which is one of them."""
+    if not all(leaf.terms or not leaf.is_tensor for leaf in inputs.leaves) or inputs.example is None:
+        raise UsageError("what was seen needs an example of each input, and no TensorSpec")
+    call = read_call((leaf.source, leaf.example) for leaf in inputs.leaves)
+    named = seen.named(parameters(mod))
+    if not named:
+        raise UsageError("nothing was seen: call the model while it is watched, or add its inputs")
+    joint = Joint.of(call)
+    known = named.joints.get(call.kind)
+    others = [difference(kind, call.kind) for kind in named.joints if kind != call.kind]
+    if named.omitted:
+        others.append("further kinds of calls, which were too many to be kept")
+    whole = joint if known is None else known | joint
+    others += _constants(whole, call.kind, call.constants)
+    return Profile(call.kind, whole, tuple(dict.fromkeys(others)), _has_one_layout(whole, call))
+
+
+def _has_one_layout(joint: Joint, example: Call) -> bool:
+    texts = zip(example.kind, joint.constants, example.constants, strict=True)
+    return all(seen == frozenset((text,)) for slot, seen, text in texts if slot.kind == "tensor" and text is not None)
+
+
+def difference(kind: Kind, example: Kind) -> str:
+    """The first difference of a kind of calls from the example's, in words."""
+    wanted, had = ({slot.source: slot for slot in each} for each in (example, kind))
+    source = min(source for source in {*wanted, *had} if wanted.get(source) != had.get(source))
+    return f"`{user_name(source)}` {_words(had.get(source))}; the example has {_words(wanted.get(source))}"
+
+
+def _words(slot: Slot | None) -> str:
+    return "absent" if slot is None else slot.text
+
+
+def _constants(joint: Joint, kind: Kind, example: Sequence[str | None]) -> Iterator[str]:
+    """Values of constants that are not the example's."""
+    for slot, texts, text in zip(kind, joint.constants, example, strict=True):
+        if slot.kind == "tensor":
+            continue
+        if texts is None:
+            yield f"`{slot.name}` with more than one value; the example has {text}"
+        else:
+            yield from (f"`{slot.name}` = {other}; the example has {text}" for other in sorted(texts - {text}))
+
+
+def _entry(leaf: Leaf, varying: dict[str, bool]) -> Any:
+    """Dim.AUTO for each size that varied."""
+    if leaf.is_tensor:
+        dims = {i: Dim.AUTO for i in range(len(leaf.terms)) if varying[leaf.size_name(i)]}
+        return dims or None
+    return Dim.AUTO if leaf.terms and varying[leaf.name] else None
+
+
+def _points(inputs: Inputs, profile: Profile) -> list[dict[str, int]]:
+    """The points that were kept, over the symbols of the domain."""
+    names = symbol_names(inputs, profile)
+    points = (
+        {name: size for name, size in zip(names, point, strict=True) if name} for point in sorted(profile.joint.points)
+    )
+    return [point for point in points if point != inputs.example]
+
+
+def symbol_names(inputs: Inputs, profile: Profile) -> list[str | None]:
+    """For each number of a point, the symbol that stands for it; None for a constant."""
+    symbols = {
+        leaf.size_name(i): min(term.symbols, default=None)
+        for leaf in inputs.leaves
+        for i, term in enumerate(leaf.terms)
+    }
+    return [symbols[name] for name in size_names(profile.kind)]

@@ -1,0 +1,146 @@
+"""`Sources`: torch.compile's list of dynamic sources, taken as dynamic_shapes: what it names is Dim.AUTO.
+
+As torch reads it: entries between commas, each the name of a source or a regular expression that matches its beginning,
+with `:N` for one dimension. Nothing is raised for a size that the model makes constant; an entry that names no input is
+a note. The environment is read only when asked for: a build must not depend on it in silence.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.export import Dim
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.terms import symbol
+from shapeproof.export.declare.inputs import Inputs, Leaf, declare
+from shapeproof.export.shim import binding
+from shapeproof.export.shim.profiles import learned
+from shapeproof.export.source.declared_at import Where, nowhere
+from shapeproof.solver.facts import Facts
+
+VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of the list: which sources, and which of their dimensions (None: all)."""
+
+    text: str
+    matches: Callable[[str], Any]
+    dim: int | None
+
+    @classmethod
+    def of(cls, text: str) -> Entry:
+        """The entry that a text means.
+
+        Raises:
+            UsageError: it is no regular expression.
+        """
+        name, colon, number = text.rpartition(":")
+        pattern, dim = (name, int(number)) if colon and number.isdecimal() else (text, None)
+        try:
+            match = re.compile(pattern).match
+        except re.error as error:
+            raise UsageError(f"{text!r} is no source, nor a regular expression: {error}") from None
+        return cls(text, lambda source: source == pattern or match(source), dim)
+
+
+class Sources:
+    """Which inputs are dynamic, by torch's names of them.
+
+    >>> print(Sources("L['x']:0, L['n']"))
+    L['x']:0,L['n']
+    """
+
+    def __init__(self, *texts: str) -> None:
+        if not all(isinstance(text, str) for text in texts):
+            raise UsageError(f"expected texts such as \"L['x']:0\", got {texts!r}")
+        parts = ",".join(texts).replace(" ", "").split(",")
+        self.entries = tuple(Entry.of(part) for part in dict.fromkeys(parts) if part)
+
+    def __str__(self) -> str:
+        return ",".join(entry.text for entry in self.entries)
+
+    def __repr__(self) -> str:
+        return f"Sources({str(self)!r})"
+
+    @classmethod
+    def from_environment(cls) -> Sources:
+        """What TORCH_COMPILE_DYNAMIC_SOURCES says."""
+        return cls(os.environ.get(VARIABLE, ""))
+
+    @classmethod
+    def of_torch(cls, model: torch.nn.Module) -> Sources:
+        """What torch.compile has seen to vary in this process, or in one whose profile it has loaded."""
+        return cls(*learned(model))
+
+    @classmethod
+    def of_program(cls, program: Any) -> Sources:
+        """What a proved program serves with more than one size: a list with which torch.compile needs no second guess.
+
+        Raises:
+            UsageError: it is not one program, or not proved.
+        """
+        report = getattr(program, "report", None)
+        if getattr(report, "status", None) != "proved" or not isinstance(program, torch.export.ExportedProgram):
+            raise UsageError("expected one program that is proved: of anything else the list might be wrong")
+        return cls(*_served(program.contract))  # type: ignore[attr-defined]  # it is ours, having a report
+
+    def shapes(self, leaves: Sequence[Leaf]) -> dict[str, Any]:
+        """The entry of dynamic_shapes for each input, by source."""
+        return {leaf.source: self._entry(leaf) for leaf in leaves}
+
+    def _entry(self, leaf: Leaf) -> Any:
+        named = [entry for entry in self.entries if leaf.terms and entry.matches(leaf.source)]
+        if not leaf.is_tensor:
+            return Dim.AUTO if named else None
+        dims = {i: Dim.AUTO for i in range(len(leaf.terms)) if any(each.dim in {None, i} for each in named)}
+        return dims or None
+
+    def in_vain(self, leaves: Iterable[Leaf]) -> list[str]:
+        """The entries that name no size, in words."""
+        sized = [leaf for leaf in leaves if leaf.terms]
+        return [
+            f"`{entry.text}` names no size of an input"
+            for entry in self.entries
+            if not any(entry.matches(leaf.source) and (entry.dim or 0) < len(leaf.terms) for leaf in sized)
+        ]
+
+
+def _served(contract: Any) -> Iterator[str]:
+    """The sizes and ints that have more than one value in a domain."""
+    domain = Facts(contract.formulas)
+    for name, terms in zip(contract.inputs, contract.sizes, strict=True):
+        root = re.match(r"\w+", name)
+        source = f"L[{root[0]!r}]{name[root.end() :]}" if root else name
+        is_int = any(term is symbol(own) and contract.names[own] == name for term in terms for own in term.symbols)
+        for index, term in enumerate(terms):
+            ranges = [domain.range_of(own) for own in term.symbols]
+            if any(each.lower is None or each.lower != each.upper for each in ranges):
+                yield source if is_int else f"{source}:{index}"
+
+
+def declare_sources(  # noqa: PLR0913, PLR0917 - as declare
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    sources: Sources,
+    constraints: Sequence[str] = (),
+    where: Where = nowhere,
+) -> Inputs:
+    """Read a list of sources as declarations.
+
+    Raises:
+        UsageError: the example or a constraint cannot be meant.
+    """
+    leaves = declare(mod, args, kwargs, None).leaves
+    entries = sources.shapes(leaves)
+    shapes = binding.map_shapes(mod, args, kwargs or {}, None, lambda source, _: entries[source])
+    inputs = declare(mod, args, kwargs, shapes, constraints, where)
+    return replace(inputs, notes=(*inputs.notes, *sources.in_vain(leaves)))

@@ -1,0 +1,172 @@
+"""Exports from what was seen: everything that was seen is served, or its loss is an error.
+
+A relation that was true of all inputs seen is declared only where nothing is proved without it; it is then enforced,
+and said. That the program serves all that was seen is proved from the bounds and the relations of what was seen.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.diagnostics import Diagnostic
+from shapeproof.constraints.domain import Declaration, Domain, Origin
+from shapeproof.constraints.evaluate import true_at
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import symbol
+from shapeproof.constraints.text import format_formula
+from shapeproof.export.declare.from_seen import Profile, declare_seen, symbol_names
+from shapeproof.export.declare.inputs import Inputs, declare
+from shapeproof.export.declare.sources import Sources, declare_sources
+from shapeproof.export.ops.properties import STRIDES
+from shapeproof.export.report.report import Report
+from shapeproof.export.source.declared_at import Where
+from shapeproof.seen import Seen
+from shapeproof.seen.relations import Relation, relations
+from shapeproof.seen.text import ENOUGH
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+
+MOST_ATTEMPTS = 8
+"""How often a model is verified again, with relations that were true of what was seen."""
+
+Verify = Callable[[Inputs], Report]
+
+
+def verdict(  # noqa: PLR0913, PLR0917 - as declare, and how to verify
+    verify: Verify,
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    dynamic_shapes: Any,
+    constraints: Sequence[str],
+    where: Where,
+) -> Report:
+    """The report on a model, in whatever form its sizes are declared.
+
+    Raises:
+        UsageError: an entry cannot be meant; the sentence names it.
+    """
+    if isinstance(dynamic_shapes, Seen):
+        return _served(verify, *declare_seen(mod, args, kwargs, dynamic_shapes, constraints, where))
+    if isinstance(dynamic_shapes, Sources):
+        return verify(declare_sources(mod, args, kwargs, dynamic_shapes, constraints, where))
+    return verify(declare(mod, args, kwargs, dynamic_shapes, constraints, where))
+
+
+def _served(verify: Verify, inputs: Inputs, profile: Profile) -> Report:
+    """The report on a model over what it was seen to be given, and what it serves beside."""
+    if profile.others:
+        lost = tuple(
+            Diagnostic(id="seen", message=f"an input that was seen is not served: {each}") for each in profile.others
+        )
+        return Report("refuted", lost, inputs=inputs.shapes)
+    report = verify(inputs)
+    needed: Sequence[Relation] = ()
+    if report.status in {"refuted", "undecided"}:
+        report, needed = _with_relations(inputs, profile, verify, report)
+    if report.program is None:
+        return report
+    notes = [f"needed, and true of all {profile.number} inputs seen: {_text(each.formula, inputs)}" for each in needed]
+    told = replace(report, notes=(*report.notes, *notes, _contained(report, inputs, profile)))
+    report.program.report = told
+    return told
+
+
+def _with_relations(
+    inputs: Inputs, profile: Profile, verify: Verify, report: Report
+) -> tuple[Report, Sequence[Relation]]:
+    """The report under the first relation, or else the fewest found, with which the model is proved."""
+    usable = [each for each in _relations(inputs, profile) if each.extra >= ENOUGH]
+    tries: Iterator[list[Relation]] = ([each] for each in usable)
+    if len(usable) > 1:
+        tries = itertools.chain(tries, [usable])
+    left = MOST_ATTEMPTS
+    for chosen in tries:
+        if left and _may_help(chosen, report, inputs.user_names):
+            left -= 1
+            other = verify(_declaring(inputs, chosen, profile))
+            if other.status == "proved":
+                return _fewest(inputs, profile, verify, other, chosen, left)
+    return report, ()
+
+
+def _fewest(  # noqa: PLR0913, PLR0917 - the state of a search
+    inputs: Inputs, profile: Profile, verify: Verify, report: Report, chosen: list[Relation], left: int
+) -> tuple[Report, list[Relation]]:
+    """The report with relations left out, one after the other, as long as it is proved without."""
+    for each in list(chosen):
+        without = [other for other in chosen if other is not each]
+        if left and without:
+            left -= 1
+            other = verify(_declaring(inputs, without, profile))
+            if other.status == "proved":
+                report, chosen = other, without
+    return report, chosen
+
+
+def _relations(inputs: Inputs, profile: Profile) -> list[Relation]:
+    """The relations of the sizes that varied, over the symbols of the domain."""
+    names = symbol_names(inputs, profile)
+    return relations(profile.joint, [name or "" for name in names])  # what is constant is in none
+
+
+def _may_help(chosen: Sequence[Relation], report: Report, names: Mapping[str, str]) -> bool:
+    """Whether relations leave out every point at which the report says that something fails."""
+    own = {user_name: name for name, user_name in names.items()}
+    for diagnostic in report.diagnostics:
+        point = {own[name]: size for name, size in (diagnostic.witness or {}).items() if name in own}
+        if point and all(true_at(each.formula, point) for each in chosen if each.formula.symbols <= point.keys()):
+            return False
+    return True
+
+
+def _declaring(inputs: Inputs, chosen: Sequence[Relation], profile: Profile) -> Inputs:
+    """The inputs with relations declared."""
+    more = tuple(
+        Declaration(each.formula, Origin(f"{_text(each.formula, inputs)} in all {profile.number} inputs seen"))
+        for each in chosen
+    )
+    return replace(inputs, domain=Domain(inputs.domain.symbols, (*inputs.domain.declarations, *more)))
+
+
+def _text(formula: Formula, inputs: Inputs) -> str:
+    return format_formula(formula, rename=inputs.user_names)
+
+
+def _contained(report: Report, inputs: Inputs, profile: Profile) -> str:
+    """Whether all that was seen is served, and how that is known."""
+    number, exact = profile.joint.distinct
+    required = report.program.contract.formulas
+    facts = Facts([*_bounds(inputs, profile), *(each.formula for each in _relations(inputs, profile))])
+    open_ = [formula for formula in required if decide(formula, facts).status != "proved"]
+    but = of_memory(report, alike=profile.one_layout)
+    if not open_:
+        return f"all {profile.number} inputs seen are served: proved of their bounds and relations{but}"
+    if exact:
+        return f"all {number} inputs seen are served: each was tried{but}"
+    what = ", ".join(_text(formula, inputs) for formula in open_)
+    kept = len(profile.joint.points)
+    return f"the {kept} inputs kept of {profile.number} seen are served; of the others it is not known that {what}{but}"
+
+
+def of_memory(report: Report, *, alike: bool) -> str:
+    """What is not known of how inputs lay in memory, where a program relies on it: layouts alone are kept of that."""
+    programs = getattr(report.program, "programs", (report.program,))
+    memories = [each.contract.memory for each in programs]
+    known = all(memory.reads <= {STRIDES} and not (memory.writes or memory.state) for memory in memories)
+    if (known and alike) or not any(memory.matters for memory in memories):
+        return ""
+    return "; not of how they lay in memory, on which the model relies"
+
+
+def _bounds(inputs: Inputs, profile: Profile) -> Iterator[Formula]:
+    for name, (low, high) in zip(symbol_names(inputs, profile), profile.joint.bounds, strict=True):
+        if name is not None:
+            yield f.ge(symbol(name), low)
+            yield f.le(symbol(name), high)

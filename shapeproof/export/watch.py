@@ -1,0 +1,47 @@
+"""Records the inputs of a live model, at little cost: a forward pre-hook. It changes no input and keeps none.
+
+Calls while torch traces or compiles are not traffic, nor are those of verified export itself. A call that cannot be
+read is passed over: the model says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.export.declare.reading import CallReader
+from shapeproof.export.shim.one_thread import exporting
+from shapeproof.seen import Seen
+
+
+@contextlib.contextmanager
+def watching(model: torch.nn.Module, seen: Seen) -> Iterator[Seen]:
+    """Let `seen` see every call of a model inside the block, from whatever thread.
+
+    >>> from shapeproof.seen import Seen
+    >>> model, seen = torch.nn.Linear(4, 2), Seen()
+    >>> with watching(model, seen):
+    ...     _ = model(torch.ones(3, 4)), model(torch.ones(8, 4))
+    >>> print(seen)
+    L['input']: tensor size=[?, 4] stride=[4, 1]   size[0] 3..8
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise UsageError(f"expected a torch.nn.Module to watch, got {type(model).__name__}")
+    reader = CallReader(model)
+
+    def observe(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not (exporting() or torch.compiler.is_compiling()):
+            with contextlib.suppress(UsageError, TypeError):
+                call = reader.read(args, kwargs)
+                if call is not None:
+                    seen.add_call(call)
+
+    handle = model.register_forward_pre_hook(observe, with_kwargs=True)
+    try:
+        yield seen
+    finally:
+        handle.remove()

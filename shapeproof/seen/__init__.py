@@ -1,0 +1,27 @@
+"""Seen: what was observed of a model's inputs. No torch: an input is anything with sizes and a dtype.
+
+calls.py       one call, read: its kind and the joint point of its sizes
+lattice.py     the least affine lattice of points: all linear equalities and multiples
+points.py      which points are kept: a sample by hash, and extremes
+joint.py       the join of all calls of one kind
+relations.py   the relations as formulas, with the witnesses of each
+seen.py        `Seen`: the joins of all kinds; merging, saving
+saved.py       the file
+text.py        the text
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shapeproof.seen.seen import Seen as Seen
+
+__all__ = ["Seen"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("shapeproof.seen.seen"), name)

@@ -1,0 +1,174 @@
+"""What was seen as JSON, and again: each part of a file is checked against the others before any is believed."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ConfigDict, TypeAdapter, with_config
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.files import read_bounded
+from shapeproof.seen.calls import Kind, Slot
+from shapeproof.seen.joint import MOST_VALUES, Joint
+from shapeproof.seen.lattice import Lattice
+from shapeproof.seen.points import pruned
+
+FORMAT = 1
+"""The version of the saved form."""
+MOST_SIZES = 100_000
+"""Sizes that all inputs of a call may have."""
+
+
+@with_config(ConfigDict(strict=True, extra="forbid"))
+@dataclass(frozen=True, slots=True)
+class _Input:
+    source: str
+    kind: str
+    dtype: str
+    rank: int
+    strides: list[int | None] | None
+    constants: list[str] | None
+
+
+@with_config(ConfigDict(strict=True, extra="forbid"))
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """What was seen of the calls of one kind."""
+
+    inputs: list[_Input]
+    base: list[int]
+    rows: list[list[int]]
+    points: list[list[int]]
+    values: list[list[int] | None]
+
+
+@with_config(ConfigDict(strict=True, extra="forbid"))
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """What a file consists of."""
+
+    format: Literal[1]
+    shapeproof: str
+    omitted: bool
+    calls: list[_Calls]
+
+
+_SAVED = TypeAdapter(_Saved)
+
+
+def saved(joints: Mapping[Kind, Joint], *, omitted: bool) -> str:
+    """The text of the file: of equal contents the same."""
+    content = {
+        "format": FORMAT,
+        "shapeproof": importlib.metadata.version("shapeproof"),
+        "omitted": omitted,
+        "calls": [_calls(kind, joint) for kind, joint in joints.items()],
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _calls(kind: Kind, joint: Joint) -> dict[str, Any]:
+    inputs = [
+        {
+            "source": slot.source,
+            "kind": slot.kind,
+            "dtype": slot.dtype,
+            "rank": slot.rank,
+            "strides": strides,
+            "constants": constants and sorted(constants),
+        }
+        for slot, strides, constants in zip(kind, joint.strides, map(_listed, joint.constants), strict=True)
+    ]
+    return {
+        "inputs": inputs,
+        "base": joint.lattice.base,
+        "rows": joint.lattice.rows,
+        "points": sorted(joint.points),
+        "values": [_listed(values) for values in joint.values],
+    }
+
+
+def _listed(values: frozenset[Any] | None) -> list[Any] | None:
+    return None if values is None else sorted(values)
+
+
+def loaded(path: str | Path) -> tuple[dict[Kind, Joint], bool]:
+    """What a file holds, and whether kinds of calls were left out of it.
+
+    Raises:
+        UsageError: the file cannot be read, or is not what this release saves.
+    """
+    try:
+        content = read_bounded(Path(path))
+        found = json.loads(content)["format"]
+        if found == FORMAT:
+            kept = _SAVED.validate_json(content)
+            joints = dict(map(_joint, kept.calls))
+            if len(joints) == len(kept.calls):
+                return joints, kept.omitted
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, RecursionError):  # pydantic's ValidationError is a ValueError
+        raise UsageError(f"{path} is not a saved profile of what was seen") from None
+    if type(found) is int and found != FORMAT and abs(found) < 2**31:
+        raise UsageError(f"{path} is a profile of format {found}; this release reads format {FORMAT}")
+    raise UsageError(f"{path} is not a saved profile of what was seen")
+
+
+def _joint(calls: _Calls) -> tuple[Kind, Joint]:
+    """The state that a file describes.
+
+    Raises:
+        ValueError: its parts contradict one another, or are no state that `save` writes.
+    """
+    kind = tuple(Slot(each.source, each.kind, each.dtype, each.rank) for each in calls.inputs)
+    joint = Joint(
+        Lattice(tuple(calls.base), tuple(map(tuple, calls.rows))),
+        frozenset(map(tuple, calls.points)),
+        tuple(None if each is None else frozenset(each) for each in calls.values),
+        tuple(None if each.strides is None else tuple(each.strides) for each in calls.inputs),
+        tuple(None if each.constants is None else frozenset(each.constants) for each in calls.inputs),
+    )
+    if not (_is_kind(kind) and _fits(kind, joint) and _is_consistent(joint)):
+        raise ValueError(calls)
+    return kind, joint
+
+
+def _is_kind(kind: Kind) -> bool:
+    sources = [slot.source for slot in kind]
+    ranked = all(slot.rank == 0 and not slot.dtype if slot.kind != "tensor" else slot.rank >= 0 for slot in kind)
+    return ranked and kind == tuple(sorted(kind)) and len(set(sources)) == len(sources)
+
+
+def _fits(kind: Kind, joint: Joint) -> bool:
+    """Whether each part has as many numbers as the inputs have sizes."""
+    width = sum(slot.rank if slot.kind == "tensor" else slot.kind == "int" for slot in kind)
+    if width > MOST_SIZES:
+        return False
+    rows = (joint.lattice.base, joint.values, *joint.lattice.rows, *joint.points)
+    strided = zip(kind, joint.strides, strict=True)
+    return (
+        all(len(row) == width for row in rows)
+        and all(strides is None or len(strides) == slot.rank for slot, strides in strided)
+        and all(each is None or len(each) <= MOST_VALUES for each in (*joint.values, *joint.constants))
+    )
+
+
+def _is_consistent(joint: Joint) -> bool:
+    """Whether the points are such as are kept, lie on the lattice, and have values that were seen."""
+    known = all(
+        values is None or {point[i] for point in joint.points} <= values for i, values in enumerate(joint.values)
+    )
+    return (
+        bool(joint.points)
+        and known
+        and all(any(row) for row in joint.lattice.rows)
+        and joint.lattice.is_canonical()
+        and all(point in joint.lattice for point in joint.points)
+        and pruned(joint.points) == joint.points
+    )

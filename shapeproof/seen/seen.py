@@ -1,0 +1,153 @@
+"""`Seen`: what was observed of a model's inputs, in bounded memory.
+
+Law: `|` is commutative, associative and idempotent, and adding a call is a join with what that call shows. So profiles
+of runs and of ranks merge in any order, and merging one twice changes nothing. What was seen chooses between domains
+that are proved; it proves nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from shapeproof.files import write_whole
+from shapeproof.seen.calls import Call, Kind, flattened, read_call, size_names
+from shapeproof.seen.joint import Joint
+from shapeproof.seen.points import digest
+from shapeproof.seen.relations import Relation, relations
+from shapeproof.seen.saved import loaded, saved
+from shapeproof.seen.text import rendered
+
+MOST_KINDS = 64
+"""How many kinds of calls (inputs, ranks, dtypes) are kept: those with the smallest hashes, in any order of calls."""
+
+
+class Seen:
+    """What was observed of a model's inputs.
+
+    >>> seen = Seen()
+    >>> for n in (4, 9, 6): seen.add((), {"n": n, "k": 2 * n, "mask": None})
+    >>> print(seen)
+    L['k']: scalar ?   8..18, % 2 == 0
+    L['mask']: None
+    L['n']: scalar ?   4..9
+    >>> seen.covers((), {"n": 7, "k": 14, "mask": None}), seen.covers((), {"n": 7, "k": 15, "mask": None})
+    (True, False)
+    """
+
+    def __init__(self, joints: Mapping[Kind, Joint] | None = None, *, omitted: bool = False) -> None:
+        self._joints, self._omitted = _bounded(joints or {}, omitted=omitted)
+        self._lock = threading.Lock()
+
+    @property
+    def joints(self) -> Mapping[Kind, Joint]:
+        """What was seen of each kind of calls."""
+        return self._joints
+
+    @property
+    def omitted(self) -> bool:
+        """Whether there were more kinds of calls than are kept."""
+        return self._omitted
+
+    def add(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, names: Sequence[str] = ()) -> None:
+        """Add a call, as AdditionalInputs does; `names` are those of the model's positional parameters.
+
+        Raises:
+            UsageError: an input has a size that is not an int, or the inputs are too many.
+        """
+        self.add_call(read_call(flattened(args, kwargs or {}, names)))
+
+    def add_call(self, call: Call) -> None:
+        """Add a call that was read."""
+        known = self._joints.get(call.kind)
+        if known is None or not known.shows(call):
+            self._take({call.kind: Joint.of(call)})
+
+    def update(self, other: Seen) -> None:
+        """Add all that another has seen."""
+        self._take(other.joints, omitted=other.omitted)
+
+    def _take(self, joints: Mapping[Kind, Joint], *, omitted: bool = False) -> None:
+        with self._lock:
+            both = dict(self._joints)
+            for kind, joint in joints.items():
+                both[kind] = both[kind] | joint if kind in both else joint
+            self._joints, self._omitted = _bounded(both, omitted=self._omitted or omitted)
+
+    def __or__(self, other: Seen) -> Seen:
+        if not isinstance(other, Seen):
+            return NotImplemented
+        both = Seen(self._joints, omitted=self._omitted)
+        both.update(other)
+        return both
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Seen):
+            return NotImplemented
+        return (self._joints, self._omitted) == (other._joints, other._omitted)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __bool__(self) -> bool:
+        return bool(self._joints)
+
+    def __str__(self) -> str:
+        return rendered(self._joints, omitted=self._omitted)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial(Seen, omitted=self._omitted), (self._joints,)
+
+    def named(self, names: Sequence[str]) -> Seen:
+        """The same with positional arguments, which were known by their places, under the names of the parameters."""
+        joints: dict[Kind, Joint] = {}
+        for kind, joint in self._joints.items():
+            renamed, moved = joint.renamed(kind, names)
+            joints[renamed] = joints[renamed] | moved if renamed in joints else moved
+        return Seen(joints, omitted=self._omitted)
+
+    def covers(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, names: Sequence[str] = ()) -> bool:
+        """Whether a call is like those seen: of a kind that was seen, within its bounds and on its lattice."""
+        call = read_call(flattened(args, kwargs or {}, names))
+        joint = self._joints.get(call.kind)
+        return joint is not None and joint.covers(call.point)
+
+    def relations(self) -> dict[Kind, list[Relation]]:
+        """For each kind of calls, the relations that were true of all of them."""
+        return {kind: relations(joint, size_names(kind)) for kind, joint in self._joints.items()}
+
+    def save(self, path: str | Path) -> None:
+        """Write what was seen as JSON.
+
+        Raises:
+            OSError: the file cannot be written; what was there stays.
+        """
+        write_whole(Path(path), saved(self._joints, omitted=self._omitted))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Seen:
+        """Read what was saved.
+
+        Raises:
+            UsageError: the file cannot be read, or is not what this release saves.
+        """
+        joints, omitted = loaded(path)
+        return cls(joints, omitted=omitted)
+
+    @classmethod
+    def merged(cls, parts: Iterable[Seen]) -> Seen:
+        """The join of several."""
+        return functools.reduce(Seen.__or__, parts, cls())
+
+
+@functools.lru_cache(maxsize=1024)
+def _digest(kind: Kind) -> tuple[int, Kind]:
+    return digest(repr(kind).encode()), kind
+
+
+def _bounded(joints: Mapping[Kind, Joint], *, omitted: bool) -> tuple[dict[Kind, Joint], bool]:
+    """The kinds that are kept, in one order."""
+    kept = sorted(joints, key=_digest)[:MOST_KINDS]
+    return {kind: joints[kind] for kind in sorted(kept)}, omitted or len(joints) > len(kept)
