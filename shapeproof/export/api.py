@@ -80,8 +80,8 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
         mod: the model.
         args: the example inputs; a TensorSpec stands for a tensor without an example.
         kwargs: the example inputs that are given by name.
-        dynamic_shapes: which sizes are dynamic, in any form that torch.export takes. A `Seen`: what varied is dynamic, and
-            everything seen is served. `Sources`: what they name is dynamic.
+        dynamic_shapes: which sizes are dynamic, in any form that torch.export takes. A `Seen`: what varied is dynamic,
+            and everything seen is served. `Sources`: what they name is dynamic.
         strict: must be False; only the non-strict exporter of torch can be given a ShapeEnv.
         preserve_module_call_signature: paths of submodules whose calls `unflatten` has to keep.
         prefer_deferred_runtime_asserts_over_guards: has no effect: every check is in the graph already.

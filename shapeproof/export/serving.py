@@ -142,7 +142,7 @@ def _text(formula: Formula, inputs: Inputs) -> str:
 def _contained(report: Report, inputs: Inputs, profile: Profile) -> str:
     """Whether all that was seen is served, and how that is known."""
     number, exact = profile.joint.distinct
-    required = report.program.contract.formulas
+    required = () if report.program is None else report.program.contract.formulas
     facts = Facts([*_bounds(inputs, profile), *(each.formula for each in _relations(inputs, profile))])
     open_ = [formula for formula in required if decide(formula, facts).status != "proved"]
     but = of_memory(report, alike=profile.one_layout)
@@ -158,7 +158,7 @@ def _contained(report: Report, inputs: Inputs, profile: Profile) -> str:
 def of_memory(report: Report, *, alike: bool) -> str:
     """What is not known of how inputs lay in memory, where a program relies on it: layouts alone are kept of that."""
     programs = getattr(report.program, "programs", (report.program,))
-    memories = [each.contract.memory for each in programs]
+    memories = [each.contract.memory for each in programs if each is not None]
     known = all(memory.reads <= {STRIDES} and not (memory.writes or memory.state) for memory in memories)
     if (known and alike) or not any(memory.matters for memory in memories):
         return ""

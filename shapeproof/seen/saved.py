@@ -105,19 +105,29 @@ def loaded(path: str | Path) -> tuple[dict[Kind, Joint], bool]:
     """
     try:
         content = read_bounded(Path(path))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    return parsed(content, str(path))
+
+
+def parsed(content: bytes, name: str) -> tuple[dict[Kind, Joint], bool]:
+    """The same of the content of a file, which errors call by this name.
+
+    Raises:
+        UsageError: it is not what this release saves.
+    """
+    try:
         found = json.loads(content)["format"]
         if found == FORMAT:
             kept = _SAVED.validate_json(content)
             joints = dict(map(_joint, kept.calls))
             if len(joints) == len(kept.calls):
                 return joints, kept.omitted
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, RecursionError):  # pydantic's ValidationError is a ValueError
-        raise UsageError(f"{path} is not a saved profile of what was seen") from None
+        raise UsageError(f"{name} is not a saved profile of what was seen") from None
     if type(found) is int and found != FORMAT and abs(found) < 2**31:
-        raise UsageError(f"{path} is a profile of format {found}; this release reads format {FORMAT}")
-    raise UsageError(f"{path} is not a saved profile of what was seen")
+        raise UsageError(f"{name} is a profile of format {found}; this release reads format {FORMAT}")
+    raise UsageError(f"{name} is not a saved profile of what was seen")
 
 
 def _joint(calls: _Calls) -> tuple[Kind, Joint]:

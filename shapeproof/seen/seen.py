@@ -18,7 +18,7 @@ from shapeproof.seen.calls import Call, Kind, flattened, read_call, size_names
 from shapeproof.seen.joint import Joint
 from shapeproof.seen.points import digest
 from shapeproof.seen.relations import Relation, relations
-from shapeproof.seen.saved import loaded, saved
+from shapeproof.seen.saved import loaded, parsed, saved
 from shapeproof.seen.text import rendered
 
 MOST_KINDS = 64
@@ -124,7 +124,21 @@ class Seen:
         Raises:
             OSError: the file cannot be written; what was there stays.
         """
-        write_whole(Path(path), saved(self._joints, omitted=self._omitted))
+        write_whole(Path(path), self.dumps())
+
+    def dumps(self) -> str:
+        """What `save` writes."""
+        return saved(self._joints, omitted=self._omitted)
+
+    @classmethod
+    def loads(cls, text: str, name: str = "the text") -> Seen:
+        """What `load` reads; errors call the text by this name.
+
+        Raises:
+            UsageError: it is not what this release saves.
+        """
+        joints, omitted = parsed(text.encode(), name)
+        return cls(joints, omitted=omitted)
 
     @classmethod
     def load(cls, path: str | Path) -> Seen:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.shim.binding import flat_inputs
-from shapeproof.seen.calls import CONSTANTS, LONGEST_VALUE, Call, Kind, Strides, layout, read_call
+from shapeproof.seen.calls import CONSTANTS, LONGEST_VALUE, Call, Kind, layout, read_call
 
 MOST_FORMS = 1024
 """Forms that are remembered; then all are forgotten, and learned again."""
@@ -29,7 +29,7 @@ class _Walk:
     """What one walk over the arguments finds, in the order of the walk."""
 
     numbers: list[tuple[int, ...]]
-    strides: list[Strides]
+    strides: list[tuple[int, ...] | None]
     constants: list[str | None]
 
     def form(self, value: Any) -> Any:
@@ -42,9 +42,8 @@ class _Walk:
         if kind in _TENSORS:
             shape = value.shape
             self.numbers.append(shape)
-            strides = value.stride()
-            self.strides.append(strides)
-            self.constants.append(layout(shape, strides))
+            self.strides.append(value.stride())
+            self.constants.append(None)
             return value.dtype, len(shape)
         if kind is tuple or kind is list:
             return kind, *map(self.form, value)
@@ -56,6 +55,11 @@ class _Walk:
         if kind not in _PLAIN:
             raise TypeError(kind)
         return kind
+
+    def said(self, place: int) -> str | None:
+        """The text that is kept of an input: a constant, or the layout of a tensor."""
+        strides = self.strides[place]
+        return self.constants[place] if strides is None else layout(self.numbers[place], strides)
 
 
 class CallReader:
@@ -94,7 +98,7 @@ class CallReader:
             kind,
             tuple(number for i in order for number in walk.numbers[i]),
             tuple(walk.strides[i] for i in order),
-            tuple(walk.constants[i] for i in order),
+            tuple(walk.said(i) for i in order),
         )
 
     def _learned(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Kind, list[int]]:

@@ -441,9 +441,8 @@ class Explorer:
                 raising.note(self._raising, step, there.trial, domain, text)
             return Finding(Outcome.DATA, step.decision, dict(there.trial.point), text)
         corners = self._sizes.smallest(cell), self._sizes.smallest(there.trial.region)
-        for point in (*corners, self._sizes.of(there.trial.point)):
-            where = step.decision.where
-            failure = replay.failure_at(self._mod, self._inputs, point, where) if point is not None else None
+        for point in (each for each in (*corners, self._sizes.of(there.trial.point)) if each is not None):
+            failure = replay.failure_at(self._mod, self._inputs, point, step.decision.where)
             if failure is not None:
                 return Finding(Outcome.RAISES, step.decision, point, failure)
         return Finding(

@@ -347,7 +347,7 @@ def close(
         _refine_ranges(env)
         known = KnownSizes(env.translator, env.trial.facts, env._terms, lambda: env.var_to_range, _maker(env))
         env.operators.known_sizes = known
-        env._form = _written(known, env._form)
+        env._form = _written(known, env._form)  # type: ignore[assignment]
 
 
 def _written(known: KnownSizes, form: Callable[[Any], Any]) -> Callable[[Any], Any]:

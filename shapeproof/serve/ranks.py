@@ -1,0 +1,122 @@
+"""Ranks that agree on what was seen before anything is traced, and find out whether all have the same program after.
+
+Each rank writes what it has to the store at which all have met, and reads what the others wrote, so that no collective
+can hang: who has not written in the time that was given is named, on every rank that came. The merge is a join, so that
+all ranks have the same result without a leader. `export` itself never calls this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import time
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.export.report.report import Report
+from shapeproof.export.shim.ranks import PrefixStore, Store, default_store
+from shapeproof.seen import Seen
+
+MINUTE = timedelta(seconds=60)
+
+
+def agree(seen: Seen, group: dist.ProcessGroup | None = None, *, timeout: timedelta = MINUTE) -> Seen:
+    """What all ranks of a group have seen together; the same on each.
+
+    Raises:
+        UsageError: a rank did not come in time, or came with something else; the sentence names it.
+    """
+    texts = _exchanged("agree()", seen.dumps(), group, timeout)
+    return Seen.merged(Seen.loads(text, f"what rank {rank} has seen") for rank, text in texts.items())
+
+
+def together(report: Report, group: dist.ProcessGroup | None = None, *, timeout: timedelta = MINUTE) -> None:
+    """Whether all ranks of a group have the same program over the same domain, made by the same releases.
+
+    Raises:
+        UsageError: a rank has another, or did not come in time; the sentence names it and the first difference.
+    """
+    mine = _described(report)
+    texts = _exchanged("together()", json.dumps(mine), group, timeout)
+    for rank, text in texts.items():
+        other = json.loads(text)
+        for what, value in mine.items():
+            if other.get(what) != value:
+                raise UsageError(f"rank {rank} has another {what}: {other.get(what)}, here {value}")
+
+
+def _described(report: Report) -> dict[str, str]:
+    """What must be the same on all ranks, the most telling first."""
+    programs: Iterable[Any] = getattr(report.program, "programs", (report.program,))
+    code = "\n".join("" if program is None else str(program.graph) for program in programs)
+    versions = {f"release of {name}": importlib.metadata.version(name) for name in ("shapeproof", "torch")}
+    return {
+        **versions,
+        "verdict": report.status,
+        "domain": ", ".join(report.domain),
+        "inputs": str(dict(report.inputs)),
+        "graph": hashlib.sha256(code.encode()).hexdigest()[:16],
+    }
+
+
+def _exchanged(what: str, text: str, group: dist.ProcessGroup | None, timeout: timedelta) -> dict[int, str]:
+    """What each rank of a group has written, by its rank in the world."""
+    if not dist.is_initialized():
+        raise UsageError(f"{what} needs torch.distributed: call init_process_group first")
+    group = group or dist.group.WORLD
+    ranks = dist.get_process_group_ranks(group)
+    me = dist.get_rank()
+    if me not in ranks:
+        raise UsageError(f"rank {me} is not in the group that called {what}")
+    return exchanged(what, text, default_store(), me, ranks, timeout)
+
+
+def exchanged(  # noqa: PLR0913, PLR0917 - who writes what, and where
+    what: str, text: str, at: Store, me: int, ranks: list[int], timeout: timedelta
+) -> dict[int, str]:
+    """What each of these ranks has written at a store.
+
+    Raises:
+        UsageError: some have not in time; the sentence names them.
+    """
+    store = PrefixStore(f"shapeproof/{what}/{','.join(map(str, ranks))}", at)
+    turn = store.add(f"turn of {me}", 1)
+    store.set(_key(turn, me), text)
+    texts = _awaited(what, lambda rank: _read(store, _key(turn, rank)), ranks, timeout)
+    return dict(sorted(texts.items()))
+
+
+def _awaited(what: str, read: Callable[[int], str | None], ranks: list[int], timeout: timedelta) -> dict[int, str]:
+    """What the ranks wrote, once all have.
+
+    Raises:
+        UsageError: some have not in time.
+    """
+    end = time.monotonic() + timeout.total_seconds()
+    texts: dict[int, str] = {}
+    while True:
+        texts |= {rank: text for rank in ranks if rank not in texts and (text := read(rank)) is not None}
+        absent = [rank for rank in ranks if rank not in texts]
+        if not absent:
+            return texts
+        if time.monotonic() > end:
+            who = f"rank {absent[0]}" if len(absent) == 1 else f"ranks {', '.join(map(str, absent))}"
+            raise UsageError(f"{who} did not come to {what} in {timeout.total_seconds():g} s")
+        time.sleep(_PAUSE)
+
+
+_PAUSE = 0.02
+"""Seconds between two looks at the store."""
+
+
+def _key(turn: int, rank: int) -> str:
+    return f"{turn} by {rank}"
+
+
+def _read(store: Store, key: str) -> str | None:
+    return str(store.get(key), "utf-8") if store.check([key]) else None
