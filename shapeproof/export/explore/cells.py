@@ -25,6 +25,8 @@ class Cutter:
 
     domain: Domain
     budget: Budget
+    adopted: tuple[Formula, ...] = ()
+    """What inferred sizes were given up to beforehand: it sets no cell apart."""
 
     def is_data(self, name: str) -> bool:
         """Whether a symbol stands for a number from data, and not for a declared size."""
@@ -36,7 +38,7 @@ class Cutter:
 
     def defining(self, cell: Facts) -> list[Formula]:
         """The facts about sizes that set a cell apart from the rest of the domain."""
-        declared = set(self.domain.formulas)
+        declared = {*self.domain.formulas, *self.adopted}
         return [fact for fact in cell.formulas if fact not in declared and not self.about_data(fact)]
 
     def outside(self, cell: Facts) -> Formula:

@@ -32,13 +32,16 @@ from shapeproof.export.explore.findings import (
     Exploration,
     Finding,
     Impossible,
+    Narrowing,
     Outcome,
     Traced,
     asking,
     attributed,
+    narrowed,
 )
-from shapeproof.export.explore.limits import LOOK_LIMIT, LOOK_TRACES, OBLIVIOUS_ROUNDS, SMALL_POINTS, TRACE_LIMIT
+from shapeproof.export.explore.limits import LOOK_LIMIT, LOOK_NODES, LOOK_TRACES, OBLIVIOUS_ROUNDS, SMALL_POINTS, TRACE_LIMIT
 from shapeproof.export.explore.narrowing import condensed, given_up, lifted, nonempty, sayable
+from shapeproof.export.explore.scout import Scout
 from shapeproof.export.graph import equivalence
 from shapeproof.export.graph.metadata import Difference
 from shapeproof.export.source.frames import raised_at_run_time, raised_by_user
@@ -86,6 +89,8 @@ class Explorer:
         self._observed: dict[str, float] = {}
         self._raising: raising.Raisings = {}
         self._forms: list[replay.Form] = []
+        self._adopted: list[Narrowing] = []
+        self._settled_for = False
 
     def run(self, domain: Facts) -> Exploration:
         """Explore the whole domain.
@@ -136,6 +141,7 @@ class Explorer:
         main = self._followed(domain)
         self._forms = replay.forms(main.program)
         found = Exploration(main, self._forms, self._example_in(domain) or self._sizes_of(main.trial.point))
+        found.narrowings, found.settled_for = list(self._adopted), self._settled_for
         found.disagreement = self._disagreement(found.begun, calls=2)
         if found.disagreement is None or self._branches_on_data(main):
             self._settle(main, found)
@@ -151,6 +157,9 @@ class Explorer:
     def _choose_main(self, domain: Facts) -> Traced:
         """A program that serves the example, traced at a point as generic as that allows."""
         example = self._example_in(domain)
+        scouted = self._scouted(domain, example)
+        if scouted is not None:
+            return scouted
         first = self._trace_apart(domain)
         if example is None:
             return first if first.program is not None else self._elsewhere(domain, first)
@@ -164,6 +173,34 @@ class Explorer:
         if first.program is not None and self.same(first, second):
             return first
         return self._generalize(domain, second, [first.trial.point])
+
+    def _scouted(self, domain: Facts, example: dict[str, int] | None) -> Traced | None:
+        """The main program in the simple domain that the model asks for, if that is found, and it serves the example."""
+        self._adopt([], settled_for=False)
+        if example is None or self._splitting or self._oblivious or not self._inputs.inferred:
+            return None
+        scout = Scout(
+            self._inputs,
+            self._cut,
+            self._budget,
+            lambda facts, point: self._attempt(facts, point, (), in_place=False),
+            self._generic,
+            lambda point: replay.eager_failure(self._mod, self._inputs, point) is None,
+        )
+        seen = scout.look(domain, example)
+        if seen is None:
+            return None
+        main = self._trace_in(narrowed(domain, [*seen.asked, *seen.tied]), seen.point)
+        serves = takes(main.trial, {**self._observed, **example}) or self.same(main, seen.at_example)
+        if main.program is None or not serves:
+            return None
+        self._adopt([*seen.asked, *seen.tied], settled_for=bool(seen.tied))
+        return main
+
+    def _adopt(self, narrowings: list[Narrowing], *, settled_for: bool) -> None:
+        """Have inferred sizes given up to these before anything is explored."""
+        self._adopted, self._settled_for = narrowings, settled_for
+        self._cut = replace(self._cut, adopted=tuple(narrowing.requirement for narrowing in narrowings))
 
     def _trace_apart(self, domain: Facts) -> Traced:
         """A trace at a generic point: one at which sizes are not equal by chance, against torch's general path."""
@@ -292,8 +329,7 @@ class Explorer:
         if find(f.TRUE, cell, self._budget) is None:
             return
         whole = given_up(step.decision, outside, found, self._inputs, self._budget)
-        enough = self._looks >= LOOK_LIMIT and not self._splitting
-        if whole is not None and (step.decision.kind is Kind.ASSERTED or enough):
+        if whole is not None and (step.decision.kind is Kind.ASSERTED or self._settles_for(whole, cell, found)):
             found.narrowings.append(whole)
             return
         before = list(found.findings), list(found.narrowings)
@@ -305,6 +341,20 @@ class Explorer:
         news = [finding for finding in found.findings if finding not in before[0]]
         if whole is not None and news and not (self._splitting and all(each.may_be_another for each in news)):
             found.findings, found.narrowings = before[0], [*before[1], whole]
+
+    def _settles_for(self, whole: Narrowing, cell: Facts, found: Exploration) -> bool:
+        """Whether a cell of inferred sizes is given up as a whole, with no look at what of it may be served.
+
+        Of a large model only what eager takes at its smallest sizes is looked at, and little of that.
+        """
+        if self._splitting or found.main.program is None:
+            return False
+        affordable = max(1, LOOK_NODES // len(found.main.program.graph.nodes))
+        point = self._smallest(cell) if affordable < LOOK_LIMIT else None
+        refused = point is not None and replay.eager_failure(self._mod, self._inputs, point) is not None
+        enough = self._looks >= min(LOOK_LIMIT, affordable)
+        found.settled_for |= enough and not refused
+        return enough or refused
 
     def _look_into(self, step: Step, cell: Facts, outside: Formula, found: Exploration, *, closely: bool) -> None:
         """Trace a cell and judge it. Closely: find out which part of it the program serves, if not the whole."""

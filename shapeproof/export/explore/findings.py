@@ -128,6 +128,8 @@ class Exploration:
     findings: list[Finding] = field(default_factory=list)
     narrowings: list[Narrowing] = field(default_factory=list)
     served: list[Traced] = field(default_factory=list)
+    settled_for: bool = False
+    """Whether inferred sizes were given up to something simple without a look at what else is served."""
     traces: int = 0
     trusted: dict[str, int] = field(default_factory=dict)
     """The operators that are not torch's own, and at how many inputs their fake kernels were compared."""

@@ -8,6 +8,9 @@ TRACE_LIMIT = 32
 LOOK_LIMIT = 16
 """How many of them may go into finding out how much of an inferred domain can be kept."""
 
+LOOK_NODES = 256
+"""How many nodes all those programs may have together: of a large model one more is traced, and no more."""
+
 LOOK_TRACES = 8
 """After so many, a refuted side of the model's own branch is not looked into: what nobody has looked at comes first."""
 

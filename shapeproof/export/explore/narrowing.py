@@ -32,11 +32,33 @@ def given_up(
     decision: Decision, requirement: Formula, found: Exploration, inputs: Inputs, budget: Budget
 ) -> Narrowing | None:
     """The requirement as one on inferred sizes, if the decision that asks for it is about any."""
-    anchors = anchors_of(found, inputs)
-    if not decision.formula.symbols & inputs.inferred or not all(holds_at(requirement, each) for each in anchors):
+    return _granted(Narrowing(requirement, decision), found.narrowings, anchors_of(found, inputs), inputs, budget)
+
+
+def asked_for(decisions: Sequence[Decision], inputs: Inputs, budget: Budget) -> list[Narrowing]:
+    """The checks of a trace at the example as requirements on inferred sizes, as far as these may be given up to them.
+
+    What comes behind a branch of the model's own is asked only on that side of it, and is left to be explored.
+    """
+    granted: list[Narrowing] = []
+    for decision in decisions:
+        if decision.of_the_model:
+            break
+        if decision.kind is Kind.ASSERTED and decision.taken.total:
+            asked = Narrowing(decision.taken, decision)
+            granted += filter(None, [_granted(asked, granted, inputs.anchors, inputs, budget)])
+    return granted
+
+
+def _granted(
+    asked: Narrowing, before: Sequence[Narrowing], anchors: Sequence[dict[str, int]], inputs: Inputs, budget: Budget
+) -> Narrowing | None:
+    """A requirement, if it is about inferred sizes, keeps what was given, and leaves dynamic what must stay so."""
+    required = asked.requirement
+    if not asked.decision.formula.symbols & inputs.inferred or not all(holds_at(required, each) for each in anchors):
         return None
-    left = narrowed(Facts(inputs.domain.formulas, budget), found.narrowings)
-    return Narrowing(requirement, decision) if _stays_dynamic(requirement, left, anchors[0], inputs, budget) else None
+    left = narrowed(Facts(inputs.domain.formulas, budget), before)
+    return asked if _stays_dynamic(required, left, anchors[0], inputs, budget) else None
 
 
 def conceded(decision: Decision, found: Exploration, inputs: Inputs, budget: Budget) -> Narrowing | None:

@@ -1,0 +1,104 @@
+"""The simple domain that a model asks for: read off one quick trace at the example, before any other is made.
+
+Where eager does not take sizes in general, the checks that it makes at the example's (`h % 16 == 0`, `a == b`) are
+what inferred sizes are given up to; the main program is then traced inside that domain, where little is left open.
+What torch does not check while it traces shows in a run: sizes that are equal in the example are kept equal where
+eager refuses them otherwise. This chooses a domain, and proves nothing: all that is claimed is settled afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.decisions import Decision, Kind
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import symbol
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.cells import Cutter
+from shapeproof.export.explore.coincidences import pins
+from shapeproof.export.explore.findings import Narrowing, Traced, narrowed
+from shapeproof.export.explore.narrowing import asked_for
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+
+MOST_TIED = 24
+"""If more sizes than this are equal in the example without being known to be, none is kept equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scouted:
+    """A trace at the example, what the model asks for there, and a point of that domain that eager takes."""
+
+    at_example: Traced
+    asked: list[Narrowing]
+    tied: list[Narrowing]
+    """Equalities of the example that no check asks for, but a run."""
+    point: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Scout:
+    """Looks for a simple domain.
+
+    Attributes:
+        inputs: what was declared.
+        cut: says which formulas are about data.
+        budget: what one solver question may cost.
+        trace: a quick trace at a point of a domain.
+        generic: a point without accidents.
+        runs: whether eager takes inputs of the sizes at a point.
+    """
+
+    inputs: Inputs
+    cut: Cutter
+    budget: Budget
+    trace: Callable[[Facts, dict[str, int]], Traced]
+    generic: Callable[[Facts], dict[str, int] | None]
+    runs: Callable[[dict[str, int]], bool]
+
+    def look(self, domain: Facts, example: dict[str, int]) -> Scouted | None:
+        """What the model asks for; None where eager takes sizes in general, or no simple domain is found."""
+        anywhere = self.generic(domain)
+        if anywhere is None or self.runs(anywhere):
+            return None
+        traced = self.trace(domain, example)
+        if traced.program is None:
+            return None
+        asked = asked_for(traced.trial.decisions, self.inputs, self.budget)
+        region = narrowed(domain, asked).assuming(*self._general(traced))
+        tied = self._tied(region, example)
+        point = self.generic(narrowed(region, tied))
+        return None if point is None else Scouted(traced, asked, tied, point)
+
+    def _general(self, traced: Traced) -> Iterator[Formula]:
+        """The decisions of a trace that are no accidents of its sizes: inputs in general take them, too."""
+        for step in traced.trial.steps:
+            against = step.fallback is not None and step.decision.outcome != step.fallback
+            if not against and not pins(step.decision) and not self.cut.about_data(step.decision.formula):
+                yield step.decision.taken
+
+    def _tied(self, region: Facts, example: dict[str, int]) -> list[Narrowing]:
+        """The equalities of the example without which eager takes no point in general; none if it does not with all."""
+        if self._runs_in(region):
+            return []
+        equal = [each for each in self._equal(example) if not region.assuming(each.negation).contradictory]
+        if len(equal) > MOST_TIED or not self._runs_in(region.assuming(*equal)):
+            return []
+        for each in list(equal):
+            others = [other for other in equal if other is not each]
+            if self._runs_in(region.assuming(*others, each.negation)):
+                equal = others
+        return [Narrowing(each, Decision(each, Kind.ASSERTED, outcome=True)) for each in equal]
+
+    def _runs_in(self, region: Facts) -> bool:
+        point = self.generic(region)
+        return point is not None and self.runs(point)
+
+    def _equal(self, example: dict[str, int]) -> Sequence[Formula]:
+        """That inferred sizes that are equal in the example, and may vary, are equal."""
+        first: dict[int, str] = {}
+        names = [name for name in self.inputs.domain.symbols if name in self.inputs.inferred]
+        pairs = ((name, first.setdefault(example[name], name)) for name in names)
+        return [f.eq(symbol(name), symbol(other)) for name, other in pairs if name != other]
