@@ -67,6 +67,7 @@ def conclude(  # noqa: PLR0913 - all that was found
     proved_where = _proved_where(undecided, Facts([*declared, *inferred], budget), budget)
     enforced = [*_irredundant([*declared, *inferred]), *proved_where]
     notes = list(dict.fromkeys([*inputs.notes, *(narrowing_note(each, inputs) for each in found.narrowings)]))
+    notes += [SETTLED_FOR] if found.settled_for and inferred else []
     program, traced = None, found.main.program
     if not refuted and traced is not None and f.FALSE not in enforced:
         reads = set[str]().union(*(each.trial.reads for each in (found.main, *found.served)))
@@ -100,6 +101,11 @@ def conclude(  # noqa: PLR0913 - all that was found
         remedy=None if repairs is None else declarations(repairs, inputs),
     )
 
+
+SETTLED_FOR = (
+    "what is inferred is simple, and proved to suffice; a wider domain was not searched: "
+    "a named Dim claims the sizes that must be served"
+)
 
 NO_PROGRAM = "no program is given out: what is undecided cannot be refused at run time"
 

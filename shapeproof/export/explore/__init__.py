@@ -1,7 +1,8 @@
 """Which sizes does a program serve? Traces and compares wherever the domain asks for it.
 
-explore   main program, cells, findings          explorer.py, cells.py, coincidences.py, findings.py, limits.py
-          what is given up, and what is not      narrowing.py, regions.py, unserved.py
+explore   main program, cells, findings          explorer.py, cells.py, coincidences.py, findings.py, limits.py,
+                                                 sizes.py
+          what is given up, and what is not      scout.py, narrowing.py, regions.py, unserved.py
 run       beside eager, at chosen points         replay.py, corners.py, kernels.py, serving_bound.py, extent.py
 refuse    what eager raises whatever the data    unmet.py, refusals.py, emptied.py, indices.py, reductions.py
 """

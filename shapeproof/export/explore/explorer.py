@@ -39,9 +39,10 @@ from shapeproof.export.explore.findings import (
     attributed,
     narrowed,
 )
-from shapeproof.export.explore.limits import LOOK_LIMIT, LOOK_NODES, LOOK_TRACES, OBLIVIOUS_ROUNDS, SMALL_POINTS, TRACE_LIMIT
+from shapeproof.export.explore.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, SMALL_POINTS, TRACE_LIMIT
 from shapeproof.export.explore.narrowing import condensed, given_up, lifted, nonempty, sayable
-from shapeproof.export.explore.scout import Scout
+from shapeproof.export.explore.scout import Looks, Scout
+from shapeproof.export.explore.sizes import Sizes
 from shapeproof.export.graph import equivalence
 from shapeproof.export.graph.metadata import Difference
 from shapeproof.export.source.frames import raised_at_run_time, raised_by_user
@@ -50,7 +51,7 @@ from shapeproof.export.trace import raising, tracer
 from shapeproof.export.trace.trial import Step, Trial, Where, flipped
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.witness import ascending, find, generic, smallest
+from shapeproof.solver.witness import ascending, find
 
 
 class Explorer:
@@ -81,14 +82,15 @@ class Explorer:
         self._budget = budget
         self._progress = progress
         self._splitting = splitting
-        self._declared = frozenset(inputs.domain.symbols)
+        self._sizes = Sizes(inputs, budget)
         self._cut = Cutter(inputs.domain, budget)
         self._traces = 0
-        self._looks = 0
+        self._looks = Looks(mod, inputs)
         self._oblivious: frozenset[Formula] = frozenset()
         self._observed: dict[str, float] = {}
         self._raising: raising.Raisings = {}
         self._forms: list[replay.Form] = []
+        self._scout = Scout(mod, inputs, self._cut.about_data, budget, self._quickly, self._sizes.generic)
         self._adopted: list[Narrowing] = []
         self._settled_for = False
 
@@ -140,7 +142,7 @@ class Explorer:
     def _explore(self, domain: Facts) -> Exploration:
         main = self._followed(domain)
         self._forms = replay.forms(main.program)
-        found = Exploration(main, self._forms, self._example_in(domain) or self._sizes_of(main.trial.point))
+        found = Exploration(main, self._forms, self._example_in(domain) or self._sizes.of(main.trial.point))
         found.narrowings, found.settled_for = list(self._adopted), self._settled_for
         found.disagreement = self._disagreement(found.begun, calls=2)
         if found.disagreement is None or self._branches_on_data(main):
@@ -175,26 +177,18 @@ class Explorer:
         return self._generalize(domain, second, [first.trial.point])
 
     def _scouted(self, domain: Facts, example: dict[str, int] | None) -> Traced | None:
-        """The main program in the simple domain that the model asks for, if that is found, and it serves the example."""
+        """The main program in the simple domain that the model asks for, if there is one and it serves the example."""
         self._adopt([], settled_for=False)
-        if example is None or self._splitting or self._oblivious or not self._inputs.inferred:
+        if example is None or self._splitting or self._oblivious:
             return None
-        scout = Scout(
-            self._inputs,
-            self._cut,
-            self._budget,
-            lambda facts, point: self._attempt(facts, point, (), in_place=False),
-            self._generic,
-            lambda point: replay.eager_failure(self._mod, self._inputs, point) is None,
-        )
-        seen = scout.look(domain, example)
+        seen = self._scout.look(domain, example)
         if seen is None:
             return None
-        main = self._trace_in(narrowed(domain, [*seen.asked, *seen.tied]), seen.point)
+        main = self._trace_in(narrowed(domain, seen.domain), seen.point)
         serves = takes(main.trial, {**self._observed, **example}) or self.same(main, seen.at_example)
         if main.program is None or not serves:
             return None
-        self._adopt([*seen.asked, *seen.tied], settled_for=bool(seen.tied))
+        self._adopt(seen.domain, settled_for=bool(seen.tied))
         return main
 
     def _adopt(self, narrowings: list[Narrowing], *, settled_for: bool) -> None:
@@ -204,14 +198,14 @@ class Explorer:
 
     def _trace_apart(self, domain: Facts) -> Traced:
         """A trace at a generic point: one at which sizes are not equal by chance, against torch's general path."""
-        point = self._generic(domain)
+        point = self._sizes.generic(domain)
         first = self._trace_in(domain, self._example_in(domain) if point is None else point, self._oblivious)
         apart = domain.fork()
         for step in first.trial.steps:
             against = step.fallback is not None and step.decision.outcome != step.fallback
             if against and equated(step.decision) is not None and not self._cut.about_data(step.decision.formula):
                 apart.learn(f.negate(step.decision.taken))
-        point = self._generic(apart) if len(apart.formulas) > len(domain.formulas) else None
+        point = self._sizes.generic(apart) if len(apart.formulas) > len(domain.formulas) else None
         other = first if point is None else self._trace_in(domain, point, self._oblivious)
         return first if other.program is None else other
 
@@ -259,7 +253,7 @@ class Explorer:
             if not pins(decision) and not self._cut.about_data(decision.formula):
                 region.learn(decision.taken)
         for cell in (region, alike(region, self._inputs.example or {})):
-            point = self._generic(cell)
+            point = self._sizes.generic(cell)
             if point is None or point in tried:
                 continue
             tried.append(point)
@@ -272,11 +266,11 @@ class Explorer:
 
     def _elsewhere(self, domain: Facts, failed: Traced) -> Traced:
         """Without an example: another place, where the checks that failed hold; else the smallest one."""
-        points = [self._smallest(domain)]
+        points = [self._sizes.smallest(domain)]
         for step in failed.trial.steps:
             cell = step.given.fork()
             cell.learn(flipped(step))
-            points.append(self._generic(cell))
+            points.append(self._sizes.generic(cell))
         for point in reversed(points):
             other = self._trace_in(domain, point, self._oblivious) if point is not None else failed
             if other.program is not None:
@@ -287,7 +281,7 @@ class Explorer:
         """Whether a program serves the region of another trace, taken apart too."""
         if program.program is None or there.program is None:
             return False
-        point = self._sizes_of(there.trial.point)
+        point = self._sizes.of(there.trial.point)
         alike = equivalence.same(program.program, there.program, there.trial)
         return alike and replay.agrees_apart(self._mod, program.program, self._inputs, point)
 
@@ -329,7 +323,7 @@ class Explorer:
         if find(f.TRUE, cell, self._budget) is None:
             return
         whole = given_up(step.decision, outside, found, self._inputs, self._budget)
-        if whole is not None and (step.decision.kind is Kind.ASSERTED or self._settles_for(whole, cell, found)):
+        if whole is not None and (step.decision.kind is Kind.ASSERTED or self._settles_for(cell, found)):
             found.narrowings.append(whole)
             return
         before = list(found.findings), list(found.narrowings)
@@ -342,23 +336,19 @@ class Explorer:
         if whole is not None and news and not (self._splitting and all(each.may_be_another for each in news)):
             found.findings, found.narrowings = before[0], [*before[1], whole]
 
-    def _settles_for(self, whole: Narrowing, cell: Facts, found: Exploration) -> bool:
-        """Whether a cell of inferred sizes is given up as a whole, with no look at what of it may be served.
-
-        Of a large model only what eager takes at its smallest sizes is looked at, and little of that.
-        """
+    def _settles_for(self, cell: Facts, found: Exploration) -> bool:
+        """Whether a cell of inferred sizes is given up as a whole, with no look at what of it may be served."""
         if self._splitting or found.main.program is None:
             return False
-        affordable = max(1, LOOK_NODES // len(found.main.program.graph.nodes))
-        point = self._smallest(cell) if affordable < LOOK_LIMIT else None
-        refused = point is not None and replay.eager_failure(self._mod, self._inputs, point) is not None
-        enough = self._looks >= min(LOOK_LIMIT, affordable)
-        found.settled_for |= enough and not refused
-        return enough or refused
+        nodes = len(found.main.program.graph.nodes)
+        if self._looks.are_in_vain(nodes, [self._sizes.smallest(cell), self._sizes.generic(cell)]):
+            return True
+        found.settled_for |= self._looks.are_over(nodes)
+        return self._looks.are_over(nodes)
 
     def _look_into(self, step: Step, cell: Facts, outside: Formula, found: Exploration, *, closely: bool) -> None:
         """Trace a cell and judge it. Closely: find out which part of it the program serves, if not the whole."""
-        point = self._generic(cell)
+        point = self._sizes.generic(cell)
         if point is None or self._traces >= TRACE_LIMIT:
             reason = (
                 "the solver's budget ran out" if point is None else f"more than {TRACE_LIMIT} traces would be needed"
@@ -369,7 +359,7 @@ class Explorer:
         same_where: Formula = f.FALSE
         finding = None if closely else self._run_in(step, cell, point)
         if finding is None:
-            self._looks += closely
+            self._looks.taken += closely
             there = self._trace_in(cell, point)
             finding = self._judge(step, cell, there, found.main)
             if finding is None or finding.outcome is Outcome.UNDECIDED or closely:
@@ -403,7 +393,7 @@ class Explorer:
         if self._cut.about_data(step.decision.formula):
             return None
         first = None
-        for each in (self._smallest(cell), self._sizes_of(point) if self._splitting else None):
+        for each in (self._sizes.smallest(cell), self._sizes.of(point) if self._splitting else None):
             found = None if each is None else self._replayed(step, each)
             if found is not None and found.outcome is Outcome.DIFFERS:
                 return found
@@ -448,23 +438,24 @@ class Explorer:
                 domain = Facts(self._inputs.domain.formulas, self._budget)
                 raising.note(self._raising, step, there.trial, domain, text)
             return Finding(Outcome.DATA, step.decision, dict(there.trial.point), text)
-        for point in (self._smallest(cell), self._smallest(there.trial.region), self._sizes_of(there.trial.point)):
+        corners = self._sizes.smallest(cell), self._sizes.smallest(there.trial.region)
+        for point in (*corners, self._sizes.of(there.trial.point)):
             failure = replay.eager_failure(self._mod, self._inputs, point) if point is not None else None
             if failure is not None:
                 return Finding(Outcome.RAISES, step.decision, point, failure)
         return Finding(
-            Outcome.UNDECIDED, step.decision, self._sizes_of(there.trial.point), f"it cannot be traced there: {text}"
+            Outcome.UNDECIDED, step.decision, self._sizes.of(there.trial.point), f"it cannot be traced there: {text}"
         )
 
     def _judge_difference(self, step: Step, there: Traced, difference: Difference) -> Finding:
         """The programs differ in the cell: do their results, at a concrete input?"""
-        smallest_first = ascending(there.trial.region, sorted(self._declared), self._budget)
+        smallest_first = ascending(there.trial.region, sorted(self._sizes.declared), self._budget)
         for point in itertools.chain(itertools.islice(smallest_first, SMALL_POINTS), [there.trial.point]):
-            finding = self._replayed(step, self._sizes_of(point))
+            finding = self._replayed(step, self._sizes.of(point))
             if finding is not None:
                 return finding
         outcome = Outcome.DIFFERS if difference.certain else Outcome.UNDECIDED
-        return Finding(outcome, step.decision, self._sizes_of(there.trial.point), difference.text)
+        return Finding(outcome, step.decision, self._sizes.of(there.trial.point), difference.text)
 
     # ------------------------------------------------------------------ points and traces
 
@@ -485,7 +476,7 @@ class Explorer:
 
     def _attempt(self, known: Facts, point: dict[str, int], oblivious: Container[Formula], **how: bool) -> Traced:
         self._traces += 1
-        self._progress(f"tracing at {self.describe(point)}")
+        self._progress(f"tracing at {self._sizes.describe(point)}")
         trial = Trial(
             known,
             point,
@@ -502,20 +493,6 @@ class Explorer:
         finally:
             trial.leave()
 
-    def _generic(self, facts: Facts) -> dict[str, int] | None:
-        """A generic point, of what is declared and what the facts speak of: others may know more who share them."""
-        point = generic(facts, sorted(self._declared), frozenset(), self._budget)
-        spoken_of = self._declared.union(*(formula.symbols for formula in facts.formulas))
-        return {name: point[name] for name in point if name in spoken_of} if isinstance(point, dict) else None
-
-    def _smallest(self, facts: Facts) -> dict[str, int] | None:
-        point = smallest(f.TRUE, facts, sorted(self._declared), self._budget)
-        return self._sizes_of(point) if isinstance(point, dict) else None
-
-    def _sizes_of(self, point: dict[str, int]) -> dict[str, int]:
-        return {name: value for name, value in point.items() if name in self._declared}
-
-    def describe(self, point: dict[str, int]) -> str:
-        """A point in the user's words."""
-        names = self._inputs.user_names
-        return ", ".join(f"{names.get(name, name)} = {value}" for name, value in sorted(point.items())) or "the example"
+    def _quickly(self, known: Facts, point: dict[str, int]) -> Traced:
+        """A trace that settles nothing in place."""
+        return self._attempt(known, point, (), in_place=False)

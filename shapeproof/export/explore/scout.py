@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import torch
+
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.cells import Cutter
 from shapeproof.export.explore.coincidences import pins
 from shapeproof.export.explore.findings import Narrowing, Traced, narrowed
+from shapeproof.export.explore.limits import LOOK_LIMIT, LOOK_NODES
 from shapeproof.export.explore.narrowing import asked_for
+from shapeproof.export.explore.replay import eager_failure
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
@@ -37,31 +40,35 @@ class Scouted:
     """Equalities of the example that no check asks for, but a run."""
     point: dict[str, int]
 
+    @property
+    def domain(self) -> list[Narrowing]:
+        """All that inferred sizes are given up to."""
+        return [*self.asked, *self.tied]
+
 
 @dataclass(frozen=True, slots=True)
 class Scout:
     """Looks for a simple domain.
 
     Attributes:
+        mod: the model.
         inputs: what was declared.
-        cut: says which formulas are about data.
+        about_data: whether a formula is about data.
         budget: what one solver question may cost.
         trace: a quick trace at a point of a domain.
         generic: a point without accidents.
-        runs: whether eager takes inputs of the sizes at a point.
     """
 
+    mod: torch.nn.Module
     inputs: Inputs
-    cut: Cutter
+    about_data: Callable[[Formula], bool]
     budget: Budget
     trace: Callable[[Facts, dict[str, int]], Traced]
     generic: Callable[[Facts], dict[str, int] | None]
-    runs: Callable[[dict[str, int]], bool]
 
     def look(self, domain: Facts, example: dict[str, int]) -> Scouted | None:
         """What the model asks for; None where eager takes sizes in general, or no simple domain is found."""
-        anywhere = self.generic(domain)
-        if anywhere is None or self.runs(anywhere):
+        if not self.inputs.inferred or self._runs_in(domain):
             return None
         traced = self.trace(domain, example)
         if traced.program is None:
@@ -76,7 +83,7 @@ class Scout:
         """The decisions of a trace that are no accidents of its sizes: inputs in general take them, too."""
         for step in traced.trial.steps:
             against = step.fallback is not None and step.decision.outcome != step.fallback
-            if not against and not pins(step.decision) and not self.cut.about_data(step.decision.formula):
+            if not against and not pins(step.decision) and not self.about_data(step.decision.formula):
                 yield step.decision.taken
 
     def _tied(self, region: Facts, example: dict[str, int]) -> list[Narrowing]:
@@ -94,7 +101,7 @@ class Scout:
 
     def _runs_in(self, region: Facts) -> bool:
         point = self.generic(region)
-        return point is not None and self.runs(point)
+        return point is not None and eager_failure(self.mod, self.inputs, point) is None
 
     def _equal(self, example: dict[str, int]) -> Sequence[Formula]:
         """That inferred sizes that are equal in the example, and may vary, are equal."""
@@ -102,3 +109,25 @@ class Scout:
         names = [name for name in self.inputs.domain.symbols if name in self.inputs.inferred]
         pairs = ((name, first.setdefault(example[name], name)) for name in names)
         return [f.eq(symbol(name), symbol(other)) for name, other in pairs if name != other]
+
+
+@dataclass(slots=True)
+class Looks:
+    """How often it is found out how much of an inferred domain can be kept; of a large model, once."""
+
+    mod: torch.nn.Module
+    inputs: Inputs
+    taken: int = 0
+
+    def are_over(self, nodes: int) -> bool:
+        """Whether a program of so many nodes leaves nothing to be looked into."""
+        return self.taken >= self._affordable(nodes)
+
+    def are_in_vain(self, nodes: int, points: Sequence[dict[str, int] | None]) -> bool:
+        """Whether eager refuses all of these points, where it is worth a run to save a trace."""
+        tried = [point for point in points if point is not None]
+        worth = bool(tried) and self._affordable(nodes) < LOOK_LIMIT
+        return worth and all(eager_failure(self.mod, self.inputs, point) is not None for point in tried)
+
+    def _affordable(self, nodes: int) -> int:
+        return min(LOOK_LIMIT, max(1, LOOK_NODES // nodes))

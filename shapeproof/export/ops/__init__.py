@@ -4,6 +4,7 @@ output_sizes.py     what the sizes of a result are, where they come from data
 value_ranges.py     where the integers of a result lie
 decompositions.py   functions of torch that freeze a size, written in others that do not
 recurrent.py        what LSTM, GRU and RNN give
+elementwise.py      whose result lies as the operand does
 layouts.py          which calls act on the layout of a tensor
 properties.py       which calls read what no operator computes again: strides, offset, requires_grad
 call.py, reading.py an operator's call, as the rules see it

@@ -135,7 +135,7 @@ class _Operation:
         return map_tensors(self._arguments, lambda tensor: self._run(detach, (tensor,), {}))
 
     @functools.cached_property
-    def key(self) -> Hashable:
+    def key(self) -> tuple[Any, ...]:
         """Tells calls apart that may ask or give otherwise, as far as their arguments say."""
         return self._func, _modes(self.operands), self._key(self._arguments)
 

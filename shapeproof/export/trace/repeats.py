@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.terms import ZERO
+from shapeproof.export.ops.elementwise import keeps_layout
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import is_bare
 from shapeproof.export.trace.shape_env import ProofShapeEnv
@@ -68,13 +69,15 @@ class Repeats:
         self._apart = apart
         self._noted: dict[Hashable, _Like] = {}
 
-    def given(self, key: Hashable, operands: Sequence[torch.Tensor]) -> torch.Tensor | None:
-        """The result of a call, if one like it was noted; None where it is to be run.
+    def given(self, key: tuple[Any, ...], operands: Sequence[torch.Tensor]) -> torch.Tensor | None:
+        """The result of a call, if one like it was noted, or it is known by rule; None where it is to be run.
 
         A new one each time, and kept nowhere: torch copies what a factory gives if somebody holds it.
         """
-        like = self._noted.get(self._now(key))
-        if like is None or not all(map(is_bare, operands)):
+        if not all(map(is_bare, operands)):
+            return None
+        like = self._noted.get(self._now(key)) or self._by_rule(key[0], operands)
+        if like is None:
             return None
         with self._apart():
             if not like.differentiable:
@@ -90,6 +93,14 @@ class Repeats:
             self._noted[self._now(key)] = _Like(
                 tuple(result.shape), result.stride(), result.dtype, result.device, result.requires_grad
             )
+
+    def _by_rule(self, func: Any, operands: Sequence[torch.Tensor]) -> _Like | None:
+        """The result of an operator that treats elements one by one."""
+        if not keeps_layout(func, operands, self._env.read):
+            return None
+        (x,) = operands
+        differentiable = torch.is_grad_enabled() and x.requires_grad
+        return _Like(tuple(x.shape), x.stride(), x.dtype, x.device, differentiable)
 
     def _now(self, key: Hashable) -> Hashable:
         """The call with what holds of it: a region that becomes wider is another."""

@@ -1,0 +1,44 @@
+"""Operators of one tensor that treat its elements one by one: the result has the operand's sizes, and lies as it does.
+
+Law: where the operand lies row by row without gaps, eager's result does, for every size; so the operator need not be
+run to know it. Any other layout is left to torch, and so is what changes the dtype. Nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from shapeproof.constraints.terms import ONE, Term, maximum
+
+_aten = torch.ops.aten
+ELEMENTWISE = frozenset({
+    *(_aten.relu.default, _aten.relu6.default, _aten.silu.default, _aten.gelu.default, _aten.sigmoid.default),
+    *(_aten.tanh.default, _aten.hardswish.default, _aten.hardsigmoid.default, _aten.leaky_relu.default),
+    *(_aten.elu.default, _aten.mish.default, _aten.exp.default, _aten.log.default, _aten.neg.default),
+    *(_aten.abs.default, _aten.sqrt.default, _aten.rsqrt.default, _aten.sin.default, _aten.cos.default),
+    *(_aten.erf.default,),
+})  # fmt: skip
+"""Of floats they give floats of the same kind."""
+
+
+def keeps_layout(func: Any, operands: Sequence[torch.Tensor], read: Callable[[int | torch.SymInt], Term]) -> bool:
+    """Whether a call gives a tensor that is like its one operand, but for the elements."""
+    if func not in ELEMENTWISE or len(operands) != 1 or torch.is_inference_mode_enabled():
+        return False
+    (x,) = operands
+    plain = x.is_floating_point() and x.layout is torch.strided and not x.is_neg()
+    return plain and not torch.is_autocast_enabled(x.device.type) and _lies_row_by_row(x, read)
+
+
+def _lies_row_by_row(x: torch.Tensor, read: Callable[[int | torch.SymInt], Term]) -> bool:
+    """Whether each stride is the product of the sizes behind it, a size of 0 counting as 1 or as itself."""
+    elements = counted = ONE
+    for size, stride in zip(reversed(x.shape), reversed(x.stride()), strict=True):
+        term = read(stride)
+        if term is not elements and term is not counted:
+            return False
+        elements, counted = elements * read(size), counted * maximum(ONE, read(size))
+    return True
