@@ -5,6 +5,8 @@
     multiple    one residue of one symbol, and the longest interval of it          n % 4 == 0 and n >= 8
     line        one symbol as a multiple of another and a constant                 y + x == 32
     values      all the values of one symbol that serve, if few do, or few do not   n == 4 or n == 8, n != 1
+    multiples   one residue of each symbol that is divided                         h % 4 == 0 and w % 4 == 0
+    sides       what the anchor says of each min and max in the requirement        a + b <= 128
     fixed       the one value that the anchor has                                  n == 4
 
 Laws. With the facts, a repair implies what it repairs. It holds at each *anchor*, a point that is given or found, so it
@@ -20,10 +22,11 @@ from itertools import permutations
 from math import lcm
 from typing import Literal, TypeAlias
 
+from shapeproof.constraints.atoms import Max, Min, Where
 from shapeproof.constraints.definedness import defined
-from shapeproof.constraints.evaluate import holds_at
+from shapeproof.constraints.evaluate import evaluate, holds_at
 from shapeproof.constraints.formulas import TRUE, And, Compare, Formula, conjunction, disjunction, eq, ge, gt, le, lt
-from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.terms import FloorDiv, Term, modulo, symbol
 from shapeproof.constraints.verdicts import Undecided
 from shapeproof.constraints.work import OutOfWork, charge
@@ -36,9 +39,9 @@ from shapeproof.solver.simplify import simplified
 from shapeproof.solver.witness import smallest
 from shapeproof.solver.wording import reworded
 
-Kind: TypeAlias = Literal["bounds", "multiple", "line", "values", "fixed", "relation"]
+Kind: TypeAlias = Literal["bounds", "multiple", "line", "multiples", "sides", "values", "fixed", "relation"]
 
-_SIMPLEST: tuple[Kind, ...] = ("fixed", "bounds", "multiple", "line", "values", "relation")
+_SIMPLEST: tuple[Kind, ...] = ("fixed", "bounds", "multiple", "line", "multiples", "sides", "values", "relation")
 """Which of two that say the same is proposed."""
 _MOST_VALUES = 8
 _WIDEST = 128
@@ -62,11 +65,13 @@ def repaired(  # noqa: PLR0913 - what is required, of what is known, and what mu
     *,
     others: Sequence[Mapping[str, int]] = (),
     sayable: Callable[[Formula], bool] = lambda _: True,
+    simple: bool = False,
 ) -> list[Repair] | None:
     """The weakest repairs for several requirements together, one for each set of symbols that a requirement is about.
 
     What concerns one symbol comes first, and is known when the rest is looked at. None if there is no repair, among
-    those whose formula is `sayable`; `others` are anchors, too.
+    those whose formula is `sayable`; `others` are anchors, too. `simple`: of those that people would write, where there
+    are any, the one that serves most sizes near the anchor.
 
     >>> from shapeproof.constraints.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -76,18 +81,22 @@ def repaired(  # noqa: PLR0913 - what is required, of what is known, and what mu
     """
     try:
         with spending((budget or facts.budget).for_a_task):
-            return _repaired(required, facts, anchor, budget, lambda each: _kept(each, others) and sayable(each))
+            return _repaired(
+                required, facts, anchor, budget, lambda each: _kept(each, others) and sayable(each), simple=simple
+            )
     except OutOfWork:
         charge(0)  # nothing is left around either
         return None
 
 
-def _repaired(
+def _repaired(  # noqa: PLR0913 - as above
     required: Sequence[Formula],
     facts: Facts,
     anchor: Mapping[str, int] | None,
     budget: Budget | None,
     sayable: Callable[[Formula], bool],
+    *,
+    simple: bool,
 ) -> list[Repair] | None:
     point = _anchor(conjunction(*required), facts, anchor, budget)
     if point is None:
@@ -99,9 +108,10 @@ def _repaired(
         part = conjunction(*simplified([each], here, budget))
         if part is TRUE:
             continue
-        best = next((found for found in repairs(part, here, point, budget) if sayable(found.formula)), None)
-        if best is None:
+        found = [each for each in repairs(part, here, point, budget) if sayable(each.formula)]
+        if not found:
             return None
+        best = _simplest(found, here, point) if simple else found[0]
         chosen.append(best)
         here.learn(best.formula)
     return chosen
@@ -166,6 +176,8 @@ def _candidates(required: Formula, facts: Facts, point: Point, budget: Budget | 
         yield from _intervals(name, required, facts, point, budget)
         yield from _values(name, required, facts, point, budget)
         yield Repair("fixed", eq(symbol(name), point[name]))
+    yield from _multiples(required, point)
+    yield from _sides(required, facts, point, budget)
     if any(isinstance(node, Compare) and node.op == "==" and len(node.symbols) > 1 for node in postorder(required)):
         for name, other in permutations(names, 2):
             yield from _lines(name, other, required, point)
@@ -241,6 +253,30 @@ def _lines(name: str, other: str, required: Formula, point: Point) -> Iterator[R
         yield Repair("line", eq(symbol(name), slope * symbol(other) + offset))
 
 
+def _multiples(required: Formula, point: Point) -> Iterator[Repair]:
+    """For each symbol that is divided by constants, the residue that the anchor has."""
+    moduli: dict[str, int] = {}
+    for node in postorder(required):
+        if isinstance(node, FloorDiv) and node.divisor.is_constant and node.divisor.constant_value > 0:
+            for name in node.numerator.symbols & point.keys():
+                moduli[name] = lcm(moduli.get(name, 1), node.divisor.constant_value)
+    if len(moduli) > 1 and max(moduli.values()) <= _LARGEST_MODULUS:
+        residues = (eq(modulo(symbol(name), moduli[name]), point[name] % moduli[name]) for name in sorted(moduli))
+        yield Repair("multiples", conjunction(*residues))
+
+
+def _sides(required: Formula, facts: Facts, point: Point, budget: Budget | None) -> Iterator[Repair]:
+    """That each min and max in the requirement is the operand that it is at the anchor."""
+    said = []
+    for node in postorder(required):
+        if isinstance(node, Min | Max) and node.symbols <= point.keys():
+            pick = min if isinstance(node, Min) else max
+            best = pick(node.args, key=lambda term: evaluate(term, point))
+            said += [le(best, each) if pick is min else ge(best, each) for each in node.args if each is not best]
+    if said:
+        yield Repair("sides", conjunction(*simplified(said, facts, budget)))
+
+
 def _slopes(required: Formula) -> set[int]:
     found = {1, -1}
     for node in postorder(required):
@@ -273,6 +309,41 @@ def _ranked(candidates: Sequence[Repair], facts: Facts, budget: Budget | None) -
         if not same and not beaten:
             kept.append(each)
     return sorted(kept, key=lambda each: -sum(each in weaker[other] for other in by_simplicity))
+
+
+def _simplest(found: Sequence[Repair], facts: Facts, point: Point) -> Repair:
+    """Of the repairs that people would write, the one that serves most sizes near the anchor; else the weakest."""
+    simple = [each for each in found if _is_simple(each.formula)]
+    return max(simple, key=lambda each: _breadth(each.formula, facts, point), default=found[0])
+
+
+def _is_simple(formula: Formula) -> bool:
+    """Whether a formula divides nothing, but to say what a symbol is a multiple of, and takes no least or greatest."""
+    parts = formula.args if isinstance(formula, And) else (formula,)
+    return all(_is_residue(part) or not any(map(_is_involved, postorder(part))) for part in parts)
+
+
+def _is_involved(node: Node) -> bool:
+    return isinstance(node, FloorDiv | Min | Max | Where)
+
+
+def _is_residue(part: Formula) -> bool:
+    """Whether the formula says that one symbol has one remainder."""
+    divisions = [node for node in postorder(part) if isinstance(node, FloorDiv)]
+    if len(divisions) != 1 or len(part.symbols) != 1 or not divisions[0].divisor.is_constant:
+        return False
+    (name,), modulus = part.symbols, divisions[0].divisor.constant_value
+    return modulus > 0 and any(part is eq(modulo(symbol(name), modulus), rest) for rest in range(modulus))
+
+
+def _breadth(formula: Formula, facts: Facts, point: Point) -> int:
+    """How many values near the anchor's the symbols may have, each by itself."""
+    count = 1
+    for name in formula.symbols & point.keys():
+        around = range(point[name] - _WIDEST, point[name] + _WIDEST + 1)
+        within = [value for value in around if value in facts.range_of(name)]
+        count *= sum(holds_at(formula, point | {name: value}) for value in within)
+    return count
 
 
 def _alike(each: Repair, other: Repair) -> bool:

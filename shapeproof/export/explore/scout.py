@@ -15,6 +15,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind
+from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
@@ -97,7 +98,8 @@ class Scout:
             others = [other for other in equal if other is not each]
             if self._runs_in(region.assuming(*others, each.negation)):
                 equal = others
-        return [Narrowing(each, Decision(each, Kind.ASSERTED, outcome=True)) for each in equal]
+        found = [Decision(each, Kind.ASSERTED, outcome=True) for each in equal]
+        return asked_for(found, self.inputs, self.budget)
 
     def _runs_in(self, region: Facts) -> bool:
         point = self.generic(region)
@@ -108,7 +110,8 @@ class Scout:
         first: dict[int, str] = {}
         names = [name for name in self.inputs.domain.symbols if name in self.inputs.inferred]
         pairs = ((name, first.setdefault(example[name], name)) for name in names)
-        return [f.eq(symbol(name), symbol(other)) for name, other in pairs if name != other]
+        equal = (f.eq(symbol(name), symbol(other)) for name, other in pairs if name != other)
+        return [each for each in equal if all(holds_at(each, anchor) for anchor in self.inputs.anchors)]
 
 
 @dataclass(slots=True)

@@ -26,8 +26,13 @@ from shapeproof.solver.prove import decide
 from shapeproof.solver.repair import Repair, repaired
 
 
-def remedies(found: Exploration, inputs: Inputs, budget: Budget, bounds: Sequence[Formula]) -> list[Repair] | None:
-    """The weakest that has to be declared in addition, bounds included; None where nothing is proved to suffice."""
+def remedies(
+    found: Exploration, inputs: Inputs, budget: Budget, bounds: Sequence[Formula], *, simple: bool = True
+) -> list[Repair] | None:
+    """What has to be declared in addition, bounds included, as people would write it, or else the weakest.
+
+    None where nothing is proved to suffice.
+    """
     if any(finding.outcome is Outcome.DATA or finding.unbounded for finding in found.findings):
         return None
     required = [
@@ -37,7 +42,7 @@ def remedies(found: Exploration, inputs: Inputs, budget: Budget, bounds: Sequenc
     ]
     domain = Facts(inputs.domain.formulas, budget)
     anchor, *others = anchors_of(found, inputs)
-    return repaired(required, domain, anchor, budget, others=others, sayable=sayable)
+    return repaired(required, domain, anchor, budget, others=others, sayable=sayable, simple=simple)
 
 
 def remedied(  # noqa: PLR0913, PLR0917 - what was found, and of what
