@@ -33,7 +33,7 @@ from shapeproof.export.explore.unmet import unmet
 from shapeproof.export.report.advice import distinct
 from shapeproof.export.report.explain import also, contradiction, diagnose, disagreeing, unexplored, untraceable
 from shapeproof.export.report.given import of_given, offering_split
-from shapeproof.export.report.remedies import Cause, causes, helps, remedied
+from shapeproof.export.report.remedies import Cause, causes, helps, remedied, weakest_note
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.collecting import only_new_garbage
 from shapeproof.export.trace import tracer
@@ -151,6 +151,9 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
         for cause, code in zip(settled, help_, strict=False)
     ]
     diagnostics += [disagreeing(each, inputs, code) for each, code in zip(wrong, help_[len(settled) :], strict=True)]
+    if diagnostics and not wrong:
+        notes = weakest_note(found, inputs, budget, repairs)
+        diagnostics[0] = replace(diagnostics[0], notes=(*diagnostics[0].notes, *notes))
     return conclude(inputs, found, [*diagnostics, *faults], repairs, budget)
 
 

@@ -41,6 +41,7 @@ from shapeproof.export.report.explain import (
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.remedies import declarations
 from shapeproof.export.report.report import Report
+from shapeproof.export.report.sizes import domain_of_sizes
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
@@ -91,7 +92,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         status="refuted" if refuted else "undecided" if undecided or diagnostics else "proved",
         diagnostics=tuple(diagnostics),
         decisions=found.main.trial.decisions,
-        domain=domain_texts(enforced, inputs) if refuted or program is not None else (),
+        domain=domain_of_sizes(enforced, inputs) if refuted or program is not None else (),
         notes=tuple(notes),
         statistics=statistics(found),
         inputs=inputs.shapes,
@@ -148,7 +149,7 @@ def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic], bud
         status="refuted" if refuted else "undecided" if told else "proved",
         diagnostics=tuple(told),
         decisions=tuple(decision for report in reports for decision in report.decisions),
-        domain=domain_texts(domain, inputs),
+        domain=domain_of_sizes(domain, inputs),
         notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
         regions=RegionMap(
             tuple(region.holds for region in done.regions),

@@ -5,6 +5,7 @@ explain.py      one diagnostic for one finding
 given.py        one for an input that was given and is not served
 advice.py       which findings to tell, and what to note beside them
 remedies.py     declarations that are proved to help
+sizes.py        the domain, said of the sizes of inputs alone
 region_map.py   the regions of a split model, drawn
 render.py       a report as text
 saved.py        a report as JSON, and again
