@@ -42,6 +42,7 @@ from shapeproof.export.report.explain import (
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.remedies import declarations
 from shapeproof.export.report.report import Report
+from shapeproof.export.report.sizes import domain_of_sizes
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
@@ -67,10 +68,16 @@ def conclude(  # noqa: PLR0913 - all that was found
     inferred = [*(narrowing.requirement for narrowing in found.narrowings), *within]
     proved_where = _proved_where(undecided, Facts([*declared, *inferred], budget), budget)
     enforced = [*_irredundant([*declared, *inferred]), *proved_where]
+<<<<<<< HEAD
     inferring = (narrowing_note(each, inputs) for each in found.narrowings)
     notes = list(dict.fromkeys([*inputs.notes, *inferring, *found.notes, *map(str, found.shared)]))
     notes += [SETTLED_FOR] if found.settled_for and inferred else []
     program, traced, outward = None, found.main.program, None
+=======
+    notes = list(dict.fromkeys([*inputs.notes, *(narrowing_note(each, inputs) for each in found.narrowings)]))
+    notes += [SETTLED_FOR] if found.settled_for and inferred else []
+    program, traced = None, found.main.program
+>>>>>>> 56b1f6fd9f6e7356c842baf9bfc54f12c303082c
     if not refuted and traced is not None and f.FALSE not in enforced:
         reads = set[str]().union(*(each.trial.reads for each in (found.main, *found.served)))
         contract = Contract.of(inputs, enforced, traced, reads)
@@ -94,7 +101,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         status="refuted" if refuted else "undecided" if undecided or diagnostics else "proved",
         diagnostics=tuple(diagnostics),
         decisions=found.main.trial.decisions,
-        domain=domain_texts(enforced, inputs) if refuted or program is not None else (),
+        domain=domain_of_sizes(enforced, inputs) if refuted or program is not None else (),
         notes=tuple(notes),
         statistics=statistics(found),
         inputs=inputs.shapes,
@@ -154,7 +161,7 @@ def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic], bud
         status="refuted" if refuted else "undecided" if told else "proved",
         diagnostics=tuple(told),
         decisions=tuple(decision for report in reports for decision in report.decisions),
-        domain=domain_texts(domain, inputs),
+        domain=domain_of_sizes(domain, inputs),
         notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
         shared_failures=tuple(dict.fromkeys(each for report in reports for each in report.shared_failures)),
         regions=RegionMap(

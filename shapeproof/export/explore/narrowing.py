@@ -117,6 +117,7 @@ def condensed(found: Exploration, inputs: Inputs, budget: Budget) -> list[Narrow
         budget,
         others=anchors[1:],
         sayable=lambda formula: sayable(formula) and _stays_dynamic(formula, domain, anchors[0], inputs, budget),
+        simple=found.settled_for,
     )
     whole = f.conjunction(*(repair.formula for repair in chosen or ()))
     if chosen is None or not _stays_dynamic(whole, domain, anchors[0], inputs, budget):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.diagnostics import Help
+from shapeproof.constraints.diagnostics import Help, Note
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.redeclare import Declarations, redeclared
@@ -143,6 +143,14 @@ def helps(required: Sequence[Formula], repairs: Sequence[Repair], inputs: Inputs
         if about and code:
             found[about[0]] += (Help(code, _proof(len(about) - 1, inputs, together=len(groups) > 1)),)
     return found
+
+
+def weakest_note(found: Exploration, inputs: Inputs, budget: Budget, repairs: Sequence[Repair] | None) -> list[Note]:
+    """What else suffices and asks for less, where what is proposed is what people would rather write."""
+    weakest = remedies(found, inputs, budget, (), simple=False) if repairs else None
+    if not weakest or not repairs or {each.formula for each in weakest} <= {each.formula for each in repairs}:
+        return []
+    return [Note("weakest", f"{'; '.join(declarations(weakest, inputs).code)}   (proved, too, and asks for less)")]
 
 
 def _proof(others: int, inputs: Inputs, *, together: bool) -> str:
