@@ -37,12 +37,8 @@ from shapeproof.export.explore.unmet import unmet
 from shapeproof.export.report.advice import distinct
 from shapeproof.export.report.explain import also, contradiction, diagnose, disagreeing, unexplored, untraceable
 from shapeproof.export.report.given import of_given, offering_split
-<<<<<<< HEAD
 from shapeproof.export.report.rebound import lost, offering_return, rebinding_notes
-from shapeproof.export.report.remedies import Cause, causes, helps, remedied
-=======
 from shapeproof.export.report.remedies import Cause, causes, helps, remedied, weakest_note
->>>>>>> 56b1f6fd9f6e7356c842baf9bfc54f12c303082c
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.collecting import only_new_garbage
 from shapeproof.export.trace import tracer
@@ -172,7 +168,9 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
         for cause, code in zip(settled, help_, strict=False)
     ]
     diagnostics += [disagreeing(each, inputs, code) for each, code in zip(wrong, help_[len(settled) :], strict=True)]
-<<<<<<< HEAD
+    if diagnostics and not wrong:
+        notes = weakest_note(found, inputs, budget, repairs)
+        diagnostics[0] = replace(diagnostics[0], notes=(*diagnostics[0].notes, *notes))
     errors = [*missed, *diagnostics, *faults]
     found.shared = () if errors else shared_failures(task.mod, inputs, found)
     return conclude(inputs, found, errors, repairs, budget)
@@ -196,12 +194,6 @@ def _rebound(task: _Task, found: Exploration, beside: Sequence[Exploration]) -> 
 
 def _left(found: Exploration) -> Left:
     return Left() if found.main.program is None else tracer.left_in(found.main.program)
-=======
-    if diagnostics and not wrong:
-        notes = weakest_note(found, inputs, budget, repairs)
-        diagnostics[0] = replace(diagnostics[0], notes=(*diagnostics[0].notes, *notes))
-    return conclude(inputs, found, [*diagnostics, *faults], repairs, budget)
->>>>>>> 56b1f6fd9f6e7356c842baf9bfc54f12c303082c
 
 
 def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:

@@ -68,16 +68,10 @@ def conclude(  # noqa: PLR0913 - all that was found
     inferred = [*(narrowing.requirement for narrowing in found.narrowings), *within]
     proved_where = _proved_where(undecided, Facts([*declared, *inferred], budget), budget)
     enforced = [*_irredundant([*declared, *inferred]), *proved_where]
-<<<<<<< HEAD
     inferring = (narrowing_note(each, inputs) for each in found.narrowings)
     notes = list(dict.fromkeys([*inputs.notes, *inferring, *found.notes, *map(str, found.shared)]))
     notes += [SETTLED_FOR] if found.settled_for and inferred else []
     program, traced, outward = None, found.main.program, None
-=======
-    notes = list(dict.fromkeys([*inputs.notes, *(narrowing_note(each, inputs) for each in found.narrowings)]))
-    notes += [SETTLED_FOR] if found.settled_for and inferred else []
-    program, traced = None, found.main.program
->>>>>>> 56b1f6fd9f6e7356c842baf9bfc54f12c303082c
     if not refuted and traced is not None and f.FALSE not in enforced:
         reads = set[str]().union(*(each.trial.reads for each in (found.main, *found.served)))
         contract = Contract.of(inputs, enforced, traced, reads)

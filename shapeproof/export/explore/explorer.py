@@ -441,13 +441,8 @@ class Explorer:
                 raising.note(self._raising, step, there.trial, domain, text)
             return Finding(Outcome.DATA, step.decision, dict(there.trial.point), text)
         corners = self._sizes.smallest(cell), self._sizes.smallest(there.trial.region)
-<<<<<<< HEAD
         for point in (each for each in (*corners, self._sizes.of(there.trial.point)) if each is not None):
             failure = replay.failure_at(self._mod, self._inputs, point, step.decision.where)
-=======
-        for point in (*corners, self._sizes.of(there.trial.point)):
-            failure = replay.eager_failure(self._mod, self._inputs, point) if point is not None else None
->>>>>>> 56b1f6fd9f6e7356c842baf9bfc54f12c303082c
             if failure is not None:
                 return Finding(Outcome.RAISES, step.decision, point, failure)
         return Finding(
