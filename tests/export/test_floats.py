@@ -13,7 +13,7 @@ from shapeproof.constraints import terms as t
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.evaluate import evaluate, evaluate_real, holds
 from shapeproof.export.shim.symbols import expression
-from shapeproof.export.trace import builtins
+from shapeproof.export.trace import plain_numbers
 from shapeproof.export.trace.tracer import recording_mode
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
@@ -38,8 +38,8 @@ class Symbolic:
 
     def compute(self, text):
         """The meaning of an expression, and what is checked for it."""
-        called = {name: builtins._CALLED[name] for name in ("int", "float", "min", "max", "round")}
-        members = {name: make(getattr(math, name)) for name, make in builtins._MEMBERS["math"].items()}
+        called = {name: plain_numbers.CALLED[name] for name in ("int", "float", "min", "max", "round")}
+        members = {name: make(getattr(math, name)) for name, make in plain_numbers.MEMBERS["math"].items()}
         module = type("math", (), {**{name: getattr(math, name) for name in ("floor", "ceil", "trunc")}, **members})
         found = eval(text, {**called, "math": module}, {"h": self.h, "w": self.w, "v": self.v})  # noqa: S307
         return found, [check.formula for check in self.trial.checks]

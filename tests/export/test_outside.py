@@ -261,13 +261,6 @@ class ReadsOffset(torch.nn.Module):
         return x + x.storage_offset()
 
 
-class ReadsOffsetOfARow(torch.nn.Module):
-    """Where the second row begins follows from the strides of x."""
-
-    def forward(self, x):
-        return x + x[1:].storage_offset()
-
-
 class WritesWhatMayBeACopy(torch.nn.Module):
     """Where it cannot be viewed, x itself stays as it was."""
 
@@ -297,15 +290,6 @@ def test_a_layout_that_was_read_is_held(model, form):
         assert agree(model(), run, (inside,))
     with pytest.raises((OutsideDomain, AssertionError), match="stride"):
         run(TRANSPOSED.clone())
-
-
-def test_the_offset_of_a_view_holds_strides_and_offset():
-    run = of_matrices(ReadsOffsetOfARow).module()
-    for inside in (torch.randn(5, 6), torch.randn(1, 6), torch.randn(5, 1)):
-        assert agree(ReadsOffsetOfARow(), run, (inside,))
-    for outside in (TRANSPOSED.clone(), torch.ones(4)[None].expand(3, 4), SLICED):
-        with pytest.raises(OutsideDomain):
-            run(outside)
 
 
 def test_an_offset_that_was_read_is_held():

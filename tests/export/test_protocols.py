@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import decimal
 import enum
+import fractions
 import gc
 import itertools
 import linecache
 import math
+import textwrap
 import types
 
 import numpy as np
@@ -38,18 +41,18 @@ class Half(float):
     pass
 
 
-def model_of(*lines):
+def model_of(*lines, scope=()):
     text = "\n    ".join(["def forward(self, x):", *"\n".join(lines).splitlines()]) + "\n"
     file = f"protocol_{next(NUMBERS)}.py"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    scope = {"torch": torch, "math": math, "np": np, "Kind": Kind, "Half": Half}
+    scope = {"torch": torch, "math": math, "np": np, "Kind": Kind, "Half": Half, **dict(scope)}
     exec(compile(text, file, "exec"), scope)  # noqa: S102
     return type("Model", (torch.nn.Module,), {"forward": scope["forward"]})()
 
 
-def judged(*lines):
+def judged(*lines, scope=()):
     """The verdict, once all that runs does what eager does."""
-    model = model_of(*lines)
+    model = model_of(*lines, scope=scope)
     try:
         report = check(model, (EXAMPLE,), dynamic_shapes={"x": {0: Dim("n", min=1, max=8)}})
     except UsageError as error:
@@ -182,3 +185,126 @@ def test_a_comparison_that_a_jump_leads_to_is_left_as_it_is():
 
     made = types.FunctionType(rewritten(chosen.__code__, "file", frozenset()), {})
     assert [made(True, True), made(True, False), made(False, False)] == [True, False, True]
+
+
+SEES = {
+    "the class of an input": "type(x) is torch.Tensor",
+    "the class of a size": "n.__class__ is int",
+    "a function in a dict": "TABLE[rows] == 1 and asked['whole'](n)",
+    "a function with defaults": "whole(n)",
+    "the class of a result": "type(x * 2) is torch.Tensor",
+    "a class in a pattern": "matched(n)",
+    "a class in a pattern, of a ratio": "matched(n / 2)",
+    "what an integer is made of": "(n.real, n.numerator, n.conjugate(), n.imag, n.denominator) == (n, n, n, 0, 1)",
+    "a function in a table": "rows in TABLE and TABLE[rows] == 1 and LISTED[0] is rows",
+    "a number of numpy's": "n == np.int64(n + 0) if n < 0 else not n == np.int64(-7)",
+}
+
+
+def matched(number):
+    match number:
+        case int(whole):
+            return whole == number
+        case float(ratio):
+            return ratio == number
+    return False
+
+
+def rows(x):
+    return len(x)
+
+
+def whole(n, is_whole=lambda n: isinstance(n, int)):
+    return is_whole(n)
+
+
+TABLE, LISTED = {rows: 1}, [rows]
+
+
+class TwoPlaces(torch.nn.Module):
+    """The activation is in two places: torch hands out each module in another class, made on the way."""
+
+    def __init__(self):
+        super().__init__()
+        shared = torch.nn.ReLU()
+        self.first, self.second = torch.nn.Sequential(shared), torch.nn.Sequential(shared)
+        self.down = torch.nn.Identity()
+
+    def forward(self, x):
+        if type(self.down) is torch.nn.Identity and self.down.__class__ is torch.nn.Identity and x.shape[0] == 7:
+            return x * 2
+        return self.second(self.first(x))
+
+
+DOUBLES_SEVENS = "return x * 2 if isinstance(n, int) and n == 7 else x"
+
+
+def doubles_sevens(_, args, result):
+    n = args[0].shape[0]
+    return result * 2 if isinstance(n, int) and n == 7 else result
+
+
+def hooked():
+    model = torch.nn.ReLU()
+    model.register_forward_hook(doubles_sevens)
+    return model
+
+
+@pytest.mark.parametrize("model", [TwoPlaces, hooked])
+def test_what_hooks_and_shared_modules_see_is_what_eager_has(model):
+    report = check(model(), (EXAMPLE,), dynamic_shapes=({0: Dim("n", min=1, max=8)},))
+    assert report.status == "refuted"
+    assert report.diagnostics[0].witness == {"input.shape[0]" if model is hooked else "x.shape[0]": 7}
+
+
+def test_a_long_function_is_rewritten_too():
+    """A number beyond a byte is written in two instructions."""
+    many = "\n".join(f"a{k} = x.shape[0] + {k + 1000}" for k in range(300))
+    names = "\n".join(f"x.attribute_{k}" for k in range(300))
+    lines = (
+        SIZE,
+        many,
+        f"if n < 0:\n{textwrap.indent(names, '    ')}",
+        "return x * 2 if isinstance(n, int) and n == 7 else x",
+    )
+    assert judged(*lines) == "refuted"
+
+
+def test_a_module_that_has_a_name_like_one_of_pythons_is_rewritten_but_for_that():
+    scope = {"max": torch.max}
+    assert (
+        judged(SIZE, "v = max(x)", "return x * 2 if isinstance(n, int) and n == 7 else x + v", scope=scope) == "refuted"
+    )
+
+
+@pytest.mark.parametrize("sees", SEES)
+def test_what_code_sees_of_a_number_or_a_tensor_is_what_eager_has(sees):
+    """A trace that saw something else would never ask about the one size."""
+    scope = {"matched": matched, "rows": rows, "TABLE": TABLE, "LISTED": LISTED, "whole": whole}
+    scope["asked"] = {"whole": whole}
+    lines = SIZE, f"g = {SEES[sees]}", "return x * 2 if g and n == 7 else x + rows(x)"
+    assert judged(*lines, scope=scope) == "refuted"
+
+
+REFUSED = {
+    "hasattr(n, 'to_bytes')": "the model reads `to_bytes` of a size",
+    "n == fractions.Fraction(7)": "torch cannot compare a size with a Fraction",
+    "n != decimal.Decimal(7)": "torch cannot compare a size with a Decimal",
+    "complex(7) == n": "torch cannot compare a size with a complex",
+}
+
+
+@pytest.mark.parametrize("asked", REFUSED)
+def test_what_a_size_has_not_is_refused(asked):
+    said = judged(
+        SIZE, f"return x * 2 if {asked} and n == 7 else x", scope={"fractions": fractions, "decimal": decimal}
+    )
+    assert REFUSED[asked] in said
+
+
+@pytest.mark.parametrize("line", ["{n: 1}; g = 1", "g = n.bit_count() > 0"])
+def test_a_refusal_that_the_model_catches_is_said_all_the_same(line):
+    text = f"try:\n    {line}\nexcept (TypeError, AttributeError):\n    g = 0"
+    said = judged(SIZE, text, "return x * 2 if g and n == 7 else x")
+    assert "a size" in said
+    assert "protocol_" in said

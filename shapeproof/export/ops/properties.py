@@ -21,15 +21,16 @@ _BY_NAME = {
     "dim_order": frozenset({STRIDES}),
     "storage_offset": frozenset({OFFSET, STRIDES}),
     "requires_grad": frozenset({GRADIENT}),
+    "grad_fn": frozenset({GRADIENT}),
 }
 _READ: dict[Hashable, frozenset[str]] = {
-    getattr(member, "__get__", member) if name == "requires_grad" else member: read
+    member.__get__ if GRADIENT in read else member: read
     for name, read in _BY_NAME.items()
     if (member := getattr(torch.Tensor, name))
 }
 
 
-_BRANCHING = frozenset({"cond", "while_loop", "scan", "associative_scan"})
+BRANCHING = frozenset({"cond", "while_loop", "scan", "associative_scan"})
 """Functions of torch whose bodies dynamo reads, where no call is seen."""
 
 
@@ -39,7 +40,7 @@ def read_in_bodies(names: Collection[str]) -> set[str]:
     >>> read_in_bodies({"cond", "is_contiguous", "relu"}), read_in_bodies({"stride"})
     ({'strides'}, set())
     """
-    if _BRANCHING.isdisjoint(names):
+    if BRANCHING.isdisjoint(names):
         return set()
     return {each for name, read in _BY_NAME.items() if name in names for each in read}
 

@@ -1,4 +1,4 @@
-"""What Python asks a symbolic number for by itself: its hash, its text, and of a condition all that Python's bool has.
+"""What Python asks a symbolic number for by itself: its hash, its text, what else a plain number has.
 
 Torch gives no hash, as text the symbol's name, and takes a condition for a bool in a branch alone: in `(n == 37) == 1`
 sympy compares a condition with a number, and `n == Mode.LARGE`, of an `IntEnum`, is whether two objects are the same.
@@ -8,10 +8,11 @@ While this lasts somebody else may answer for the numbers of one ShapeEnv; those
 from __future__ import annotations
 
 import contextlib
+import numbers
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from types import FrameType
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,8 +20,28 @@ from torch.fx.experimental import sym_node
 
 from shapeproof.export.shim.symbols import PLAIN
 
-Answer = Callable[[Any, FrameType], Any]
-"""Given a number and the frame that asks; None where torch's own answer will do."""
+Answer = Callable[..., Any]
+"""Given a number, the frame that asks, and what it asks for. None: torch's own answer will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Who answers for the numbers of a ShapeEnv.
+
+    Attributes:
+        give_hash: of a size.
+        in_text: the number whose text it is.
+        decided: the plain number.
+        attribute: given a name that torch's class lacks.
+        unlike: given another number, of a class that torch does not know; nothing is answered.
+    """
+
+    give_hash: Answer
+    in_text: Answer
+    decided: Answer
+    attribute: Answer
+    unlike: Answer
+
 
 _COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 _ARITHMETIC = ("__add__", "__sub__", "__mul__", "__truediv__", "__floordiv__", "__mod__", "__pow__", "__xor__")
@@ -33,17 +54,20 @@ _OF_ONE: Mapping[str, Callable[[bool], Any]] = {
 
 
 @contextlib.contextmanager
-def answered(shape_env: Any, give_hash: Answer, in_text: Answer, decided: Answer) -> Iterator[None]:
-    """The numbers of a ShapeEnv have this hash, and text of them is that of this number; a condition is this bool."""
+def answered(shape_env: Any, answers: Answers) -> Iterator[None]:
+    """The numbers of a ShapeEnv are answered for, while this lasts."""
 
-    def ask(answer: Answer, number: Any) -> Any:
+    def ask(answer: Answer, number: Any, *more: Any) -> Any:
         # A frame that holds itself would stay, and the tensors in all frames around it: torch copies what others hold.
-        return answer(number, sys._getframe(2)) if number.node.shape_env is shape_env else None
+        return answer(number, sys._getframe(2), *more) if number.node.shape_env is shape_env else None
 
     with contextlib.ExitStack() as after:
         for cls in PLAIN:
-            members = _texts(cls, ask, in_text) | _hash(cls, ask, give_hash if cls is torch.SymInt else decided)
-            _exchange(cls, members | (_as_bool(cls, ask, decided) if cls is torch.SymBool else {}), after)
+            give_hash = answers.give_hash if cls is torch.SymInt else answers.decided
+            members = _texts(cls, ask, answers.in_text) | _hash(cls, ask, give_hash) | _others(ask, answers.attribute)
+            flag = cls is torch.SymBool
+            others = _as_bool(cls, ask, answers.decided) if flag else _equality(cls, ask, answers.unlike)
+            _exchange(cls, members | others, after)
         _exchange(sym_node, {"to_node": _operand(sym_node.to_node)}, after)
         yield
 
@@ -89,6 +113,33 @@ def _hash(cls: Any, ask: Callable[[Answer, Any], Any], give_hash: Answer) -> dic
         return int(torchs(self)) if found is None else hash(found)
 
     return {"__hash__": hash_of}
+
+
+def _equality(cls: Any, ask: Callable[..., Any], unlike: Answer) -> dict[str, Any]:
+    """A number of a class that torch does not know is left to Python, which finds two objects that are not the same."""
+
+    def beside(torchs: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        def compared(self: Any, other: Any) -> Any:
+            if isinstance(other, numbers.Number) and not isinstance(other, int | float):
+                if not isinstance(other, numbers.Integral):
+                    ask(unlike, self, other)
+                else:
+                    other = int(other)
+            return torchs(self, other)
+
+        return compared
+
+    return {name: beside(getattr(cls, name)) for name in ("__eq__", "__ne__")}
+
+
+def _others(ask: Callable[..., Any], attribute: Answer) -> dict[str, Any]:
+    def lacking(self: Any, name: str) -> Any:
+        found = None if name == "node" else ask(attribute, self, name)
+        if found is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return found
+
+    return {"__getattr__": lacking}
 
 
 def _as_bool(cls: Any, ask: Callable[[Answer, Any], Any], decided: Answer) -> dict[str, Any]:

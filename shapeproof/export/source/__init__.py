@@ -7,6 +7,7 @@ loops.py         which line repeats a question
 handlers.py      whether the user's code catches what is raised at a place
 changed_at.py    which line of a run changes something
 lookups.py       in which dict or set a size is looked up
+missing.py       what a plain number has and a symbolic one has not
 texts.py         what becomes of a text of a size
 bytecode.py      what an instruction works on
 wording.py       short forms of errors, files and lines

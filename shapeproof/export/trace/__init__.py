@@ -1,7 +1,8 @@
 """One trace of a model: torch asks about sizes, the trial answers and records.
 
 run       the model, under torch's own exporter                 tracer.py
-          Python's own functions and classes, of sizes          builtins.py, rewriting.py, ranges.py, distinct.py
+          Python's own functions and classes, of sizes          builtins.py, rewriting.py, plain_numbers.py,
+                                                                ranges.py, distinct.py
           what code remembers between calls, put back           remembering.py
           what it leaves in the containers that it is given     rebinding.py
 ask       torch's questions, as formulas                        shape_env.py, translate.py, no_constraints.py

@@ -1,11 +1,11 @@
 """Python's `int`, `float` and `len` give plain numbers, and so would freeze a size; in a trace they do not.
 
 Python lets no object decide what `int(n)` is, and torch can follow `torch.sym_int(n)` alone. So while a model is traced
-its functions are others, whose code calls the functions below where the model's calls those three, or `divmod`, or one
-of a few functions that want a plain number or bool (`math.sqrt`); so are the functions that they may call: those of the
-classes they meet, by a global name, in their closures. Lines, defaults and closures stay, and so do the global names:
-what a function assigns to one, all see. Afterwards each class and each module is as it was. What belongs to torch or to
-Python is left as it is.
+its functions run other code, which calls the functions of plain_numbers.py where the model's calls those three, or
+`divmod`, or one of a few that want a plain number or bool (`math.sqrt`). So do all functions of the user's files, and
+those of installed libraries that they may call: of the classes they meet, by a global name, in closures and containers.
+They stay the objects that they are: a model may look one up in a table. Afterwards each function and each module is as
+it was. What belongs to torch or to Python is left as it is.
 
 Nothing is decided here. Eager runs the model's own code: a replay shows where the two do not agree.
 """
@@ -15,19 +15,19 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import math
+import gc
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
 
+from shapeproof.export.ops.properties import BRANCHING
 from shapeproof.export.shim.one_thread import one_thread
-from shapeproof.export.shim.sym_nodes import is_finite
-from shapeproof.export.shim.symbols import PLAIN
-from shapeproof.export.trace.distinct import Distinct
-from shapeproof.export.trace.ranges import Range
+from shapeproof.export.source.frames import in_users_file
+from shapeproof.export.trace.plain_numbers import CALLED, FUNCTIONS, MEMBERS, NAMES, WITHIN, forgetting
 from shapeproof.export.trace.remembering import Remembered
 from shapeproof.export.trace.rewriting import assigned, global_names, rewritten
 
@@ -42,223 +42,22 @@ def fresh_copy(mod: torch.nn.Module) -> torch.nn.Module:
     return copy.deepcopy(mod, shared)
 
 
-def _number(value: Any) -> Any:
-    return value.item() if isinstance(value, torch.Tensor) else value
+_functions: ContextVar[tuple[FunctionType, ...]] = ContextVar("functions", default=())
 
 
-def _whole(value: Any) -> Any:
-    """A symbolic bool as the number that Python takes it for."""
-    return torch.sym_ite(value, 1, 0) if isinstance(value, torch.SymBool) else value
+def users_functions() -> tuple[FunctionType, ...]:
+    """All functions of the user's files: a hook, a table or a decorator may call one that no name leads to."""
+    return tuple(each for each in gc.get_objects() if type(each) is FunctionType and in_users_file(each.__code__))
 
 
-def _int(*args: Any, **kwargs: Any) -> Any:
-    value = _whole(_number(args[0])) if len(args) == 1 else None
-    return torch.sym_int(value) if isinstance(value, torch.SymInt | torch.SymFloat) else int(*args, **kwargs)
-
-
-def _float(*args: Any) -> Any:
-    value = _number(args[0]) if args else None
-    return torch.sym_float(value) if isinstance(value, torch.SymInt | torch.SymFloat) else float(*args)
-
-
-def _len(value: Any) -> Any:
-    if type(value) is Range:
-        return value.length
-    return value.shape[0] if isinstance(value, torch.Tensor) and value.dim() else len(value)
-
-
-def _divmod(value: Any, divisor: Any) -> Any:
-    symbolic = isinstance(value, torch.SymInt | torch.SymFloat) or isinstance(divisor, torch.SymInt | torch.SymFloat)
-    return (value // divisor, value % divisor) if symbolic else divmod(value, divisor)
-
-
-def _least(*args: Any, **kwargs: Any) -> Any:
-    return torch.sym_min(*args) if _are_ratios(args, kwargs) else min(*args, **kwargs)
-
-
-def _largest(*args: Any, **kwargs: Any) -> Any:
-    return torch.sym_max(*args) if _are_ratios(args, kwargs) else max(*args, **kwargs)
-
-
-def _are_ratios(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether these are two floats, one symbolic: Python would compare them, a branch. An int would stay an int."""
-    floats = all(isinstance(value, float | torch.SymFloat) for value in args)
-    return floats and len(args) == 2 and not kwargs and any(isinstance(value, torch.SymFloat) for value in args)
-
-
-def _round(number: Any, ndigits: Any = None) -> Any:
-    """Torch leaves an integer as it is. Python rounds it to tens, hundreds, ..., a half to the even one."""
-    if not isinstance(number, torch.SymInt) or ndigits is None or ndigits >= 0:
-        return round(number, ndigits)
-    unit = 10**-ndigits
-    down, rest = number // unit, number % unit
-    return (down + torch.sym_ite(2 * rest + down % 2 > unit, 1, 0)) * unit
-
-
-def _range(*args: Any) -> Any:
-    """How often a loop goes round is what it asks of a size: it gives other numbers only where that is another."""
-    start, stop, step = {1: (0, *args, 1), 2: (*args, 1), 3: args}.get(len(args), (None, None, None))
-    ends = {type(start), type(stop), type(step)}
-    return Range(start, stop, step) if torch.SymInt in ends and ends <= {int, torch.SymInt} else range(*args)
-
-
-def _set_as(kind: type) -> Callable[..., Any]:
-    """A set, of sizes too."""
-
-    def made(*args: Any) -> Any:
-        values = [list(each) for each in args[:1]]
-        symbolic = any(isinstance(value, torch.SymInt) for each in values for value in each)
-        return Distinct(*values) if symbolic and len(args) == 1 else kind(*values, *args[1:])
-
-    vars(made)["makes"] = kind
-    return made
-
-
-def _isinstance(value: Any, kinds: Any) -> bool:
-    """A symbolic number is of the class that it is of in eager."""
-    return isinstance(PLAIN[type(value)]() if type(value) in PLAIN else value, kinds)
-
-
-def _type(*args: Any, **kwargs: Any) -> Any:
-    """Of a symbolic number, the class that it is of in eager."""
-    made = type(*args, **kwargs)
-    return PLAIN.get(made, made) if len(args) == 1 else made
-
-
-def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A square root, of sizes too."""
-
-    def sqrt(value: Any, *args: Any, **kwargs: Any) -> Any:
-        symbolic = isinstance(value, torch.SymInt | torch.SymFloat)
-        return torch.sym_sqrt(value) if symbolic else original(value, *args, **kwargs)
-
-    return sqrt
-
-
-def _isnan(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Whether a float, symbolic too, is nan: nothing else differs from itself."""
-    return _asking(original, lambda value: value != value)  # noqa: PLR0124
-
-
-def _isinf(original: Callable[..., Any]) -> Callable[..., Any]:
-    return _asking(original, lambda value: torch.sym_not(is_finite(value)) & (value == value))  # noqa: PLR0124
-
-
-def _isfinite(original: Callable[..., Any]) -> Callable[..., Any]:
-    return _asking(original, is_finite)
-
-
-def _asking(original: Callable[..., Any], asked: Callable[[Any], Any]) -> Callable[..., Any]:
-    """A question of `math` about a float, which Python answers for plain ones."""
-
-    def ask(value: Any) -> Any:
-        symbolic = isinstance(value, torch.SymInt | torch.SymFloat)
-        return asked(torch.sym_float(value)) if symbolic else original(value)
-
-    return ask
-
-
-def _forgetting(original: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function behind a cache: run without it where it is given a size, which Python cannot look up."""
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        symbolic = any(isinstance(value, torch.SymInt | torch.SymFloat) for value in (*args, *kwargs.values()))
-        return (function if symbolic else original)(*args, **kwargs)
-
-    return called
-
-
-def _isqrt(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The whole part of a square root, of sizes too. What is rounded up from a double is one too many."""
-
-    def isqrt(value: Any) -> Any:
-        if not isinstance(value, torch.SymInt):
-            return original(value)
-        root = torch.sym_int(torch.sym_sqrt(value))
-        return root - torch.sym_ite(root * root > value, 1, 0)
-
-    return isqrt
-
-
-def _gcd(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A greatest common divisor, of sizes too: by Euclid, whose turns are branches like any."""
-
-    def gcd(*values: Any) -> Any:
-        if not any(isinstance(value, torch.SymInt) for value in values):
-            return original(*values)
-        return functools.reduce(_divisor, values, 0)
-
-    return gcd
-
-
-def _divisor(found: Any, value: Any) -> Any:
-    while value:
-        found, value = value, found % value
-    return abs(found)
-
-
-def _deciding(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of torch that takes no condition on sizes for a bool: it is given the bool, a branch like any."""
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        decided = {name: bool(v) if isinstance(v, torch.SymBool) else v for name, v in kwargs.items()}
-        return original(*args, **decided)
-
-    return called
-
-
-def bounded_by_numbers(index: Any) -> Any:
-    """The index of a tensor, with a number in each slice where it has a symbolic bool, which torch does not take.
-
-    >>> bounded_by_numbers((slice(None, 3), 0))
-    (slice(None, 3, None), 0)
-    """
-    if isinstance(index, tuple):
-        return tuple(map(bounded_by_numbers, index))
-    return slice(*map(_whole, (index.start, index.stop, index.step))) if isinstance(index, slice) else index
-
-
-_CALLED: Mapping[str, Callable[..., Any]] = {
-    "int": _int,
-    "float": _float,
-    "len": _len,
-    "divmod": _divmod,
-    "min": _least,
-    "max": _largest,
-    "range": _range,
-    "set": _set_as(set),
-    "frozenset": _set_as(frozenset),
-    "round": _round,
-    "isinstance": _isinstance,
-    "type": _type,
-}
-_NAMES = {name: f"symbolic {name}" for name in _CALLED}
-"""The global names they go by; none that a model can have."""
-_MEMBERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
-    "math": {
-        "sqrt": _sqrt,
-        "isqrt": _isqrt,
-        "gcd": _gcd,
-        "isnan": _isnan,
-        "isinf": _isinf,
-        "isfinite": _isfinite,
-    },
-    "numpy": {"sqrt": _sqrt},
-    "torch.nn.functional": {"scaled_dot_product_attention": _deciding},
-}
-"""Functions of modules, and what is made of each."""
-_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
-    math.sqrt: _sqrt,
-    math.isqrt: _isqrt,
-    math.gcd: _gcd,
-    math.isnan: _isnan,
-    math.isinf: _isinf,
-    math.isfinite: _isfinite,
-    torch.nn.functional.scaled_dot_product_attention: _deciding,
-}
-"""Those that are imported by name."""
-_WITHIN: Mapping[str, str] = {"torch": "nn", "torch.nn": "functional"}
-"""The way from a module to one of these."""
+@contextlib.contextmanager
+def found_once() -> Iterator[None]:
+    """The user's functions are looked for once, while this lasts; it takes a tenth of a second."""
+    token = _functions.set(users_functions())
+    try:
+        yield
+    finally:
+        _functions.reset(token)
 
 
 @contextlib.contextmanager
@@ -285,6 +84,7 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
                 vars(module)[name] = made
     with one_thread, contextlib.ExitStack() as after:
         members = list(rewriting.members())
+        codes = rewriting.codes(_functions.get() or users_functions())
         after.callback(rewriting.remembered.bring_back)
         for cls, name, made in members:
             after.callback(setattr, cls, name, vars(cls)[name])
@@ -292,6 +92,12 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
         for scope, name, made in rewriting.globals():
             after.callback(_put_back, scope, name, made, scope.get(name, _NOTHING))
             scope[name] = made
+        for function, code in codes.items():
+            after.callback(setattr, function, "__code__", function.__code__)
+            function.__code__ = code
+        for cell, made in rewriting.cells:
+            after.callback(setattr, cell, "cell_contents", cell.cell_contents)
+            cell.cell_contents = made
         yield frozenset(rewriting.names)
 
 
@@ -318,11 +124,13 @@ def _is_foreign(value: Any) -> bool:
 
 
 class _Rewriting:
-    """Makes functions anew, each once."""
+    """Finds the functions that a model may call, each once, and the code that each is to run."""
 
     def __init__(self) -> None:
-        self._made: dict[FunctionType, FunctionType | None] = {}
+        self._seen: dict[FunctionType, None] = {}
         self._classes: dict[type, None] = {}
+        self.cells: list[tuple[CellType, Any]] = []
+        """What is in a closure meanwhile."""
         self.names = {"forward", "__call__", "__init__", "__getitem__"}
         self._globals: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}
         self._reached: set[tuple[int, frozenset[str]]] = set()
@@ -334,12 +142,12 @@ class _Rewriting:
         self._classes |= dict.fromkeys(each for each in cls.__mro__ if not _is_foreign(each))
 
     def members(self) -> Iterator[tuple[type, str, Any]]:
-        """What is made anew in classes that are met, of what goes by a name that is used."""
+        """What is exchanged in classes that are met, of what goes by a name that is used."""
         seen: set[tuple[type, str]] = set()
         while found := self._used() - seen:
             seen |= found
             for cls, name in found:
-                self.remembered.container(vars(cls)[name])
+                self._hold(vars(cls)[name])
                 made = self.member(vars(cls)[name])
                 if made is not None:
                     yield cls, name, made
@@ -348,35 +156,51 @@ class _Rewriting:
         """What stands for global names meanwhile: the names of each module, as a dict, one of them, and the value."""
         return list(self._globals.values())
 
+    def codes(self, functions: Sequence[FunctionType]) -> dict[FunctionType, CodeType]:
+        """The code that each function runs meanwhile, if it is another: those that were found, and these."""
+        others: Mapping[str, Any] = CALLED if BRANCHING.isdisjoint(self.names) else NAMES
+        found = {}
+        for function in self._seen | dict.fromkeys(functions):
+            scope, code = function.__globals__, function.__code__
+            mine = {name: other for name, other in others.items() if name.removeprefix("case ") not in scope}
+            made = rewritten(code, code.co_filename, frozenset(mine.items()))
+            if made is not code:
+                found[function] = made
+                for name, other in mine.items():
+                    if isinstance(other, str):
+                        self._exchange(scope, other, CALLED[name])
+        return found
+
     def _used(self) -> set[tuple[type, str]]:
         return {(cls, name) for cls in self._classes for name in vars(cls) if name in self.names}
 
     def member(self, value: Any) -> Any:
-        """What belongs to an object or a class, made anew if it is a function; None if there is no need."""
+        """What an object or a class has in place of a value meanwhile; None for the value itself."""
         match value:
             case FunctionType():
-                return self.of(value)
+                self._find(value)
             case MethodType():
                 found = self.member(value.__func__)
                 return found and MethodType(found, value.__self__)
             case staticmethod() | classmethod():
                 found = self.member(value.__func__)
                 return found and type(value)(found)
+            case functools.partial():
+                found = self.member(value.func)
+                return found and functools.partial(found, *value.args, **value.keywords)
             case _ if isinstance(value, _REMEMBERING):
-                return _forgetting(value, self.member(value.__wrapped__) or value.__wrapped__)
+                self.member(value.__wrapped__)
+                return forgetting(value)
             case property():
                 found = self.member(value.fget)
                 return found and property(found, value.fset, value.fdel, value.__doc__)
         return None
 
-    def of(self, function: FunctionType) -> FunctionType | None:
-        """The function made anew; None if neither it nor what it calls asks for plain numbers."""
-        if function not in self._made:
-            self._made[function] = None  # one that calls itself is called as it is
-            self._made[function] = None if _is_foreign(function) else self._make(function)
-        return self._made[function]
-
-    def _make(self, function: FunctionType) -> FunctionType | None:
+    def _find(self, function: FunctionType) -> None:
+        """Find the code that a function is to run, and what it may call."""
+        if function in self._seen or _is_foreign(function):
+            return
+        self._seen[function] = None
         code = function.__code__
         names = global_names(code)
         self.names |= names
@@ -384,19 +208,8 @@ class _Rewriting:
         self._reach(scope, names)
         for name in assigned(code):
             self.remembered.global_name(scope, name)
-        cells = tuple(self._cell(cell, names) for cell in function.__closure__ or ())
-        if _CALLED.keys().isdisjoint(scope):
-            code = rewritten(code, code.co_filename, frozenset(_NAMES.items()))
-        if code is function.__code__ and cells == (function.__closure__ or ()):
-            return None
-        for name, found in _CALLED.items():
-            self._exchange(scope, _NAMES[name], found)
-        made = FunctionType(code, scope, function.__name__, None, cells)
-        functools.update_wrapper(made, function)
-        del made.__wrapped__  # type: ignore[attr-defined]
-        vars(made).update(vars(function))
-        made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
-        return made
+        for cell in function.__closure__ or ():
+            self._look_into(cell, names)
 
     def _reach(self, scope: dict[str, Any], names: frozenset[str]) -> None:
         """What these global names stand for may be called."""
@@ -404,7 +217,7 @@ class _Rewriting:
             return
         self._reached.add((id(scope), names))
         for name in names & scope.keys():
-            self.remembered.container(scope[name])
+            self._hold(scope[name])
             found = self._value(scope[name], names)
             if found is not None:
                 self._exchange(scope, name, found)
@@ -413,7 +226,7 @@ class _Rewriting:
         self._globals[id(scope), name] = (scope, name, value)
 
     def _value(self, value: Any, names: frozenset[str]) -> Any:
-        """What a function goes by in place of a value, if it uses these names; None for the value itself."""
+        """What stands in place of a value for a function that uses these names; None for the value itself."""
         if isinstance(value, FunctionType | _REMEMBERING):
             return self.member(value)
         if isinstance(value, ModuleType):
@@ -421,18 +234,18 @@ class _Rewriting:
         if isinstance(value, type):
             self.meet(value)
             return None
-        return _FUNCTIONS[value](value) if isinstance(value, BuiltinFunctionType) and value in _FUNCTIONS else None
+        return FUNCTIONS[value](value) if isinstance(value, BuiltinFunctionType) and value in FUNCTIONS else None
 
     def _exchanged(self, module: ModuleType, names: frozenset[str]) -> ModuleType | None:
         """A copy of a module that is not the user's with functions made anew; None if these names reach none.
 
         A module of the user's stays what it is: what its names stand for is exchanged.
         """
-        members = _MEMBERS.get(module.__name__, {})
+        members = MEMBERS.get(module.__name__, {})
         if not members and not _is_foreign(module):
             self._reach(vars(module), names)
         found: dict[str, Any] = {name: make(getattr(module, name)) for name, make in members.items() if name in names}
-        inner = _WITHIN.get(module.__name__)
+        inner = WITHIN.get(module.__name__)
         if inner in names:
             found[inner] = self._exchanged(getattr(module, inner), names)
         found = {name: value for name, value in found.items() if value is not None}
@@ -442,11 +255,19 @@ class _Rewriting:
         vars(made).update({**vars(module), **vars(made), **found})
         return made
 
-    def _cell(self, cell: CellType, names: frozenset[str]) -> CellType:
+    def _look_into(self, cell: CellType, names: frozenset[str]) -> None:
         try:
             value = cell.cell_contents
         except ValueError:  # it is empty
-            return cell
-        self.remembered.container(value)
+            return
+        self._hold(value)
         found = self._value(value, names)
-        return cell if found is None else CellType(found)
+        if found is not None:
+            self.cells.append((cell, found))
+
+    def _hold(self, value: Any) -> None:
+        """What a container holds may be called, and the model may put something into it."""
+        self.remembered.container(value)
+        if type(value) in {dict, list, tuple}:
+            for each in list(value.values() if isinstance(value, dict) else value):
+                self.member(each)

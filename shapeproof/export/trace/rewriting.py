@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dis
 import functools
+import itertools
+import sys
 from collections.abc import Iterator, Mapping
 from types import CodeType
 from typing import Any
@@ -54,42 +56,93 @@ class _TheSame:
 
 
 @functools.cache
-def rewritten(code: CodeType, file: str, names: frozenset[tuple[str, str]]) -> CodeType:
-    """The code with these functions called by their other names, and `x is True` asked of symbolic numbers, too.
+def rewritten(code: CodeType, file: str, others: frozenset[tuple[str, Any]]) -> CodeType:
+    """The code with other functions called in place of these global names, `x is True` asked of symbolic numbers, too.
+
+    Another is a function, or the global name of one.
+
+    A class in a pattern is exchanged likewise: `int` in `case int(n):` for the other of "case int"; and what reads an
+    attribute of the name "__class__" is that one's function. Offsets, lines and names stay.
 
     Codes that differ in nothing but the `file` they are from are equal in Python, and must not be taken for each other.
     """
-    made = _Code(code, dict(names))
+    made = _Code(code, dict(others))
     steps = list(dis.get_instructions(code))
-    for step, after in zip(steps, [*steps[1:], None], strict=True):
-        made.call(step)
+    for step, after, later in itertools.zip_longest(steps, steps[1:], steps[2:]):
+        if step.opname == "LOAD_GLOBAL" and after is not None:
+            in_pattern = later is not None and later.opname == "MATCH_CLASS"
+            made.exchange(step, after.offset, in_pattern=in_pattern)
+        if step.opname == "LOAD_ATTR" and step.argval in made.others and after is not None:
+            made.read(step, after.offset)
         if after is not None and step.opname == "LOAD_CONST" and after.opname == "IS_OP" and not after.is_jump_target:
             made.ask(step, after)
-    inner = tuple(rewritten(each, file, names) if isinstance(each, CodeType) else each for each in made.constants)
+    inner = tuple(rewritten(each, file, others) if isinstance(each, CodeType) else each for each in made.constants)
     if made.body == code.co_code and all(a is b for a, b in zip(inner, code.co_consts, strict=False)):
         return code
     return code.replace(co_code=bytes(made.body), co_names=tuple(made.names), co_consts=inner)
 
 
-class _Code:
-    """The instructions of a code, its names and its constants, while it is made anew."""
+class _Reader:
+    """A function as an operand: `reader | value` is what it gives."""
 
-    def __init__(self, code: CodeType, others: Mapping[str, str]) -> None:
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def __or__(self, value: Any) -> Any:
+        return self._function(value)
+
+
+_OR = next(step.arg or 0 for step in dis.get_instructions(compile("a | b", "", "eval")) if step.opname == "BINARY_OP")
+_NULL_LAST = sys.version_info >= (3, 13)
+"""Whether Python marks a call by an empty place above what is called; before, it was below."""
+
+
+class _Code:
+    """The instructions of a code and its constants, while it is made anew."""
+
+    def __init__(self, code: CodeType, others: Mapping[str, Any]) -> None:
         self.body = bytearray(code.co_code)
         self.names = list(code.co_names)
         self.constants: list[Any] = list(code.co_consts)
-        self._others = others
+        self.others = others
 
-    def call(self, step: dis.Instruction) -> None:
-        """Where a global function is called that goes by another name, call that."""
-        if step.opname != "LOAD_GLOBAL" or step.argval not in self._others or step.arg is None or not step.arg & 1:
+    def exchange(self, step: dis.Instruction, end: int, *, in_pattern: bool) -> None:
+        """Where a global function is called, or a class stands in a pattern, load the other in its place."""
+        called = bool((step.arg or 0) & 1)
+        name = f"case {step.argval}" if in_pattern else step.argval
+        if called is in_pattern or name not in self.others:
             return
-        other = self._others[step.argval]
+        if isinstance(self.others[name], str):
+            self._rename(step, self.others[name])
+            return
+        load, null = self._load(self.others[name]), [(dis.opmap["PUSH_NULL"], 0)] if called else []
+        self._put(step.offset, end, load + null if _NULL_LAST else null + load)
+
+    def _rename(self, step: dis.Instruction, other: str) -> None:
         if other not in self.names:
             self.names.append(other)
-        argument = self.names.index(other) << 1 | 1  # the last bit says that it is called
-        if max(argument, step.arg) < _IN_A_BYTE:
+        argument = self.names.index(other) << 1 | (step.arg or 0) & 1  # the last bit says that it is called
+        if max(argument, step.arg or 0) < _IN_A_BYTE:
             self.body[step.offset + 1] = argument
+
+    def read(self, step: dis.Instruction, end: int) -> None:
+        """Where an attribute is read, ask its function: `function | value`, which is as long."""
+        load = self._load(_Reader(self.others[step.argval]))
+        apply = [(dis.opmap["SWAP"], 2), (dis.opmap["BINARY_OP"], _OR), (dis.opmap["CACHE"], 0)]
+        self._put(step.offset, end, load + apply)
+
+    def _load(self, constant: Any) -> list[tuple[int, int]]:
+        index = len(self.constants)
+        self.constants.append(constant)
+        wide = [(dis.opmap["EXTENDED_ARG"], index >> 8)] if index > 0xFF else []
+        return [*wide, (dis.opmap["LOAD_CONST"], index & 0xFF)]
+
+    def _put(self, start: int, end: int, made: list[tuple[int, int]]) -> None:
+        """Put these instructions in place of one; the rest of its room is nothing."""
+        while start and self.body[start - 2] == dis.opmap["EXTENDED_ARG"]:
+            start -= 2
+        nothing = [(dis.opmap["NOP"], 0)] * ((end - start) // 2 - len(made))
+        self.body[start:end] = bytes(itertools.chain(*made, *nothing))
 
     def ask(self, step: dis.Instruction, after: dis.Instruction) -> None:
         """Where a value is compared with a constant of which there is one object, ask the constant."""

@@ -32,18 +32,20 @@ from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_
 from shapeproof.export.ops.layouts import acts_on_layout
 from shapeproof.export.ops.properties import properties_read, read_in_bodies
 from shapeproof.export.shim.binding import bind, map_leaves
-from shapeproof.export.shim.protocols import answered
+from shapeproof.export.shim.protocols import Answers, answered
 from shapeproof.export.shim.quiet import quiet
 from shapeproof.export.shim.storages import is_wrapped, storages
 from shapeproof.export.shim.symbols import value_range, values
 from shapeproof.export.shim.transforms import transforms_ended
 from shapeproof.export.source.frames import read_by_the_model
 from shapeproof.export.source.lookups import hash_looked_up
+from shapeproof.export.source.missing import Refusals, attribute, unlike
 from shapeproof.export.source.texts import number_in_text, number_used
-from shapeproof.export.trace.builtins import bounded_by_numbers, fresh_copy, kept_symbolic
+from shapeproof.export.trace.builtins import fresh_copy, kept_symbolic
 from shapeproof.export.trace.claimed import as_data
 from shapeproof.export.trace.failures import is_of_tracing
 from shapeproof.export.trace.operators import Operators
+from shapeproof.export.trace.plain_numbers import bounded_by_numbers
 from shapeproof.export.trace.rebinding import Left, Watched
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.sparse import refuse_hidden, with_rows
@@ -159,15 +161,24 @@ def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: Pro
 @contextlib.contextmanager
 def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
     """What is otherwise than usual in the process while a model is traced."""
+    refusals = Refusals()
     with (
         _nothing_caught(env),
         quiet(),
         transforms_ended(),
         kept_symbolic(model) as names,
-        answered(env, hash_looked_up, number_in_text, number_used),
+        answered(env, _answers(refusals)),
     ):
         env.trial.reads |= read_in_bodies(names)
-        yield
+        try:
+            yield
+        finally:
+            refusals.say()
+
+
+def _answers(refusals: Refusals) -> Answers:
+    asks = (hash_looked_up, number_in_text, number_used, attribute, unlike)
+    return Answers(*(refusals.keeping(ask) for ask in asks))
 
 
 @contextlib.contextmanager
