@@ -402,3 +402,11 @@ def test_a_range_of_sizes_has_the_numbers_that_it_has_in_python(step):
     for start in range(5):
         for stop in range(5):
             assert agree(Lists(), run, (torch.zeros(1), start, stop))
+
+
+def test_an_attribute_with_the_name_of_a_builtin_is_read_as_it_is():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return x.to(dtype=torch.float) * float(x.shape[0])
+
+    assert check(Model(), (torch.randn(3),), dynamic_shapes=({0: Dim("n")},)).status == "proved"

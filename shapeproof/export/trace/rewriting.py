@@ -72,7 +72,8 @@ def rewritten(code: CodeType, file: str, others: frozenset[tuple[str, Any]]) -> 
         if step.opname == "LOAD_GLOBAL" and after is not None:
             in_pattern = later is not None and later.opname == "MATCH_CLASS"
             made.exchange(step, after.offset, in_pattern=in_pattern)
-        if step.opname == "LOAD_ATTR" and step.argval in made.others and after is not None:
+        is_class = step.opname == "LOAD_ATTR" and step.argval == "__class__"  # `torch.float` is no `float`
+        if is_class and step.argval in made.others and after is not None:
             made.read(step, after.offset)
         if after is not None and step.opname == "LOAD_CONST" and after.opname == "IS_OP" and not after.is_jump_target:
             made.ask(step, after)
