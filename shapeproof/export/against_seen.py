@@ -69,10 +69,10 @@ def held_against(mod: torch.nn.Module, report: Report, inputs: Inputs, seen: See
         sizes = _sizes(inputs, kind)
         lost = _lost(inputs, kind, joint, sizes, formulas)
         errors += lost
-        said = () if lost else _known_of_all(inputs, kind, joint, sizes, formulas)
+        said = () if lost or report.status != "proved" else _known_of_all(inputs, kind, joint, sizes, formulas)
         texts = (each for slot, each in zip(kind, joint.constants, strict=True) if slot.kind == "tensor")
         alike = all(each == frozenset(("rows",)) for each in texts)
-        notes += [f"{each}{of_memory(report, alike=alike)}" if report.program else each for each in said]
+        notes += [f"{each}{of_memory(report, alike=alike)}" for each in said]
         notes += _never_seen(inputs, joint, sizes, formulas)
     status = "refuted" if errors and report.status in {"proved", "undecided"} else report.status
     program = None if errors else report.program

@@ -73,7 +73,9 @@ def _served(verify: Verify, inputs: Inputs, profile: Profile) -> Report:
     if report.program is None:
         return report
     notes = [f"needed, and true of all {profile.number} inputs seen: {_text(each.formula, inputs)}" for each in needed]
-    told = replace(report, notes=(*report.notes, *notes, _contained(report, inputs, profile)))
+    if report.status == "proved":  # what is undecided may be refused, whatever the domain says
+        notes.append(_contained(report, inputs, profile))
+    told = replace(report, notes=(*report.notes, *notes))
     report.program.report = told
     return told
 

@@ -75,6 +75,15 @@ def test_ints_containers_and_keywords():
     assert all(agree(mod, run, ({"a": [torch.ones(n)]}, n // 2), kwargs) for n in (4, 9, 12))
 
 
+def test_a_tensor_without_dimensions_and_a_model_without_sizes():
+    """The fault: a tensor of no sizes was taken for one without an example."""
+    mod = model("x * n", "xn")
+    seen = seen_of(*((torch.tensor(2.0), n) for n in (1, 2, -3)))
+    report = check(mod, (torch.tensor(1.0), 0), dynamic_shapes=seen)
+    assert (report.status, report.inputs) == ("proved", {"n": ["n"]})
+    assert check(mod, (torch.tensor(1.0), 3), dynamic_shapes=seen_of((torch.tensor(2.0), 3))).status == "proved"
+
+
 def test_an_input_that_was_seen_is_kept_or_its_loss_is_an_error():
     mod, seen = model("x * 2 if x.shape[0] > 25 else x"), seen_of(*map(vectors, (10, 20, 30, 40)))
     report = check(mod, vectors(10), dynamic_shapes=seen)

@@ -71,7 +71,7 @@ def declare_seen(  # noqa: PLR0913, PLR0917 - as declare
 
 def _profile(mod: torch.nn.Module, inputs: Inputs, seen: Seen) -> Profile:
     """What was seen of calls like the example, which is one of them."""
-    if not all(leaf.terms or not leaf.is_tensor for leaf in inputs.leaves) or inputs.example is None:
+    if inputs.example is None:
         raise UsageError("what was seen needs an example of each input, and no TensorSpec")
     call = read_call((leaf.source, leaf.example) for leaf in inputs.leaves)
     named = seen.named(parameters(mod))
