@@ -128,6 +128,16 @@ class Pyramid(nn.Module):
         return x + y
 
 
+class Masked(nn.Module):
+    """A size from data that the model bounds: when operators run again it has another symbol, and the same bounds."""
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        longest = int(lengths.max().item())
+        torch._check(longest >= 1)
+        torch._check(longest <= x.shape[1])
+        return x[:, :longest] * (torch.arange(longest)[None, :] < lengths[:, None])
+
+
 BATCH = Dim("batch", min=1, max=4)
 D = Dim("d", min=1, max=8)
 H, W = Dim("h", min=1, max=4), Dim("w", min=1, max=4)
@@ -168,6 +178,13 @@ MODELS = {
         (2, 6),
     ),
     "halved": Shipped(Halved, lambda n: (data(n, 2),), ({0: Dim("n", min=2, max=16)},), ((2,), (16,), (7,)), (17,)),
+    "masked": Shipped(
+        Masked,
+        lambda b, t: (data(b, t), torch.full((b,), (t + 1) // 2)),
+        ({0: BATCH, 1: Dim("t", min=2, max=16)}, {0: BATCH}),
+        ((1, 2), (4, 16), (2, 9)),
+        (2, 17),
+    ),
     "pyramid": Shipped(
         Pyramid,
         lambda h, w: (data(1, 2, 2 * h, 2 * w),),

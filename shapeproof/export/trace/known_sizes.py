@@ -48,17 +48,20 @@ class KnownSizes:
         terms: what the symbols of torch stand for; more are added while this lasts.
         ranges: where torch takes the symbols to lie.
         made: makes a symbolic integer of an expression.
+        refine: has torch take a symbol to lie where it is proved to.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it knows of a ShapeEnv
         self,
         translator: Translator,
         facts: Facts,
         terms: Mapping[sympy.Symbol, Term],
         ranges: Callable[[], dict[sympy.Symbol, Any]],
         made: Callable[[sympy.Expr], int | torch.SymInt],
+        refine: Callable[[sympy.Symbol], None],
     ) -> None:
-        self._translator, self._facts, self._terms, self._ranges, self._made = translator, facts, terms, ranges, made
+        self._translator, self._facts, self._terms, self._ranges = translator, facts, terms, ranges
+        self._made, self._refine = made, refine
         self._known: dict[sympy.Expr, sympy.Expr] = {}
         self._written: set[sympy.Expr] = set()
 
@@ -98,6 +101,9 @@ class KnownSizes:
         return self._known[expr]
 
     def _simplest(self, expr: sympy.Expr) -> sympy.Expr:
+        for free in expr.free_symbols:
+            if not symbols.is_of_input(free):  # an operator that is run again makes symbols anew
+                self._refine(free)
         found = simplest(self._translator.term(expr), self._facts, _QUESTION)
         if found.is_constant:
             return sympy.Integer(found.constant_value)

@@ -344,8 +344,11 @@ def close(
     with contextlib.suppress(LookupError):  # there is nothing to ask
         env = shape_env_of(program)
         env.trial = env.trial.over(enforced, names, taken_apart)
-        _refine_ranges(env)
-        known = KnownSizes(env.translator, env.trial.facts, env._terms, lambda: env.var_to_range, _maker(env))
+        refine = functools.partial(_refine_range, env)
+        for free in env.var_to_range:
+            refine(free)
+        facts = env.trial.facts
+        known = KnownSizes(env.translator, facts, env._terms, lambda: env.var_to_range, _maker(env), refine)
         env.operators.known_sizes = known
         env._form = _written(known, env._form)  # type: ignore[assignment]
 
@@ -364,11 +367,10 @@ def _maker(env: ProofShapeEnv) -> Callable[[Any], int | torch.SymInt]:
     return made
 
 
-def _refine_ranges(env: ProofShapeEnv) -> None:
-    """Tell torch where its symbols lie in all inputs that the program takes: consumers plan memory by that."""
-    for free in env.var_to_range:
-        if free.is_integer and free in env._terms:
-            env.var_to_range[free] &= value_range(proved_bounds(env._terms[free], env.trial.facts))
+def _refine_range(env: ProofShapeEnv, free: Any) -> None:
+    """Tell torch where a symbol lies in all inputs that the program takes: consumers plan memory by that."""
+    if free.is_integer and free in env._terms:
+        env.var_to_range[free] &= value_range(proved_bounds(env._terms[free], env.trial.facts))
 
 
 def note_known_sizes(program: torch.export.ExportedProgram) -> None:
