@@ -51,7 +51,7 @@ class KnownSizes:
         refine: has torch take a symbol to lie where it is proved to.
     """
 
-    def __init__(  # noqa: PLR0913 - what it knows of a ShapeEnv
+    def __init__(  # noqa: PLR0913, PLR0917 - what it knows of a ShapeEnv
         self,
         translator: Translator,
         facts: Facts,
