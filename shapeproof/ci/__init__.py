@@ -1,7 +1,7 @@
 """Shape specs in continuous integration. Importing this package loads nothing else.
 
 spec       what is to be checked                    spec.py, spec_errors.py, dims.py, toml_lines.py
-job        one model, and what its code raised       jobs.py, subjects.py, tracebacks.py
+job        one model, and what its code raised      jobs.py, subjects.py, tracebacks.py
 process    where a model is checked, alone          worker.py, isolation.py, frames.py, processes.py
 run        all of them, here or on a cluster        run.py, executors.py, cluster.py, display.py
 remember   verdicts that still hold                 cache.py, identity.py, changes.py
