@@ -82,7 +82,7 @@ def relations(sizes: Sequence[Sequence[Term]]) -> list[Relation]:
 
     >>> n = t.symbol("n")
     >>> [(each.name, str(each.formula)) for each in relations([[n, t.constant(4)], [2 * n]])]
-    [('#1.0', '-2*n + #1.0 == 0')]
+    [('#1.0', '`#1.0` == 2*n')]
     """
     read = {(place.leaf, place.index) for place in readings(sizes).values() if place.is_plain}
     found = []
