@@ -26,6 +26,11 @@ def serves(trial: Trial, point: Mapping[str, int]) -> bool:
     return all(holds_at(each, point) for each in trial.region.formulas if each.symbols <= point.keys())
 
 
+def follows_data(trial: Trial) -> bool:
+    """Whether a trial speaks for some data only."""
+    return any(trial.about_data(decision.formula) for decision in trial.decisions)
+
+
 @dataclass(frozen=True)
 class Traced:
     """A program, and the trial that it was traced with."""
@@ -33,11 +38,6 @@ class Traced:
     inputs: Inputs
     program: torch.export.ExportedProgram
     trial: Trial
-
-    @property
-    def follows_data(self) -> bool:
-        """Whether the program is one for some data only."""
-        return any(self.trial.about_data(decision.formula) for decision in self.trial.decisions)
 
 
 def traced(mod: torch.nn.Module, args: tuple[Any, ...], dynamic_shapes: Any) -> Traced:
