@@ -5,6 +5,7 @@ Nothing is traced or decided here.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import linecache
 import sys
@@ -224,15 +225,16 @@ def _fails(code: CodeType, index: int | None) -> bool:
     return False
 
 
-def in_users_file(code: CodeType) -> bool:
-    """Whether code is from a file, or a cell of a notebook, of the user's."""
-    return not code.co_filename.startswith(("<", OURS, _TORCH, *_INSTALLED))
+@functools.cache
+def is_users_file(file: str) -> bool:
+    """Whether a file, or a cell of a notebook, is the user's."""
+    return not file.startswith(("<", OURS, _TORCH, *_INSTALLED))
 
 
 def is_users(frame: FrameType) -> bool:
     """Whether a frame runs code of the user's, from a file, a notebook or `exec`."""
     if not frame.f_code.co_filename.startswith("<"):
-        return in_users_file(frame.f_code)
+        return is_users_file(frame.f_code.co_filename)
     name = str(frame.f_globals.get("__name__")).partition(".")[0]
     home = sys.modules.get(name) if name != "__main__" else None
     installed = str(getattr(home, "__file__", None) or "").startswith((OURS, _TORCH, *_INSTALLED))

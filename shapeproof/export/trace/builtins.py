@@ -26,7 +26,7 @@ import torch
 
 from shapeproof.export.ops.properties import BRANCHING
 from shapeproof.export.shim.one_thread import one_thread
-from shapeproof.export.source.frames import in_users_file
+from shapeproof.export.source.frames import is_users_file
 from shapeproof.export.trace.plain_numbers import CALLED, FUNCTIONS, MEMBERS, NAMES, WITHIN, forgetting
 from shapeproof.export.trace.remembering import Remembered
 from shapeproof.export.trace.rewriting import assigned, global_names, rewritten
@@ -47,7 +47,8 @@ _functions: ContextVar[tuple[FunctionType, ...]] = ContextVar("functions", defau
 
 def users_functions() -> tuple[FunctionType, ...]:
     """All functions of the user's files: a hook, a table or a decorator may call one that no name leads to."""
-    return tuple(each for each in gc.get_objects() if type(each) is FunctionType and in_users_file(each.__code__))
+    functions = [each for each in gc.get_objects() if type(each) is FunctionType]
+    return tuple(each for each in functions if is_users_file(each.__code__.co_filename))
 
 
 @contextlib.contextmanager
