@@ -76,6 +76,8 @@ HELP = {
 """The first line of help that is no line of its own Dim; the detector needs none."""
 
 REFUSING = ("module", "save and load", "unflatten", "decomposed", "torch.compile")
+NO_KERNEL = {("tabular", "ExecuTorch"): "aten::_embedding_bag"}
+"""What a consumer's own runtime lacks, whoever made the program."""
 QUICK = ("towers", "tabular")
 """The others are slow tests."""
 
@@ -158,11 +160,23 @@ def test_the_contract_accepts_and_refuses_what_the_program_does(name: str) -> No
 @pytest.mark.parametrize("name", models())
 def test_is_shipped_and_runs_as_eager(name: str, way: str) -> None:
     flat = way in ("ONNX Runtime", "ExecuTorch")
+    if (name, way) in NO_KERNEL:
+        pytest.skip(f"its runtime has no {NO_KERNEL[name, way]}")
     run = WAYS[way](ways.copied(shipped(name)), built(name)[1], built(name)[2])
     agree(name, run, flat=flat)
     if way in REFUSING:
         with pytest.raises((RuntimeError, AssertionError)):
             run(*made(name, OUTSIDE[name]))
+
+
+@pytest.mark.parametrize(("name", "way"), NO_KERNEL)
+def test_what_a_runtime_lacks_it_lacks_for_torchs_program_too(name: str, way: str) -> None:
+    model, args, _ = built(name)
+    repair = first_report(name).repair()
+    assert repair is not None
+    for program in (torch.export.export(model, args, dynamic_shapes=repair.dynamic_shapes), shipped(name)):
+        with pytest.raises(RuntimeError, match="method forward"):
+            WAYS[way](ways.copied(program), None, None)
 
 
 @pytest.mark.slow

@@ -150,7 +150,8 @@ def weakest_note(found: Exploration, inputs: Inputs, budget: Budget, repairs: Se
     weakest = remedies(found, inputs, budget, (), simple=False) if repairs else None
     if not weakest or not repairs or {each.formula for each in weakest} <= {each.formula for each in repairs}:
         return []
-    return [Note("weakest", f"{'; '.join(declarations(weakest, inputs).code)}   (proved, too, and asks for less)")]
+    code = " ".join(line.strip() for line in declarations(weakest, inputs).code)
+    return [Note("weakest", f"{code.replace('[ ', '[').replace(', ]', ']')}   (proved, too, and asks for less)")]
 
 
 def _proof(others: int, inputs: Inputs, *, together: bool) -> str:
