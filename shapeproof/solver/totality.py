@@ -30,7 +30,7 @@ def computed_whole(formula: Formula, known: Facts) -> Formula | None:
     >>> from shapeproof.constraints.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
     >>> computed_whole(parse_formula("m == 0 or n // m >= 2"), Facts([parse_formula("m >= 0")]))
-    n//max(1, m) >= 2 or m == 0
+    m == 0 or n//max(1, m) >= 2
     """
     if formula.total:
         return formula
