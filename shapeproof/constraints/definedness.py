@@ -35,7 +35,7 @@ def _defined(node: Node, known: dict[Node, Formula]) -> Formula:
         case Where(condition, then, otherwise):
             sides = (disjunction(condition.negation, known[then]), disjunction(condition, known[otherwise]))
             return conjunction(known[condition], *sides)
-    return conjunction(*(known[child] for child in node.children), _own(node))
+    return conjunction(*(known[child] for child in node.children), demanded(node))
 
 
 def _in_turn(args: tuple[Formula, ...], known: dict[Node, Formula], *, stops: bool) -> Formula:
@@ -47,8 +47,8 @@ def _in_turn(args: tuple[Formula, ...], known: dict[Node, Formula], *, stops: bo
     return result
 
 
-def _own(node: Node) -> Formula:
-    """What a node demands of its children."""
+def demanded(node: Node) -> Formula:
+    """What a node itself demands of its children."""
     match node:
         case FloorDiv(_, divisor):
             return ne(divisor, 0)

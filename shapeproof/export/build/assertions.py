@@ -25,7 +25,9 @@ from shapeproof.export.shim import symbols
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
+from shapeproof.solver.totality import computed_whole
 
 SENTENCE = "input outside the declared domain: {}"
 
@@ -37,9 +39,13 @@ def assert_domain(program: torch.export.ExportedProgram, inputs: Inputs, formula
     """
     writer = _Writer(program, inputs)
     writer.kinds()
-    for formula, text in [*writer.relations(), *((formula, "") for formula in formulas)]:
-        with contextlib.suppress(NoGraphForm):
-            writer.check(formula, text or format_formula(formula, rename=inputs.user_names))
+    asserted = [*writer.relations(), *((formula, "") for formula in formulas)]
+    known = Facts(formula for formula, _ in asserted if formula.total)
+    for formula, text in asserted:
+        computed = computed_whole(formula, known)
+        if computed is not None:
+            with contextlib.suppress(NoGraphForm):
+                writer.check(computed, text or format_formula(formula, rename=inputs.user_names))
     writer.finish()
 
 

@@ -42,6 +42,7 @@ from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.source.missing import Refusals, attribute, unlike
 from shapeproof.export.source.texts import number_in_text, number_used
 from shapeproof.export.trace.builtins import fresh_copy, kept_symbolic
+from shapeproof.export.trace.caught import nothing_swallowed
 from shapeproof.export.trace.claimed import as_data
 from shapeproof.export.trace.failures import is_of_tracing
 from shapeproof.export.trace.known_sizes import KnownSizes, note_sizes, proved_bounds
@@ -121,7 +122,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     (mode, env), model = recording_mode(trial, inputs.sizes, on_data=on_data), fresh_copy(mod)
     model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
     watched = Watched(model)
-    with _traced(env, model), torch_tracing(TracingContext(mode)), _Watch(env):
+    with nothing_swallowed(mod, inputs, trial), _traced(env, model), torch_tracing(TracingContext(mode)), _Watch(env):
         program = torch.export.export(
             model,
             args,

@@ -1,0 +1,42 @@
+"""Does a model catch what only its trace raises? Eager is run at the point of the trace, and the two are compared.
+
+What both raise is the model's own affair: a name that is looked for, a key that is missing. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.shim.quiet import quiet
+from shapeproof.export.shim.transforms import transforms_ended
+from shapeproof.export.source.raised import only_in_the_first, raised_by_the_user
+from shapeproof.export.trace.builtins import fresh_copy, kept_symbolic
+from shapeproof.export.trace.trial import Trial
+
+
+@contextlib.contextmanager
+def nothing_swallowed(mod: torch.nn.Module, inputs: Inputs, trial: Trial) -> Iterator[None]:
+    """Refuse a model that has caught, while it is traced at the point of a trial, what eager does not raise there.
+
+    Raises:
+        UsageError: it has; an error that leaves the model goes first.
+    """
+    with raised_by_the_user() as traced:
+        yield
+    if not traced:
+        return
+    args, kwargs = inputs.at(trial.point, filled=True)
+    model = fresh_copy(mod)
+    apart = (contextlib.suppress(Exception), quiet(), transforms_ended(), torch.random.fork_rng(), kept_symbolic(model))
+    with raised_by_the_user() as eager, contextlib.ExitStack() as stack:
+        for each in apart:
+            stack.enter_context(each)
+        model(*args, **kwargs)
+    sentence = only_in_the_first(traced, eager)
+    if sentence is not None:
+        raise UsageError(sentence)
