@@ -36,7 +36,7 @@ def raises(kind):
 @functools.lru_cache
 def probed():
     try:
-        import no_such_module  # noqa: F401, PLC0415
+        import no_such_module  # noqa: F401
     except ImportError:
         return False
     return True

@@ -12,8 +12,8 @@ from hypothesis import assume, example, given, settings
 
 from shapeproof.constraints.evaluate import true_at
 from shapeproof.constraints.text import parse_formula as parse
+from shapeproof.contract.outside import OutsideDomain
 from shapeproof.export import Dim, check, export
-from shapeproof.export.build.outside import OutsideDomain
 from shapeproof.export.graph.emit import Computation
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.totality import computed_whole

@@ -89,6 +89,11 @@ class VerifiedProgram(torch.export.ExportedProgram):
         write_clamps(self, Facts(self.contract.formulas))
         super().validate()  # type: ignore[no-untyped-call]
 
+    def __copy__(self) -> VerifiedProgram:
+        copied = VerifiedProgram.__new__(VerifiedProgram)
+        copied.__dict__.update(self.__dict__)
+        return copied
+
     def __deepcopy__(self, memo: dict[int, Any]) -> VerifiedProgram:
         copied = VerifiedProgram.__new__(VerifiedProgram)
         memo[id(self)] = copied
