@@ -117,7 +117,7 @@ def test_a_word_in_place_of_a_command_says_what_to_type():
         "chekc": "did you mean `check`?",
         "divides": "it is a diagnostic: type `shapeproof rule divides`",
         "alone:build": "type `shapeproof explain alone:build`",
-        "nothing": "there are check, lock, diff, explain, recheck, rule",
+        "nothing": "there are check, lock, diff, explain, recheck, seen, rule",
     }.items():
         done = CliRunner().invoke(cli.app, [word])
         assert (done.exit_code, done.stdout) == (2, "")
