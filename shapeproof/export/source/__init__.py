@@ -5,6 +5,7 @@ names.py         what the code at a line calls its sizes
 declared_at.py   where in the call a declaration is written
 loops.py         which line repeats a question
 handlers.py      whether the user's code catches what is raised at a place
+raised.py        what reaches the handlers of the user's code
 lookups.py       in which dict or set a size is looked up
 missing.py       what a plain number has and a symbolic one has not
 texts.py         what becomes of a text of a size

@@ -27,9 +27,10 @@ import torch
 from shapeproof.export.ops.properties import BRANCHING
 from shapeproof.export.shim.one_thread import one_thread
 from shapeproof.export.source.frames import in_users_file
+from shapeproof.export.source.raised import watched
 from shapeproof.export.trace.plain_numbers import CALLED, FUNCTIONS, MEMBERS, NAMES, WITHIN, forgetting
 from shapeproof.export.trace.remembering import Remembered
-from shapeproof.export.trace.rewriting import assigned, global_names, rewritten
+from shapeproof.export.trace.rewriting import EXCEPT, assigned, catches, global_names, rewritten
 
 _FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
 _REMEMBERING = type(functools.cache(lambda: None))
@@ -84,7 +85,8 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
                 vars(module)[name] = made
     with one_thread, contextlib.ExitStack() as after:
         members = list(rewriting.members())
-        codes = rewriting.codes(_functions.get() or users_functions())
+        functions = _functions.get() or users_functions()
+        codes = rewriting.codes(functions)
         after.callback(rewriting.remembered.bring_back)
         for cls, name, made in members:
             after.callback(setattr, cls, name, vars(cls)[name])
@@ -98,6 +100,8 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
         for cell, made in rewriting.cells:
             after.callback(setattr, cell, "cell_contents", cell.cell_contents)
             cell.cell_contents = made
+        if rewriting.must_watch(functions):
+            after.enter_context(watched())
         yield frozenset(rewriting.names)
 
 
@@ -156,9 +160,14 @@ class _Rewriting:
         """What stands for global names meanwhile: the names of each module, as a dict, one of them, and the value."""
         return list(self._globals.values())
 
+    def must_watch(self, functions: Sequence[FunctionType]) -> bool:
+        """Whether a function catches what no handler notes."""
+        noting = BRANCHING.isdisjoint(self.names)
+        return any(catches(each.__code__, otherwise=noting) for each in self._seen | dict.fromkeys(functions))
+
     def codes(self, functions: Sequence[FunctionType]) -> dict[FunctionType, CodeType]:
         """The code that each function runs meanwhile, if it is another: those that were found, and these."""
-        others: Mapping[str, Any] = CALLED if BRANCHING.isdisjoint(self.names) else NAMES
+        others: Mapping[str, Any] = {**CALLED, EXCEPT: None} if BRANCHING.isdisjoint(self.names) else NAMES
         found = {}
         for function in self._seen | dict.fromkeys(functions):
             scope, code = function.__globals__, function.__code__
