@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import Any
 
-from shapeproof.export.source.bytecode import index_at, instructions
+from shapeproof.export.source.bytecode import InPlaceOf, index_at, instructions
 from shapeproof.export.source.frames import is_users
 from shapeproof.export.source.handlers import may_swallow
 from shapeproof.export.source.wording import short
@@ -55,11 +55,8 @@ def _note(frame: FrameType, line: int, error: BaseException) -> None:
         found.setdefault((frame.f_code.co_filename, line, type(error)), str(error))
 
 
-class Recorder:
+class Recorder(InPlaceOf):
     """In place of the global name in `except Name:`; `recorder | error` notes the error, and is what the name is."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
 
     def __or__(self, error: BaseException) -> Any:
         """Note it."""
@@ -67,9 +64,9 @@ class Recorder:
         if error.__traceback__ is not None:
             _note(frame, error.__traceback__.tb_lineno, error)
         for scope in (frame.f_globals, frame.f_builtins):
-            if self._name in scope:
-                return scope[self._name]
-        raise NameError(f"name {self._name!r} is not defined", name=self._name)
+            if self.name in scope:
+                return scope[self.name]
+        raise NameError(f"name {self.name!r} is not defined", name=self.name)
 
 
 @contextlib.contextmanager
