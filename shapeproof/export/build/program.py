@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from shapeproof.export.shim import guarding
+from shapeproof.export.shim import guarding, transforms
 
 if TYPE_CHECKING:
     from shapeproof.export.build.contract import Contract
@@ -46,6 +46,7 @@ class VerifiedProgram(torch.export.ExportedProgram):
     def module(self, check_guards: bool = True) -> torch.fx.GraphModule:  # noqa: FBT001, FBT002 - torch's signature
         """As torch's: a module of the program. It raises OutsideDomain for what lies outside of the declared domain."""
         module = super().module(check_guards=False)
+        transforms.end_with(module)
         return self.contract.on(self, module) if check_guards and guarding.takes_guards() else module
 
     def run_decompositions(

@@ -85,6 +85,7 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
                 vars(module)[name] = made
     with one_thread, contextlib.ExitStack() as after:
         members = list(rewriting.members())
+        rewriting.hold_classes()
         functions = _functions.get() or users_functions()
         codes = rewriting.codes(functions)
         after.callback(rewriting.remembered.bring_back)
@@ -144,6 +145,11 @@ class _Rewriting:
     def meet(self, cls: type) -> None:
         """Functions of a class, and of its bases, may be called."""
         self._classes |= dict.fromkeys(each for each in cls.__mro__ if not _is_foreign(each))
+
+    def hold_classes(self) -> None:
+        """The model may set attributes of the classes that are met."""
+        for cls in self._classes:
+            self.remembered.attributes(cls)
 
     def members(self) -> Iterator[tuple[type, str, Any]]:
         """What is exchanged in classes that are met, of what goes by a name that is used."""
@@ -275,8 +281,12 @@ class _Rewriting:
             self.cells.append((cell, found))
 
     def _hold(self, value: Any) -> None:
-        """What a container holds may be called, and the model may put something into it."""
+        """What a container holds may be called, and the model may put something into it, or set an attribute."""
         self.remembered.container(value)
+        if not isinstance(value, type | ModuleType | FunctionType | BuiltinFunctionType) and not _is_foreign(
+            type(value)
+        ):
+            self.remembered.attributes(value)
         if type(value) in {dict, list, tuple}:
             for each in list(value.values() if isinstance(value, dict) else value):
                 self.member(each)
