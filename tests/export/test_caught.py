@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import io
 import json
 import pickle
 import sys
+from types import FunctionType
 
 import pytest
 import torch
@@ -16,16 +16,19 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check
+from shapeproof.export.source.raised import has_other_handlers, named_handlers, raised_by_the_user
+from shapeproof.export.trace.rewriting import EXCEPT, rewritten
+from tests.export.random_programs import built
 
 TABLE = {5: 1}
 ONLY_TRACED = {
-    "data_ptr": lambda x, n: x.data_ptr(),
-    "json": lambda x, n: json.dumps(list(x.shape)),
-    "pickle": lambda x, n: pickle.dumps(x),
-    "save": lambda x, n: torch.save(x, io.BytesIO()),
-    "deepcopy": lambda x, n: copy.deepcopy(x),
-    "pow": lambda x, n: pow(n, 3, 7),
-    "numpy": lambda x, n: x.numpy(),
+    "data_ptr": lambda x, _: x.data_ptr(),
+    "json": lambda x, _: json.dumps(list(x.shape)),
+    "pickle": lambda x, _: pickle.dumps(x),
+    "save": lambda x, _: torch.save(x, io.BytesIO()),
+    "deepcopy": lambda x, _: copy.deepcopy(x),
+    "pow": lambda _, n: pow(n, 3, 7),
+    "numpy": lambda x, _: x.numpy(),
 }
 
 
@@ -51,12 +54,12 @@ def stopped(values):
 
 
 RAISED_BY_EAGER = {
-    "import": lambda x, n: __import__("no_such_module"),
-    "attribute": lambda x, n: x.no_such_attribute,
-    "key": lambda x, n: TABLE["missing"],
-    "stop": lambda x, n: stopped(iter([1])),
-    "own": lambda x, n: raises(ValueError),
-    "remembered": lambda x, n: probed(),
+    "import": lambda _x, _n: __import__("no_such_module"),
+    "attribute": lambda x, _: x.no_such_attribute,
+    "key": lambda _x, _n: TABLE["missing"],
+    "stop": lambda _x, _n: stopped(iter([1])),
+    "own": lambda _x, _n: raises(ValueError),
+    "remembered": lambda _x, _n: probed(),
 }
 
 
@@ -69,28 +72,29 @@ class Caught(torch.nn.Module):
         n, done = x.shape[0], 1
         try:
             self.body(x, n)
-        except Exception:
+        except Exception:  # noqa: BLE001 - as models do
             done = 0
         return x * 2 if done and n == 23 else x + 0
 
 
-class Bare(Caught):
-    def forward(self, x):
-        n, done = x.shape[0], 1
-        try:
-            self.body(x, n)
-        except:  # noqa: E722
-            done = 0
-        return x * 2 if done and n == 23 else x + 0
-
-
-class Suppressed(Caught):
-    def forward(self, x):
-        n, done = x.shape[0], 0
-        with contextlib.suppress(TypeError, RuntimeError, NotImplementedError):
-            self.body(x, n)
-            done = 1
-        return x * 2 if done and n == 23 else x + 0
+WATCHED = {
+    "bare": """
+        try: json.dumps(list(x.shape)); done = 1
+        except: done = 0""",
+    "an attribute": """
+        try: json.dumps(list(x.shape)); done = 1
+        except self.kind: done = 0""",
+    "suppress": """
+        done = 0
+        with contextlib.suppress(TypeError): json.dumps(list(x.shape)); done = 1""",
+}
+MODEL = """
+import contextlib, json
+class Model(torch.nn.Module):
+    kind = TypeError
+    def forward(self, x):{body}
+        return x * 2 if done and x.shape[0] == 23 else x + 0
+"""
 
 
 def checked(model):
@@ -104,20 +108,44 @@ def agrees(report, model):
 @pytest.mark.parametrize("name", ONLY_TRACED)
 def test_what_only_a_trace_raises_is_not_proved_where_it_is_caught(name):
     """The fault: proved, and wrong at 23, which no replay happens to try."""
-    model = Caught(ONLY_TRACED[name])
+    with pytest.raises(UsageError, match=r"test_caught.py:\d+:"):
+        checked(Caught(ONLY_TRACED[name]))
+
+
+@pytest.mark.parametrize("name", WATCHED)
+def test_every_handler_is_seen(name):
+    with pytest.raises(UsageError, match=r":\d+: the model catches `TypeError: .*not in eager"):
+        checked(built(MODEL.format(body=WATCHED[name])))
+
+
+def handling(what):
     try:
-        report = checked(model)
-    except UsageError as error:
-        assert "test_caught.py" in str(error)
-    else:
-        assert report.status == "proved"
-        assert agrees(report, model)
+        try:
+            what()
+        except (KeyError, ValueError) as error:
+            return "first", type(error)
+        except TypeError:
+            return "second", None
+        finally:
+            TABLE.pop(0, None)
+    except Exception as error:  # noqa: BLE001 - whatever is left
+        return "outer", type(error)
+    return "none", None
 
 
-@pytest.mark.parametrize("model", [Bare, Suppressed])
-def test_every_handler_is_seen(model):
-    with pytest.raises(UsageError, match=r"test_caught.py:\d+: the model catches `TypeError: .*not in eager"):
-        checked(model(ONLY_TRACED["json"]))
+@pytest.mark.parametrize("kind", [KeyError, ValueError, TypeError, OSError, None])
+def test_a_handler_that_notes_does_what_it_did(kind):
+    code = rewritten(handling.__code__, handling.__code__.co_filename, frozenset({(EXCEPT, None)}))
+    noting = FunctionType(code, globals())
+    what = (lambda: raises(kind)) if kind else (lambda: None)
+    with raised_by_the_user() as found:
+        assert noting(what) == handling(what)
+    assert {each for *_, each in found} == ({kind} if kind else set())
+
+
+def test_handlers_that_cannot_note_are_told():
+    assert len(named_handlers(handling.__code__)) == 2
+    assert not has_other_handlers(handling.__code__)
 
 
 @pytest.mark.parametrize("name", RAISED_BY_EAGER)

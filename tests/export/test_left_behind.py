@@ -124,3 +124,55 @@ def test_code_without_a_file_keeps_its_checks_and_lines(file, names):
     beyond = check(model(), arguments, dynamic_shapes=({0: Dim("n", min=0, max=30)}, None))
     (found,) = beyond.diagnostics
     assert (found.file.rpartition("/")[2], found.line) == (file, 14)
+
+
+class Table:
+    def __init__(self):
+        self.cos, self.sizes = None, []
+
+    def rows(self, n):
+        if self.cos is None or self.cos.shape[0] < n:
+            self.cos = torch.arange(n).float()[:, None].cos()
+            self.sizes.append(n)
+        return self.cos[:n]
+
+
+TABLE = Table()
+
+
+class ReadsATable(torch.nn.Module):
+    def forward(self, x):
+        return x + TABLE.rows(x.shape[0])
+
+
+class KeepsInItsClass(torch.nn.Module):
+    cos = None
+
+    def forward(self, x):
+        cls, n = type(self), x.shape[0]
+        if cls.cos is None or cls.cos.shape[0] < n:
+            cls.cos = torch.arange(n).float()[:, None].cos()
+        return x + cls.cos[:n]
+
+
+@pytest.mark.parametrize("model", [ReadsATable, KeepsInItsClass])
+def test_what_a_trace_leaves_in_the_users_objects_and_classes_is_taken_back(model):
+    """The fault: a cache of the user's held fake tensors, and eager gave such ones from then on."""
+    check(model(), (torch.ones(5, 2),), dynamic_shapes=({0: N},))
+    assert {type(each) for each in (TABLE.cos, *TABLE.sizes, KeepsInItsClass.cos)} <= {torch.Tensor, int, type(None)}
+    assert type(model()(torch.ones(9, 2))) is torch.Tensor
+
+
+def test_a_program_that_raises_within_a_transform_ends_it():
+    """The fault: torch refused whatever asks for gradients from then on, in the whole process."""
+
+    class Pushes(torch.nn.Module):
+        def forward(self, x):
+            return torch.func.jvp(torch.sin, (x,), (torch.ones_like(x),))[1]
+
+    module = export(Pushes(), (torch.ones(5, 2),), dynamic_shapes=({0: N},)).module()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="single memory location"):
+            module(torch.ones(1, 1).expand(1, 2))
+        assert torch.ones(2).requires_grad_().requires_grad
+        assert agree(Pushes(), module, (torch.ones(3, 2),))

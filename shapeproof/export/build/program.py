@@ -21,7 +21,7 @@ from shapeproof.export.build.clamps import write_clamps
 from shapeproof.export.build.core_operators import write_core
 from shapeproof.export.build.shipped import of_memory
 from shapeproof.export.report.saved import saved_report
-from shapeproof.export.shim import guarding
+from shapeproof.export.shim import guarding, transforms
 from shapeproof.solver.facts import Facts
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class VerifiedProgram(torch.export.ExportedProgram):
     def module(self, check_guards: bool = True) -> torch.fx.GraphModule:  # noqa: FBT001, FBT002 - torch's signature
         """As torch's: a module of the program. It raises OutsideDomain for what lies outside of the declared domain."""
         module = super().module(check_guards=False)
+        transforms.end_with(module)
         return self.contract.on(self, module) if check_guards and guarding.takes_guards() else module
 
     def run_decompositions(

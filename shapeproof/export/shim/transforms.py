@@ -9,13 +9,39 @@ import contextlib
 from collections.abc import Iterator
 
 import torch
+import torch._functorch.predispatch
+from torch.autograd import forward_ad
 
 
 @contextlib.contextmanager
 def transforms_ended() -> Iterator[None]:
     """Whatever transforms are begun meanwhile have ended afterwards."""
-    depth = torch._C._functorch.get_dynamic_layer_stack_depth()
+    begun = _begun()
     try:
         yield
     finally:
-        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+        _end(*begun)
+
+
+def end_with(module: torch.fx.GraphModule) -> None:
+    """Have the transforms that a graph begins end with each call of its module, where one raises, too."""
+    if not any(getattr(node.target, "__module__", "") == _TRANSFORMING for node in module.graph.nodes):
+        return
+    begun: list[tuple[int, int]] = []
+    module.register_forward_pre_hook(lambda *_: begun.append(_begun()))
+    module.register_forward_hook(lambda *_: _end(*begun.pop()) if begun else None, always_call=True)
+
+
+_TRANSFORMING = torch._functorch.predispatch.__name__
+"""Where the functions are that a graph calls for torch.func.jvp and its kind."""
+
+
+def _begun() -> tuple[int, int]:
+    """How many transforms have begun, and how many levels of derivatives that are taken forward."""
+    return torch._C._functorch.get_dynamic_layer_stack_depth(), forward_ad._current_level
+
+
+def _end(depth: int, level: int) -> None:
+    torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+    while forward_ad._current_level > level:
+        forward_ad.exit_dual_level()

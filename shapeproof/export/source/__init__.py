@@ -6,6 +6,7 @@ declared_at.py   where in the call a declaration is written
 loops.py         which line repeats a question
 handlers.py      whether the user's code catches what is raised at a place
 changed_at.py    which line of a run changes something
+raised.py        what reaches the handlers of the user's code
 lookups.py       in which dict or set a size is looked up
 missing.py       what a plain number has and a symbolic one has not
 texts.py         what becomes of a text of a size

@@ -42,6 +42,13 @@ class Member:
     function: Any
 
 
+@dataclass(frozen=True, slots=True)
+class InPlaceOf:
+    """A constant in code that was made anew: `this | value` is what a global name stands for."""
+
+    name: str
+
+
 _TAKEN: Mapping[str, Callable[[int], int]] = {
     "BINARY_OP": lambda _: 2,
     "BINARY_SUBSCR": lambda _: 2,
@@ -111,6 +118,10 @@ def _run(step: dis.Instruction, stack: list[Any], look: Look) -> None:
             stack += [_NULL] * (name == "LOAD_GLOBAL" and arg & 1) + [look(step.argval)]
         case "LOAD_CONST":
             stack.append(step.argval)
+        case "COPY":
+            stack.append(stack[-arg] if len(stack) >= arg else UNKNOWN)
+        case "BINARY_OP" if len(stack) > 1 and isinstance(stack[-2], InPlaceOf):
+            stack[-2:] = [look(stack[-2].name)]
         case "PUSH_NULL":
             stack.append(_NULL)
         case "LOAD_ATTR" | "LOAD_METHOD" as name:

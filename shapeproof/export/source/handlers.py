@@ -283,9 +283,14 @@ def _by_generator(function: FunctionType, kinds: Kinds) -> tuple[Kinds, Kinds]:
 def _by_exit(cls: type, kinds: Kinds) -> tuple[Kinds, Kinds]:
     """A class whose exit is written in Python swallows something only if it returns something that is true."""
     leave = inspect.getattr_static(cls, "__exit__", None)
-    if _of_torch(cls) or not isinstance(leave, FunctionType) or all(_returned(leave.__code__)):
+    if _of_torch(cls) or not isinstance(leave, FunctionType) or not may_swallow(leave.__code__):
         return frozenset(), kinds
     return kinds, kinds
+
+
+def may_swallow(leave: CodeType) -> bool:
+    """Whether the code of an `__exit__` may return something that is true."""
+    return not all(_returned(leave))
 
 
 def _returned(code: CodeType) -> Iterator[bool]:

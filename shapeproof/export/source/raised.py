@@ -1,33 +1,81 @@
-"""What the user's code raises while it runs, whether somebody catches it or not: two runs are held against each other.
+"""What reaches a handler of the user's code while it runs: two runs are held against each other.
 
 A fake tensor or a symbolic size raises where eager does not. A model that catches that goes on otherwise than in eager.
-Nothing is run or decided here.
+An `except` with a global name asks a `Recorder` for it (rewriting.py), at no cost. Where there are other handlers, all
+that is raised is noted by way of `sys.settrace`, which doubles the time. Nothing is run or decided here.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dis
+import functools
+import itertools
 import sys
 from collections.abc import Iterator
-from types import FrameType
+from contextvars import ContextVar
+from types import CodeType, FrameType
 from typing import Any
 
+from shapeproof.export.source.bytecode import InPlaceOf, index_at, instructions
 from shapeproof.export.source.frames import is_users
+from shapeproof.export.source.handlers import may_swallow
 from shapeproof.export.source.wording import short
 
 Raised = dict[tuple[str, int, type[BaseException]], str]
 """A line of a file, a class of exceptions, and the text of the first."""
 
+_found: ContextVar[Raised | None] = ContextVar("found", default=None)
+
 
 @contextlib.contextmanager
 def raised_by_the_user() -> Iterator[Raised]:
-    """What is raised in functions of the user's files that are called while this lasts; a debugger rests meanwhile."""
+    """What is noted while this lasts."""
     found: Raised = {}
+    token = _found.set(found)
+    try:
+        yield found
+    finally:
+        _found.reset(token)
+
+
+def only_in_the_first(first: Raised, second: Raised) -> str | None:
+    """A sentence about what is raised in the first run, a trace, and not in eager; None if nothing is."""
+    for (file, line, kind), text in first.items():
+        if (file, line, kind) not in second:
+            what = f"{kind.__name__}: {text.partition(chr(10))[0]}"
+            where = f"{short(file)}:{line}"
+            return f"{where}: the model catches `{what}`, which is raised while it is traced, and not in eager"
+    return None
+
+
+def _note(frame: FrameType, line: int, error: BaseException) -> None:
+    found = _found.get()
+    if found is not None and is_users(frame):
+        found.setdefault((frame.f_code.co_filename, line, type(error)), str(error))
+
+
+class Recorder(InPlaceOf):
+    """In place of the global name in `except Name:`; `recorder | error` notes the error, and is what the name is."""
+
+    def __or__(self, error: BaseException) -> Any:
+        """Note it."""
+        frame = sys._getframe(1)
+        if error.__traceback__ is not None:
+            _note(frame, error.__traceback__.tb_lineno, error)
+        for scope in (frame.f_globals, frame.f_builtins):
+            if self.name in scope:
+                return scope[self.name]
+        raise NameError(f"name {self.name!r} is not defined", name=self.name)
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[None]:
+    """Note whatever is raised in functions of the user's that are called meanwhile; a debugger rests."""
 
     def within(frame: FrameType, event: str, arg: Any) -> Any:
         if event == "exception":
-            kind, error, _ = arg
-            found.setdefault((frame.f_code.co_filename, frame.f_lineno, kind), str(error))
+            _note(frame, frame.f_lineno, arg[1])
         return within
 
     def entered(frame: FrameType, *_: Any) -> Any:
@@ -39,16 +87,48 @@ def raised_by_the_user() -> Iterator[Raised]:
     before = sys.gettrace()
     sys.settrace(entered)
     try:
-        yield found
+        yield
     finally:
         sys.settrace(before)
 
 
-def only_in_the_first(first: Raised, second: Raised) -> str | None:
-    """A sentence about what is raised in the first run, a trace, and not in eager; None if nothing is."""
-    for (file, line, kind), text in first.items():
-        if (file, line, kind) not in second:
-            what = f"{kind.__name__}: {text.partition(chr(10))[0]}"
-            where = f"{short(file)}:{line}"
-            return f"{where}: the model catches `{what}`, which is raised while it is traced, and not in eager"
-    return None
+# ---------------------------------------------------------------------- handlers in code
+
+
+@functools.cache
+def named_handlers(code: CodeType) -> tuple[dis.Instruction, ...]:
+    """For each `except` of a code the instruction that loads a global name, if that is the first."""
+    return tuple(step for step in _first_steps(code) if _is_plain(step) and _is_except(code, step))
+
+
+@functools.cache
+def has_other_handlers(code: CodeType) -> bool:
+    """Whether a code catches by something else: `except:`, `except self.kind:`, contextlib.suppress, its own exit."""
+    if "suppress" in code.co_names or (code.co_name == "__exit__" and may_swallow(code)):
+        return True
+    return any(
+        step.opname == "POP_TOP" or (_is_except(code, step) and not _is_plain(step)) for step in _first_steps(code)
+    )
+
+
+def _first_steps(code: CodeType) -> Iterator[dis.Instruction]:
+    """The first instruction of each handler, behind what makes the exception the current one."""
+    if not code.co_exceptiontable:
+        return
+    steps = instructions(code)
+    for step, after in itertools.pairwise(steps):
+        if step.opname == "PUSH_EXC_INFO":
+            yield after
+
+
+def _is_plain(step: dis.Instruction) -> bool:
+    return step.opname == "LOAD_GLOBAL" and not (step.arg or 0) & 1
+
+
+def _is_except(code: CodeType, first: dis.Instruction) -> bool:
+    """Whether a handler begins with a test for classes, and is no `finally`."""
+    index = index_at(code, first.offset)
+    for step in instructions(code)[index:]:
+        if not step.opname.startswith(("LOAD_", "BUILD_TUPLE", "EXTENDED_ARG", "BINARY_", "CACHE", "PUSH_NULL")):
+            return step.opname == "CHECK_EXC_MATCH"
+    return False

@@ -27,9 +27,10 @@ import torch
 from shapeproof.export.ops.properties import BRANCHING
 from shapeproof.export.shim.one_thread import one_thread
 from shapeproof.export.source.frames import is_users_file
+from shapeproof.export.source.raised import watched
 from shapeproof.export.trace.plain_numbers import CALLED, FUNCTIONS, MEMBERS, NAMES, WITHIN, forgetting
 from shapeproof.export.trace.remembering import Remembered
-from shapeproof.export.trace.rewriting import assigned, global_names, rewritten
+from shapeproof.export.trace.rewriting import EXCEPT, assigned, catches, global_names, rewritten
 
 _FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
 _REMEMBERING = type(functools.cache(lambda: None))
@@ -85,7 +86,9 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
                 vars(module)[name] = made
     with one_thread, contextlib.ExitStack() as after:
         members = list(rewriting.members())
-        codes = rewriting.codes(_functions.get() or users_functions())
+        rewriting.hold_classes()
+        functions = _functions.get() or users_functions()
+        codes = rewriting.codes(functions)
         after.callback(rewriting.remembered.bring_back)
         for cls, name, made in members:
             after.callback(setattr, cls, name, vars(cls)[name])
@@ -99,6 +102,8 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
         for cell, made in rewriting.cells:
             after.callback(setattr, cell, "cell_contents", cell.cell_contents)
             cell.cell_contents = made
+        if rewriting.must_watch(functions):
+            after.enter_context(watched())
         yield frozenset(rewriting.names)
 
 
@@ -142,6 +147,11 @@ class _Rewriting:
         """Functions of a class, and of its bases, may be called."""
         self._classes |= dict.fromkeys(each for each in cls.__mro__ if not _is_foreign(each))
 
+    def hold_classes(self) -> None:
+        """The model may set attributes of the classes that are met."""
+        for cls in self._classes:
+            self.remembered.attributes(cls)
+
     def members(self) -> Iterator[tuple[type, str, Any]]:
         """What is exchanged in classes that are met, of what goes by a name that is used."""
         seen: set[tuple[type, str]] = set()
@@ -157,9 +167,14 @@ class _Rewriting:
         """What stands for global names meanwhile: the names of each module, as a dict, one of them, and the value."""
         return list(self._globals.values())
 
+    def must_watch(self, functions: Sequence[FunctionType]) -> bool:
+        """Whether a function catches what no handler notes."""
+        noting = BRANCHING.isdisjoint(self.names)
+        return any(catches(each.__code__, otherwise=noting) for each in self._seen | dict.fromkeys(functions))
+
     def codes(self, functions: Sequence[FunctionType]) -> dict[FunctionType, CodeType]:
         """The code that each function runs meanwhile, if it is another: those that were found, and these."""
-        others: Mapping[str, Any] = CALLED if BRANCHING.isdisjoint(self.names) else NAMES
+        others: Mapping[str, Any] = {**CALLED, EXCEPT: None} if BRANCHING.isdisjoint(self.names) else NAMES
         found = {}
         for function in self._seen | dict.fromkeys(functions):
             scope, code = function.__globals__, function.__code__
@@ -267,8 +282,12 @@ class _Rewriting:
             self.cells.append((cell, found))
 
     def _hold(self, value: Any) -> None:
-        """What a container holds may be called, and the model may put something into it."""
+        """What a container holds may be called, and the model may put something into it, or set an attribute."""
         self.remembered.container(value)
+        if not isinstance(value, type | ModuleType | FunctionType | BuiltinFunctionType) and not _is_foreign(
+            type(value)
+        ):
+            self.remembered.attributes(value)
         if type(value) in {dict, list, tuple}:
             for each in list(value.values() if isinstance(value, dict) else value):
                 self.member(each)

@@ -1,12 +1,14 @@
-"""What code remembers between calls (global names, containers that they or a closure or a class hold) outlives a trace.
+"""What code remembers between calls (global names; what they, a closure or a class hold) outlives a trace.
 
 A trace puts fake tensors and symbolic sizes there, which no later run may meet: so what there was before comes back.
-What lies deeper in a container is not looked at.
+Containers and attributes of the user's objects and classes are looked at; what lies deeper in them is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 _ABSENT = object()
@@ -32,6 +34,15 @@ class Remembered:
         elif type(value) is list:
             self._back.setdefault((id(value), ""), _restoring(value, list(value), value.extend))
 
+    def attributes(self, value: Any) -> None:
+        """The model may set attributes of this object or class, and put something into those that are there."""
+        held = getattr(value, "__dict__", None)
+        if not isinstance(held, dict | MappingProxyType):
+            return
+        self._back.setdefault((id(value), "attributes"), _resetting(value, held, dict(held)))
+        for each in held.values():
+            self.container(each)
+
     def bring_back(self) -> None:
         """The trace is over."""
         for back in self._back.values():
@@ -43,6 +54,28 @@ def _assign(scope: dict[str, Any], name: str, value: Any) -> None:
         scope[name] = value
     else:
         scope.pop(name, None)
+
+
+def _resetting(value: Any, held: Mapping[str, Any], before: dict[str, Any]) -> Callable[[], None]:
+    """Sets anew the attributes that are others; nothing is asked of those that are the same."""
+
+    def back() -> None:
+        for name in {**held, **before}:
+            there = before.get(name, _ABSENT)
+            if there is held.get(name, _ABSENT):
+                continue
+            with contextlib.suppress(AttributeError, TypeError):  # what is read-only
+                delattr(value, name) if there is _ABSENT else _set(value, held, name, there)
+
+    return back
+
+
+def _set(value: Any, held: Mapping[str, Any], name: str, attribute: Any) -> None:
+    """Set an attribute as it was, past any `__setattr__` of an object's class."""
+    if isinstance(held, dict):
+        held[name] = attribute
+    else:
+        setattr(value, name, attribute)
 
 
 def _restoring(container: Any, before: Any, refill: Callable[[Any], None]) -> Callable[[], None]:

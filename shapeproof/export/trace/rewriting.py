@@ -16,6 +16,10 @@ from typing import Any
 
 import torch
 
+from shapeproof.export.source.raised import Recorder, has_other_handlers, named_handlers
+
+EXCEPT = "except"
+"""In place of a name: the handlers of a code are to note what they are given."""
 _IN_A_BYTE = 256
 _SMALL = range(-5, 257)
 """The integers of which Python has one object each."""
@@ -33,6 +37,13 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 def global_names(code: CodeType) -> frozenset[str]:
     """The names that may be global in a function, or in one defined in it."""
     return frozenset(name for each in _codes(code) for name in each.co_names)
+
+
+@functools.cache
+def catches(code: CodeType, *, otherwise: bool) -> bool:
+    """Whether a function has a handler, or one defined in it; `otherwise`: one that cannot note what it is given."""
+    found = (has_other_handlers(each) or (not otherwise and bool(named_handlers(each))) for each in _codes(code))
+    return any(found)
 
 
 @functools.cache
@@ -62,7 +73,8 @@ def rewritten(code: CodeType, file: str, others: frozenset[tuple[str, Any]]) -> 
     Another is a function, or the global name of one.
 
     A class in a pattern is exchanged likewise: `int` in `case int(n):` for the other of "case int"; and what reads an
-    attribute of the name "__class__" is that one's function. Offsets, lines and names stay.
+    attribute of the name "__class__" is that one's function. With `EXCEPT` among the names, handlers note what they are
+    given. Offsets, lines and names stay.
 
     Codes that differ in nothing but the `file` they are from are equal in Python, and must not be taken for each other.
     """
@@ -77,10 +89,14 @@ def rewritten(code: CodeType, file: str, others: frozenset[tuple[str, Any]]) -> 
             made.read(step, after.offset)
         if after is not None and step.opname == "LOAD_CONST" and after.opname == "IS_OP" and not after.is_jump_target:
             made.ask(step, after)
+    if EXCEPT in made.others:
+        for step in named_handlers(code):
+            made.record(step, next(each.offset for each in steps if each.offset > step.offset))
     inner = tuple(rewritten(each, file, others) if isinstance(each, CodeType) else each for each in made.constants)
     if made.body == code.co_code and all(a is b for a, b in zip(inner, code.co_consts, strict=False)):
         return code
-    return code.replace(co_code=bytes(made.body), co_names=tuple(made.names), co_consts=inner)
+    room = code.co_stacksize + 1
+    return code.replace(co_code=bytes(made.body), co_names=tuple(made.names), co_consts=inner, co_stacksize=room)
 
 
 class _Reader:
@@ -131,6 +147,11 @@ class _Code:
         load = self._load(_Reader(self.others[step.argval]))
         apply = [(dis.opmap["SWAP"], 2), (dis.opmap["BINARY_OP"], _OR), (dis.opmap["CACHE"], 0)]
         self._put(step.offset, end, load + apply)
+
+    def record(self, step: dis.Instruction, end: int) -> None:
+        """Where an `except` loads a global name: `recorder | error`, which is as long and gives the same."""
+        apply = [(dis.opmap["COPY"], 2), (dis.opmap["BINARY_OP"], _OR), (dis.opmap["CACHE"], 0)]
+        self._put(step.offset, end, self._load(Recorder(step.argval)) + apply)
 
     def _load(self, constant: Any) -> list[tuple[int, int]]:
         index = len(self.constants)
