@@ -9,6 +9,7 @@ import torch
 from torch.export import Dim
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check, export
 from tests.agreement import agree
 
@@ -176,3 +177,17 @@ def test_a_program_that_raises_within_a_transform_ends_it():
             module(torch.ones(1, 1).expand(1, 2))
         assert torch.ones(2).requires_grad_().requires_grad
         assert agree(Pushes(), module, (torch.ones(3, 2),))
+
+
+@pytest.mark.parametrize(
+    "function", [torch.func.grad(lambda x: (x**2).sum()), torch.vmap(lambda x: x * 2, in_dims=1, out_dims=1)]
+)
+def test_a_transform_that_torch_cannot_follow_is_named(function):
+    """The fault: the sentence spoke of a `lifted_tensor_0`, which the model has not."""
+
+    class Transforms(torch.nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    with pytest.raises(UsageError, match=r"cannot follow what the model does by torch.vmap or torch.func"):
+        check(Transforms(), (torch.ones(5, 2),), dynamic_shapes=({0: Dim("n", min=1, max=9)},))

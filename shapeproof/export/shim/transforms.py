@@ -23,9 +23,14 @@ def transforms_ended() -> Iterator[None]:
         _end(*begun)
 
 
+def transforms(graph: torch.fx.Graph) -> bool:
+    """Whether a graph calls what torch.vmap, torch.func.jvp and their kind begin and end by."""
+    return any(getattr(node.target, "__module__", "") == _TRANSFORMING for node in graph.nodes)
+
+
 def end_with(module: torch.fx.GraphModule) -> None:
     """Have the transforms that a graph begins end with each call of its module, where one raises, too."""
-    if not any(getattr(node.target, "__module__", "") == _TRANSFORMING for node in module.graph.nodes):
+    if not transforms(module.graph):
         return
     begun: list[tuple[int, int]] = []
     module.register_forward_pre_hook(lambda *_: begun.append(_begun()))
@@ -45,3 +50,7 @@ def _end(depth: int, level: int) -> None:
     torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
     while forward_ad._current_level > level:
         forward_ad.exit_dual_level()
+    with contextlib.suppress(
+        RuntimeError
+    ):  # a graph begins a level past `forward_ad`; torch refuses where none is left
+        torch._C._exit_dual_level(level=level + 1)

@@ -36,7 +36,7 @@ from shapeproof.export.shim.protocols import Answers, answered
 from shapeproof.export.shim.quiet import quiet
 from shapeproof.export.shim.storages import is_wrapped, storages
 from shapeproof.export.shim.symbols import value_range, values
-from shapeproof.export.shim.transforms import transforms_ended
+from shapeproof.export.shim.transforms import transforms, transforms_ended
 from shapeproof.export.source.frames import read_by_the_model
 from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.source.missing import Refusals, attribute, unlike
@@ -132,10 +132,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
         )
     _note_ranges(program, inputs, env)
     env.left = watched.left(functools.partial(_hold_the_same, env))
-    for name, value in program.constants.items():
-        if isinstance(value, FakeTensor) or is_wrapped(value):
-            message = f"torch.export cannot follow the model: `{name}`, which it computes, is taken for a constant"
-            raise UsageError(message)
+    _refuse_computed(program)
     make_serializable(program)
     return program
 
@@ -153,6 +150,18 @@ def _hold_the_same(env: ProofShapeEnv, one: torch.Tensor, other: torch.Tensor) -
     if of(one) != of(other):
         return False
     return (bool(storages(one)) and lies(one) == lies(other)) or env.numbering.of(one) == env.numbering.of(other)
+
+
+def _refuse_computed(program: torch.export.ExportedProgram) -> None:
+    """Refuse a program in which torch takes for a constant what the model computes."""
+    for name, value in program.constants.items():
+        if isinstance(value, FakeTensor) or is_wrapped(value):
+            what = "what the model does by torch.vmap or torch.func" if transforms(program.graph) else "the model"
+            which = (
+                "a tensor that this makes of another" if transforms(program.graph) else f"`{name}`, which it computes,"
+            )
+            message = f"torch.export cannot follow {what}: {which} is taken for a constant"
+            raise UsageError(message)
 
 
 def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: ProofShapeEnv) -> None:
