@@ -22,6 +22,10 @@ from shapeproof.seen import Seen
 def watching(model: torch.nn.Module, seen: Seen) -> Iterator[Seen]:
     """Let `seen` see every call of a model inside the block, from whatever thread.
 
+    Args:
+        model: the model.
+        seen: what is learned goes there.
+
     >>> from shapeproof.seen import Seen
     >>> model, seen = torch.nn.Linear(4, 2), Seen()
     >>> with watching(model, seen):

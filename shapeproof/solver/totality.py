@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from shapeproof.constraints.definedness import defined, demanded
 from shapeproof.constraints.formulas import Or, conjunction, eq, ge
 from shapeproof.constraints.nodes import Node, postorder
-from shapeproof.constraints.reals import RealCall, real_call
+from shapeproof.constraints.reals import FromInt, RealCall, real_call
 from shapeproof.constraints.terms import FloorDiv, Term, Where, constant, floor_div, maximum, where
 from shapeproof.solver.knowledge import Knowledge
 from shapeproof.solver.prove import decide
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 def computed_whole(formula: Formula, known: Facts) -> Formula | None:
     """A formula that holds just where this one does, and no part of which divides by zero where what is known holds.
 
-    None if a part may raise that is no division of integers, behind an `or` or a choice that Python would stop at.
+    None if a part that is no division, root or logarithm of integers may raise behind an `or` or a choice, where Python
+    would have stopped.
 
     >>> from shapeproof.constraints.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -38,7 +39,7 @@ def computed_whole(formula: Formula, known: Facts) -> Formula | None:
     partial = {node for node in nodes if not node.total and decide(demanded(node), known).status != "proved"}
     if not partial:
         return formula
-    if not all(isinstance(node, FloorDiv) or _is_division(node) for node in partial):
+    if not all(isinstance(node, FloorDiv) or _is_division(node) or _is_of_a_size(node) for node in partial):
         return None if any(isinstance(node, Or | Where) for node in nodes) else formula
     guarding = _Guarding(partial, known)
     return conjunction(guarding.reduce(defined(formula)), guarding.reduce(formula))
@@ -48,8 +49,16 @@ def _is_division(node: Node) -> bool:
     return isinstance(node, RealCall) and node.op == "inttruediv"
 
 
+_LEAST = {"sqrt": 0, "log": 1, "log2": 1}
+"""The least integer of which each is defined."""
+
+
+def _is_of_a_size(node: Node) -> bool:
+    return isinstance(node, RealCall) and node.op in _LEAST and isinstance(node.args[0], FromInt)
+
+
 class _Guarding(Reducer):
-    """Rewrites these divisions by nothing but their divisors, which it keeps from being zero."""
+    """Rewrites these divisions and roots by nothing but their divisors and arguments, which it keeps defined."""
 
     def __init__(self, partial: set[Node], facts: Facts) -> None:
         super().__init__(Knowledge())
@@ -63,6 +72,8 @@ class _Guarding(Reducer):
                     return floor_div(self._memo[numerator], self._guarded(divisor))
                 case RealCall(op, (numerator, Term() as divisor)):
                     return real_call(op, self._memo[numerator], self._guarded(divisor))
+                case RealCall(op, (FromInt(term),)) if op in _LEAST:
+                    return real_call(op, maximum(self._memo[term], _LEAST[op]))
         return super()._rewrite(node)
 
     def _guarded(self, divisor: Term) -> Term:

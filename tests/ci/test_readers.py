@@ -211,6 +211,6 @@ def test_a_file_without_an_end_is_one_sentence(tmp_path, read, monkeypatch):
     monkeypatch.setattr("shapeproof.files.MOST", 2**16)
     (tmp_path / "endless").symlink_to("/dev/zero")
     with pytest.raises(
-        UsageError, match="endless (cannot be read: File too large|is not a saved report: it is too long)"
+        UsageError, match=r"endless (cannot be read: File too large|is not a saved report: it is too long)"
     ):
         read(tmp_path / "endless")

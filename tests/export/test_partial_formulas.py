@@ -101,3 +101,12 @@ def test_an_inferred_partial_domain_is_computed_where_it_holds():
         else:
             with pytest.raises(OutsideDomain):
                 module(*args)
+
+
+def test_a_root_behind_an_or_is_computed_at_every_point():
+    known = Facts([parse("0 <= n"), parse("n <= 30")])
+    formula = parse("n <= 4 or int(sqrt(float(n - 5))) >= 3")
+    whole = computed_whole(formula, known)
+    assert whole is not None
+    assert "max" in str(whole)
+    assert all(true_at(whole, {"n": n}) == true_at(formula, {"n": n}) for n in range(31))

@@ -93,7 +93,11 @@ class Sources:
         return cls(*_served(program.contract))  # type: ignore[attr-defined]  # it is ours, having a report
 
     def shapes(self, leaves: Sequence[Leaf]) -> dict[str, Any]:
-        """The entry of dynamic_shapes for each input, by source."""
+        """The entry of dynamic_shapes for each input, by source.
+
+        Args:
+            leaves: the inputs.
+        """
         return {leaf.source: self._entry(leaf) for leaf in leaves}
 
     def _entry(self, leaf: Leaf) -> Any:
@@ -104,7 +108,11 @@ class Sources:
         return dims or None
 
     def in_vain(self, leaves: Iterable[Leaf]) -> list[str]:
-        """The entries that name no size, in words."""
+        """The entries that name no size, in words.
+
+        Args:
+            leaves: the inputs.
+        """
         sized = [leaf for leaf in leaves if leaf.terms]
         return [
             f"`{entry.text}` names no size of an input"
