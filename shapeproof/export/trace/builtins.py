@@ -84,6 +84,8 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
             made = rewriting.member(value)
             if made is not None:
                 vars(module)[name] = made
+            for hook in value.values() if isinstance(value, dict) else ():
+                rewriting.member(hook)
     with one_thread, contextlib.ExitStack() as after:
         members = list(rewriting.members())
         rewriting.hold_classes()
@@ -102,7 +104,7 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
         for cell, made in rewriting.cells:
             after.callback(setattr, cell, "cell_contents", cell.cell_contents)
             cell.cell_contents = made
-        if rewriting.must_watch(functions):
+        if rewriting.must_watch():
             after.enter_context(watched())
         yield frozenset(rewriting.names)
 
@@ -167,10 +169,12 @@ class _Rewriting:
         """What stands for global names meanwhile: the names of each module, as a dict, one of them, and the value."""
         return list(self._globals.values())
 
-    def must_watch(self, functions: Sequence[FunctionType]) -> bool:
-        """Whether a function catches what no handler notes."""
+    def must_watch(self) -> bool:
+        """Whether a function of the user's that was found by its name, or as a hook, catches what no handler notes."""
         noting = BRANCHING.isdisjoint(self.names)
-        return any(catches(each.__code__, otherwise=noting) for each in self._seen | dict.fromkeys(functions))
+        codes = (each.__code__ for each in self._seen)
+        mine = (code for code in codes if is_users_file(code.co_filename) or code.co_filename.startswith("<"))
+        return any(catches(code, otherwise=noting) for code in mine)
 
     def codes(self, functions: Sequence[FunctionType]) -> dict[FunctionType, CodeType]:
         """The code that each function runs meanwhile, if it is another: those that were found, and these."""
