@@ -95,6 +95,8 @@ def _connective(joined: Callable[..., Formula], bits: str) -> Callable[..., Valu
 
 def _division(left: Value, right: Value) -> Value:
     if isinstance(left, t.Term) and isinstance(right, t.Term):
+        if right is t.ONE:  # as a consumer takes the conversion
+            return t.FromInt(left)
         return t.real_call("inttruediv", left, right)
     return _arithmetic(t.floor_div, "truediv")(left, right)
 
