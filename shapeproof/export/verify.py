@@ -84,7 +84,7 @@ def verified(  # noqa: PLR0913 - what the user gave
     kept = preserve_module_call_signature
     trace = functools.partial(tracer.trace, mod, inputs, preserve_module_call_signature=kept, in_place=in_place)
     task = _Task(mod, inputs, budget, progress)
-    with _in_a_sentence(mod, inputs), found_once(), torch.random.fork_rng(devices=()):  # a model may seed
+    with _in_a_sentence(mod, inputs), found_once(mod), torch.random.fork_rng(devices=()):  # a model may seed
         report = _reported(task, trace, splitting=splitting)
         report = offering_return(report, task.missed, functools.partial(_returning, task))
         return report if splitting else offering_split(report, lambda: _reported(task, trace, splitting=True))

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import gc
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -31,6 +30,7 @@ from shapeproof.export.source.raised import watched
 from shapeproof.export.trace.plain_numbers import CALLED, FUNCTIONS, MEMBERS, NAMES, WITHIN, forgetting
 from shapeproof.export.trace.remembering import Remembered
 from shapeproof.export.trace.rewriting import EXCEPT, assigned, catches, global_names, rewritten
+from shapeproof.export.trace.users_functions import users_functions
 
 _FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
 _REMEMBERING = type(functools.cache(lambda: None))
@@ -46,16 +46,10 @@ def fresh_copy(mod: torch.nn.Module) -> torch.nn.Module:
 _functions: ContextVar[tuple[FunctionType, ...]] = ContextVar("functions", default=())
 
 
-def users_functions() -> tuple[FunctionType, ...]:
-    """All functions of the user's files: a hook, a table or a decorator may call one that no name leads to."""
-    functions = [each for each in gc.get_objects() if type(each) is FunctionType]
-    return tuple(each for each in functions if is_users_file(each.__code__.co_filename))
-
-
 @contextlib.contextmanager
-def found_once() -> Iterator[None]:
-    """The user's functions are looked for once, while this lasts; it takes a tenth of a second."""
-    token = _functions.set(users_functions())
+def found_once(model: torch.nn.Module) -> Iterator[None]:
+    """The user's functions are looked for once, while this lasts."""
+    token = _functions.set(users_functions(model))
     try:
         yield
     finally:
@@ -89,7 +83,7 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
     with one_thread, contextlib.ExitStack() as after:
         members = list(rewriting.members())
         rewriting.hold_classes()
-        functions = _functions.get() or users_functions()
+        functions = _functions.get() or users_functions(model)
         codes = rewriting.codes(functions)
         after.callback(rewriting.remembered.bring_back)
         for cls, name, made in members:

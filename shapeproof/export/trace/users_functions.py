@@ -1,0 +1,93 @@
+"""Finds the functions of the user's files: a hook, a table or a default may call one that no name leads to.
+
+What the user's modules and a model hold is walked: classes, containers, closures, defaults, objects of the user's
+classes. What is of torch, of Python or of an installed library is not walked. Nothing is changed.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterable, Iterator
+from types import CellType, FunctionType, MethodType
+from typing import Any
+
+import torch
+
+from shapeproof.export.source.frames import is_users_file
+
+_LARGEST = 10_000
+"""A container with more entries is taken for data."""
+_WRAPPED = (staticmethod, classmethod, MethodType, functools.partial, property, type(functools.cache(len)))
+
+
+def users_functions(model: torch.nn.Module) -> tuple[FunctionType, ...]:
+    """All functions of the user's files that its modules, or the model, hold in whatever way."""
+    modules = [module for name, module in list(sys.modules.items()) if name == "__main__" or _is_users(module)]
+    found: list[FunctionType] = []
+    pending: list[Any] = [*(vars(module) for module in modules), *model.modules()]
+    met = {id(each) for each in pending}
+    while pending:
+        value = pending.pop()
+        if isinstance(value, FunctionType):
+            found.append(value)
+        for held in _held(value):
+            if id(held) not in met and _is_walked(held):
+                met.add(id(held))
+                pending.append(held)
+    return tuple(found)
+
+
+def _is_users(module: Any) -> bool:
+    file = getattr(module, "__file__", None)
+    return isinstance(file, str) and is_users_file(file)
+
+
+def _is_walked(value: Any) -> bool:
+    if isinstance(value, FunctionType):
+        return is_users_file(value.__code__.co_filename)
+    if isinstance(value, dict | list | tuple | set | frozenset):
+        return len(value) <= _LARGEST
+    if isinstance(value, torch.Tensor):
+        return False
+    return isinstance(value, (CellType, *_WRAPPED)) or _is_of_users_class(value)
+
+
+def _is_of_users_class(value: Any) -> bool:
+    kind = value if isinstance(value, type) else type(value)
+    return _is_users(sys.modules.get(kind.__module__)) or kind.__module__ == "__main__"
+
+
+def _held(value: Any) -> Iterator[Any]:
+    """What a value holds, as far as it is known."""
+    match value:
+        case FunctionType():
+            yield from (value.__closure__ or (), value.__defaults__ or (), value.__kwdefaults__ or {}, vars(value))
+        case CellType():
+            yield from _contents(value)
+        case dict():
+            yield from list(value.values())
+        case list() | tuple() | set() | frozenset():
+            yield from list(value)
+        case property():
+            yield from (value.fget, value.fset, value.fdel)
+        case functools.partial():
+            yield from (value.func, value.args, value.keywords)
+        case _ if isinstance(value, _WRAPPED):
+            yield getattr(value, "__func__", getattr(value, "__wrapped__", None))
+        case _:
+            yield from _attributes(value)
+
+
+def _contents(cell: CellType) -> Iterable[Any]:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:  # it is empty
+        return ()
+
+
+def _attributes(value: Any) -> Iterable[Any]:
+    try:
+        return list(vars(value).values())
+    except TypeError:  # it has slots
+        return ()
