@@ -378,9 +378,13 @@ def _maker(env: ProofShapeEnv) -> Callable[[Any], int | torch.SymInt]:
 
 
 def _refine_range(env: ProofShapeEnv, free: Any) -> None:
-    """Tell torch where a symbol lies in all inputs that the program takes: consumers plan memory by that."""
+    """Tell torch where a symbol lies in all inputs that the program takes: consumers plan memory by that.
+
+    Of an int input that may be negative torch says all the same that it is at least 0.
+    """
     if free.is_integer and free in env._terms:
-        env.var_to_range[free] &= value_range(proved_bounds(env._terms[free], env.trial.facts))
+        proved = value_range(proved_bounds(env._terms[free], env.trial.facts))
+        env.var_to_range[free] = proved if proved.lower < 0 else env.var_to_range[free] & proved
 
 
 def note_known_sizes(program: torch.export.ExportedProgram) -> None:
