@@ -99,3 +99,41 @@ def test_a_layout_that_a_branch_reads_is_held():
         assert agree(ReadsInABranch(), run, (inside,))
     with pytest.raises(OutsideDomain, match="stride"):
         run(torch.ones(4, 3).t())
+
+
+BRANCHES = {
+    "behind other operators": lambda y: (y[:5] * 2).exp().sum(0),
+    "twice": lambda y: y[1:][:3].sum(0),
+    "from the end": lambda y: y[-4:].flip(0).cumsum(0).sum(0),
+    "copied out": lambda y: torch.cat([y[:5], y]).sum(0),
+}
+
+
+@pytest.mark.parametrize("branch", BRANCHES.values(), ids=BRANCHES)
+def test_slices_in_a_branch_on_data_are_noted_as_they_are_at_all_sizes(branch):
+    class Branching(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, branch, lambda y: y.sum(0), (x,))
+
+    report = check(Branching(), (torch.ones(7, 2),), dynamic_shapes=({0: Dim("n", min=0, max=9)},))
+    assert report.status == "proved", str(report)
+    program = report.program.module()
+    assert all(agree(Branching(), program, (torch.ones(n, 2),)) for n in range(10))
+    noted = [node.meta["val"] for body in _bodies(report.program) for node in body.graph.nodes if "val" in node.meta]
+    sizes = [each.shape[0] for each in noted if isinstance(each, torch.Tensor) and each.dim() == 2]
+    assert sizes
+    assert not any(isinstance(size, int) for size in sizes)
+
+
+def _bodies(program):
+    outermost = program.graph_module
+    return [each for each in outermost.modules() if isinstance(each, torch.fx.GraphModule) and each is not outermost]
+
+
+def test_a_branch_whose_rank_depends_on_a_size_is_not_called_proved():
+    class Squeezing(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda y: y[:3].squeeze(0).amax(0).sum(), lambda y: y.sum(), (x,))
+
+    report = check(Squeezing(), (torch.ones(4, 2),), dynamic_shapes=({0: Dim("n", min=1, max=9)},))
+    assert report.status == "undecided", str(report)

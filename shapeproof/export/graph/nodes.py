@@ -57,10 +57,6 @@ _KEEPING = {"aten.batch_norm.default": "training", "aten.instance_norm.default":
 https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html"""
 
 
-_OWN = {"aten", "prim", "prims"}
-"""The namespaces of torch's own operators."""
-
-
 _RESIZING = {"resize_", "resize_as_", "set_", "resize_as_sparse_"}
 
 
@@ -92,6 +88,7 @@ def schema_of(target: Any) -> Any:
 
 
 _OWN = {"aten", "prims", "prim", "higher_order"}
+"""The namespaces of torch's own operators."""
 _STATING = {"aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default"}
 """Operators by which a user states the range of a number."""
 

@@ -11,6 +11,6 @@ answer    what follows from the facts; the rest is a decision   trial.py
 check     checks on data, written where they are made           check_writer.py, raising.py, failures.py
 operate   operators run, settled, remembered                    operators.py, settle.py, repeats.py, views.py
           rows of sparse tensors, numbers of the user's own     sparse.py, claimed.py
-tell      consumers, what is known of sizes                     known_sizes.py
+tell      consumers, what is known of sizes                     known_sizes.py, branch_notes.py
 know      equal calls give equal data; where integers lie       value_numbering.py, values.py
 """

@@ -354,7 +354,7 @@ class ProofShapeEnv(ExactShapeEnv):
         if fallback is not None and self.innermost in VIEWING:
             # Whatever the answer, such an operator gives what its symbols mean: nothing is assumed. What was open once
             # stays open, though more is known by now: torch runs a graph again, and must meet the same symbols.
-            known = None if formula in self._open else self.trial.settled(formula)
+            known = None if formula in self._open else self.trial.settled_for_view(formula)
             if known is None:
                 self._open.add(formula)
             return sympy.true if (fallback if known is None else known) else sympy.false

@@ -41,6 +41,7 @@ from shapeproof.export.source.frames import read_by_the_model
 from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.source.missing import Refusals, attribute, unlike
 from shapeproof.export.source.texts import number_in_text, number_used
+from shapeproof.export.trace.branch_notes import note_branches
 from shapeproof.export.trace.builtins import fresh_copy, kept_symbolic
 from shapeproof.export.trace.caught import nothing_swallowed
 from shapeproof.export.trace.claimed import as_data
@@ -130,6 +131,8 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
             dynamic_shapes=_hints(mod, inputs),
             preserve_module_call_signature=preserve_module_call_signature,
         )
+        with mode:
+            note_branches(program, env)
     _note_ranges(program, inputs, env)
     env.left = watched.left(functools.partial(_hold_the_same, env))
     _refuse_computed(program)

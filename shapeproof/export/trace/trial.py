@@ -18,8 +18,9 @@ This module knows nothing of torch or sympy, and never decides what a decision m
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -171,6 +172,8 @@ class Trial:
         self._data = data
         self._budget = budget
         self._oblivious = oblivious
+        self._views: Facts | None = None
+        """What the sizes of views are noted by; none where that is the region."""
         self._over: Mapping[str, str] | None = None
         """The user's names, once the trace is over."""
         self._taken_apart: Callable[[], Facts] | None = None
@@ -210,6 +213,19 @@ class Trial:
     def settled(self, formula: Formula) -> bool | None:
         """True or False if the formula is so for every input of the region; None if it is not, or cannot be, proved."""
         return truth(formula, self.region, self._budget).always
+
+    def settled_for_view(self, formula: Formula) -> bool | None:
+        """The same of a question whose answer only says how the size of a view is written."""
+        return truth(formula, self._views or self.region, self._budget).always
+
+    @contextlib.contextmanager
+    def viewing_everywhere(self) -> Iterator[None]:
+        """While it lasts, the sizes of views are written as they are on the whole domain."""
+        self._views = self.known
+        try:
+            yield
+        finally:
+            self._views = None
 
     def choose(self, formula: Formula, kind: Kind, place: Callable[[], Place], *, fallback: bool | None = None) -> bool:
         """Answer a question that decides which program is traced.
@@ -328,7 +344,7 @@ class Trial:
         """A trial of its own in a part of the domain."""
         point = {**self.point, **point}
         apart = Trial(cell, point, data=self._data, budget=self._budget, in_place=self.in_place)
-        apart._varying = self._varying
+        apart._varying, apart._views = self._varying, self._views
         return apart
 
     def over(
