@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.diagnostics import Help, Note
+from shapeproof.constraints.diagnostics import Help
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.redeclare import Declarations, redeclared
 from shapeproof.export.explore.corners import Disagreement, disagreement
@@ -24,6 +25,7 @@ from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 from shapeproof.solver.repair import Repair, repaired
+from shapeproof.solver.round_anchor import round_anchor
 
 
 def remedies(
@@ -42,6 +44,8 @@ def remedies(
     ]
     domain = Facts(inputs.domain.formulas, budget)
     anchor, *others = anchors_of(found, inputs)
+    if not inputs.anchors:
+        anchor = round_anchor(required, domain, anchor, budget)
     return repaired(required, domain, anchor, budget, others=others, sayable=sayable, simple=simple)
 
 
@@ -141,17 +145,23 @@ def helps(required: Sequence[Formula], repairs: Sequence[Repair], inputs: Inputs
         about = [i for i, formula in enumerate(required) if symbols & formula.symbols]
         code = "\n".join(declarations(group, inputs).code)
         if about and code:
-            found[about[0]] += (Help(code, _proof(len(about) - 1, inputs, together=len(groups) > 1)),)
+            proof = _proof(len(about) - 1, inputs, together=len(groups) > 1)
+            found[about[0]] += (Help(code, proof, _requires(group)),)
     return found
 
 
-def weakest_note(found: Exploration, inputs: Inputs, budget: Budget, repairs: Sequence[Repair] | None) -> list[Note]:
+def weakest(found: Exploration, inputs: Inputs, budget: Budget, repairs: Sequence[Repair] | None) -> Help | None:
     """What else suffices and asks for less, where what is proposed is what people would rather write."""
-    weakest = remedies(found, inputs, budget, (), simple=False) if repairs else None
-    if not weakest or not repairs or {each.formula for each in weakest} <= {each.formula for each in repairs}:
-        return []
-    code = " ".join(line.strip() for line in declarations(weakest, inputs).code)
-    return [Note("weakest", f"{code.replace('[ ', '[').replace(', ]', ']')}   (proved, too, and asks for less)")]
+    others = remedies(found, inputs, budget, (), simple=False) if repairs else None
+    if not others or not repairs or {each.formula for each in others} <= {each.formula for each in repairs}:
+        return None
+    code = "\n".join(declarations(others, inputs).code)
+    return Help(code, "proved, too, and asks for less", _requires(others))
+
+
+def _requires(repairs: Sequence[Repair]) -> tuple[str, ...]:
+    """What is declared in addition, as `constraints=` has it."""
+    return tuple(format_formula(repair.formula) for repair in repairs)
 
 
 def _proof(others: int, inputs: Inputs, *, together: bool) -> str:
