@@ -19,6 +19,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.redeclare import Declarations, redeclared
 from shapeproof.export.explore.corners import Disagreement, disagreement
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, narrowed, served_part
+from shapeproof.export.explore.kept_equal import kept_equal
 from shapeproof.export.explore.narrowing import anchors_of, sayable
 from shapeproof.export.explore.serving_bound import serving_bound
 from shapeproof.solver.budget import Budget
@@ -71,6 +72,11 @@ def remedied(  # noqa: PLR0913, PLR0917 - what was found, and of what
         for formula in [*bounds, *(repair.formula for repair in (repairs or () if told else ()))]:
             left.learn(formula)
         other = disagreement(mod, inputs, found, left)
+        if other is not None and not other.result.agrees and inputs.inferred:
+            kept = kept_equal(mod, inputs, found, left, other.point, budget)
+            found.take(kept)
+            if kept:
+                continue
         if other is None or len(wrong) > 2 * len(inputs.domain.symbols):
             return repairs, wrong
         bound = serving_bound(mod, inputs, found, other.point) if other.result.agrees else None
