@@ -18,7 +18,8 @@ from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.text import parse_formula
 from shapeproof.constraints.work import Meter, metered
 from shapeproof.solver import prove
-from shapeproof.solver.budget import Budget, one_ledger
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.ledger import one_ledger
 from shapeproof.solver.points import true_at
 
 BUDGET = Budget(rlimit=300_000, exhaustion_points=5000, work=1_000_000)

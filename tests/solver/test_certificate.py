@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula as parse
 from shapeproof.constraints.verdicts import Evidence, Proved
-from shapeproof.solver.budget import Budget, Entry, one_ledger
+from shapeproof.solver.budget import Budget
 from shapeproof.solver.certificate import DIGEST, Subject, digest, write_certificate
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.ledger import Entry, one_ledger
 from shapeproof.solver.prove import decide, truth
 from shapeproof.solver.recheck import installed_solvers, recheck
 from tests.solver import corpus

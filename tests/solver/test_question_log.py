@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from shapeproof.solver import Budget, prove
-from shapeproof.solver.budget import one_ledger
+import pytest
+
+from shapeproof.constraints.formulas import ge, le
+from shapeproof.constraints.terms import maximum, minimum, symbol
+from shapeproof.solver import Budget, Facts, decide, prove
+from shapeproof.solver.ledger import one_ledger
 
 
 def test_a_question_is_a_line(caplog):
@@ -32,3 +36,15 @@ def test_a_long_formula_is_cut(caplog):
     with caplog.at_level(logging.DEBUG, "shapeproof.questions"):
         prove(" + ".join(f"symbol_{index} % 2" for index in range(500)) + " >= 0")
     assert 0 < len(caplog.messages[0]) < 1000
+
+
+@pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
+def test_whoever_listens_changes_no_answer(caplog, level):
+    size = symbol("h")
+    for index in range(500):
+        size = maximum(1, (size - 1) // 3 + 1) if index % 2 else minimum(size + 6, 7 * symbol("k"))
+    facts = Facts([ge(symbol("x"), 10**5000), ge(symbol("k"), 1), ge(symbol("h"), 1)], budget=Budget(work=2**14))
+    with caplog.at_level(level, "shapeproof.questions"), one_ledger():
+        answers = [decide(each, facts) for each in (ge(size, 1), le(symbol("x"), 10**5000))]
+    assert [answer.status for answer in answers] == ["proved", "refuted"]
+    assert len(caplog.messages) == (2 if level == logging.DEBUG else 0)
