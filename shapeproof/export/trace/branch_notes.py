@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._dispatch.python import enable_python_dispatcher
 
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops.output_sizes import VIEWING
@@ -24,8 +23,8 @@ _COND = torch.ops.higher_order.cond
 
 
 def note_branches(program: torch.export.ExportedProgram, env: ProofShapeEnv) -> None:
-    """Note what the branches of a program give, from what it notes of their operands."""
-    with enable_python_dispatcher(), env.trial.viewing_everywhere():
+    """Note what the branches of a program give, from what it notes of their operands. Run under its FakeTensorMode."""
+    with env.trial.viewing_everywhere():
         _note_branches(program.graph_module, {node: node.meta.get("val") for node in program.graph.nodes}, env)
 
 
