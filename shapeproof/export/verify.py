@@ -44,10 +44,11 @@ from shapeproof.export.shim.collecting import only_new_garbage
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.builtins import found_once
 from shapeproof.export.trace.rebinding import Left
-from shapeproof.solver.budget import Budget, one_ledger
+from shapeproof.solver.budget import Budget
 from shapeproof.solver.certificate import Subject
 from shapeproof.solver.clash import clash
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.ledger import one_ledger
 
 
 @dataclass(frozen=True, slots=True)
