@@ -40,6 +40,8 @@ class Job(BaseModel):
     """Where the spec says what: by the name of a dim, and by each claim as text (`n <= 8`, `x.shape[0] == 2*n`)."""
     spec: str = ""
     """The name of its file, in the folder."""
+    model: str = ""
+    """What the spec calls it."""
     timeout: float | None = TIMEOUT
     """Seconds after which the process is ended; None if never."""
     traceback: bool = False
@@ -164,6 +166,7 @@ def checks_of(
             splitting=model.branches == "split",
             lines=_lines(file, "models", name),
             spec=file.path.name,
+            model=name,
             timeout=model.timeout or timeout or None,
             traceback=traceback,
             verbose=verbose,

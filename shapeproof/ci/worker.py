@@ -25,6 +25,7 @@ from shapeproof.ci.identity import TOKEN, versions
 from shapeproof.ci.jobs import ANSWER, JOB, Answer, Contract, Job, Result
 from shapeproof.ci.processes import end_all
 from shapeproof.ci.sources import Recorder
+from shapeproof.ci.spec_help import in_spec
 from shapeproof.ci.subjects import Subject, beside, call_target, check_subject, load_subject, questions, refused
 from shapeproof.ci.tracebacks import told
 from shapeproof.constraints.decisions import SourceLocation
@@ -74,6 +75,7 @@ def _verdict(job: Job, progress: Any, begin: float) -> Result:
         subject = dataclasses.replace(subject, seen=Seen.load(Path(job.root, job.seen)))
     progress("checking")
     report = check_subject(subject, progress)
+    report = dataclasses.replace(report, diagnostics=in_spec(report.diagnostics, job))
     for line in questions(report) if job.verbose else ():
         progress(line)
     return Result(

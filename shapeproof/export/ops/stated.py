@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
-from shapeproof.export.graph import nodes
 from shapeproof.export.ops import output_sizes, value_ranges
 from shapeproof.export.ops.call import Call, Span
 from shapeproof.export.ops.value_ranges import Bounds
+from shapeproof.export.shim.custom_operators import OWN_NAMESPACES
 
 _PROMISES: dict[str, output_sizes.Rule] = {}
 _CONTENTS: dict[str, value_ranges.Rule] = {}
@@ -69,7 +69,7 @@ def _registering(table: dict[str, Any], operator: str) -> Callable[[_RuleT], _Ru
     if found is None:
         raise UsageError(f"expected the name of an operator, such as 'sp::keep', got {operator!r}")
     namespace, name, overload = found.groups()
-    if namespace in nodes.OWN:
+    if namespace in OWN_NAMESPACES:
         raise UsageError(f"`{operator}` is torch's own operator: a rule can be stated of your own alone")
 
     def register(rule: _RuleT) -> _RuleT:

@@ -2,6 +2,7 @@
 
 inputs     example inputs and `dynamic_shapes`, by source names   binding.py, dims.py, marks.py, profiles.py
 programs   symbolic sizes, structures, storages, consumers        symbols.py, trees.py, storages.py, consumers.py
+models     parameters, buffers and submodules as they are held    modules.py
 archives   programs in files, looked through before torch does    archives.py
 runs       guards, how inputs lie in memory, what they hold       guarding.py, strides.py, containers.py
 tracing    hash and text of numbers, transforms that a trace leaves  protocols.py, transforms.py

@@ -10,6 +10,9 @@ import torch
 from torch._library.custom_ops import CustomOpDef, _maybe_get_opdef
 from torch._ops import OpOverload, OpOverloadPacket
 
+OWN_NAMESPACES = frozenset({"aten", "prims", "prim", "higher_order"})
+"""The namespaces of torch's own operators."""
+
 
 def overload_of(operator: Any) -> OpOverload | None:
     """The one overload that is meant by an overload, a packet with one, `torch.library.custom_op`'s, or a name.

@@ -18,6 +18,7 @@ import torch
 import torch._dynamo.exc
 import torch._functorch.config
 import torch.utils._pytree as pytree
+from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import TracingContext
 from torch._guards import tracing as torch_tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -134,7 +135,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
             dynamic_shapes=_hints(mod, inputs),
             preserve_module_call_signature=preserve_module_call_signature,
         )
-        with mode:
+        with mode, enable_python_dispatcher():
             note_branches(program, env)
     _note_ranges(program, inputs, env)
     env.left = watched.left(functools.partial(_hold_the_same, env))
