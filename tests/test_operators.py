@@ -77,6 +77,38 @@ def test_a_kernel_that_another_library_puts_in_its_place_is_not_taken_for_the_on
     assert report.status == "agrees"
 
 
+LIBRARY = torch.library.Library("shapeproof_library", "DEF")
+LIBRARY.define("times(Tensor self, int k=2, *, float by=1.0) -> Tensor")
+LIBRARY.impl("times", lambda self, k=2, *, by=1.0: self.repeat(k, 1) * by, "CPU")
+LIBRARY.impl("times", lambda self, k=2, *, by=1.0: self.new_empty(self.shape[0] * k, 3), "Meta")  # noqa: ARG005
+LIBRARY.define("bare(Tensor x) -> Tensor")
+LIBRARY.impl("bare", torch.clone, "CPU")
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"), [((MATRIX[0], 3), {}), ((), {"self": MATRIX[0], "k": 3}), (MATRIX, {"by": 2.0})]
+)
+def test_an_argument_may_be_called_self_and_given_by_name(args, kwargs):
+    report = check_operator(torch.ops.shapeproof_library.times, args, kwargs)
+    assert (report.status, report.compared) == ("agrees", 49)
+    assert report.results == (f"float32[{2 if 'by' in kwargs else 3}*input.shape[0], 3]",)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "message"),
+    [
+        ("shapeproof_library::bare", MATRIX, "the fake kernel of shapeproof_library::bare cannot be run"),
+        ("shapeproof_library::none", MATRIX, "expected an operator with one overload"),
+        ("shapeproof_library::times", MATRIX[0], "args must be a tuple"),
+        ("shapeproof_library::times", (*MATRIX, 1, 2), "too many positional arguments"),
+        ("aten::relu", MATRIX, "is torch's own operator"),
+    ],
+)
+def test_what_cannot_be_checked_is_a_sentence(name, args, message):
+    with pytest.raises(UsageError, match=message):
+        check_operator(name, args)
+
+
 def test_an_operator_that_always_raises_is_not_passed():
     def kernel(x: torch.Tensor) -> torch.Tensor:  # noqa: ARG001
         raise ValueError("never")

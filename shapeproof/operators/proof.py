@@ -32,6 +32,7 @@ from shapeproof.export.shim.symbols import size_expression
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.settle import sharing
+from shapeproof.operators.calling import shown_names
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 from shapeproof.solver.substitution import substitute
@@ -78,7 +79,8 @@ class Program:
 def writes_unsaid(kernel: Program, operator: Any) -> bool:
     """Whether a kernel may write into an operand, though the schema of the operator does not say so."""
     arguments = nodes.schema_of(operator).arguments
-    said = {each.name: each.alias_info is not None and each.alias_info.is_write for each in arguments}
+    shown = shown_names(operator)
+    said = {shown[each.name]: each.alias_info is not None and each.alias_info.is_write for each in arguments}
     taken = set(kernel.exported.graph_signature.user_inputs)
     graph = kernel.exported.graph
     kept = [node.meta.get("val") for node in graph.nodes if node.name in taken and not said[_argument(node.name, said)]]

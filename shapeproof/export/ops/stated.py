@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term
 from shapeproof.export.ops import output_sizes, value_ranges
 from shapeproof.export.ops.call import Call, Span
 from shapeproof.export.ops.value_ranges import Bounds
@@ -104,9 +105,13 @@ def stated_contents(call: Call, bounds: Bounds) -> list[Span]:
     """
     found = _applied(_CONTENTS, call, bounds)
     spans = [found] if isinstance(found, Span) else found
-    if not isinstance(spans, Sequence) or not all(isinstance(each, Span) for each in spans):
-        raise UsageError(f"the contents of {call.name} must return a Span or a list of them, got {found!r}")
+    if not isinstance(spans, Sequence) or not all(map(_is_span, spans)):
+        raise UsageError(f"the contents of {call.name} must return a Span of terms or a list of them, got {found!r}")
     return list(spans)
+
+
+def _is_span(value: object) -> bool:
+    return isinstance(value, Span) and all(end is None or isinstance(end, Term) for end in (value.low, value.high))
 
 
 def _applied(table: dict[str, Any], call: Call, *rest: Any) -> Any:
