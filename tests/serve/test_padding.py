@@ -1,4 +1,4 @@
-"""Padding: what is proved to keep rows apart does, on random programs with NaN in the padding; what leaks is refused."""
+"""Padding: what is proved to keep rows apart does, on random programs with NaN in the padding."""
 
 from __future__ import annotations
 

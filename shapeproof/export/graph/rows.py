@@ -1,8 +1,8 @@
 """Reads a program's nodes for row_by_row.py: which vary with some sizes, and whether a node keeps rows apart.
 
 Numbers are followed too: one that is computed of a size that varies must not reach an element. A view may put a dim
-that varies behind another, `[5, n]` as `[5*n]`: its rows are then no longer the first ones, so the dim is told by a name
-of its own, under which it is like no other, until a view takes it apart again. Nothing is run here.
+that varies behind another, `[5, n]` as `[5*n]`: its rows are no longer the first ones, so the dim is told by a name of
+its own, under which it is like no other, until a view takes it apart again. Nothing is run here.
 """
 
 from __future__ import annotations

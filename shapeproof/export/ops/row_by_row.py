@@ -187,6 +187,17 @@ def _others(call: Call, shape: Shape) -> list[Shape]:
     return [each for each in tensors(call.arguments.values()) if each is not shape]
 
 
+def pointwise(call: Call, varying: Varying) -> bool:
+    """Whether a call works element by element.
+
+    >>> pointwise(Call("aten.relu.default", {"self": Shape(())}, (Shape(()),)), Varying(frozenset()))
+    True
+    """
+    _, packet, overload = call.name.split(".")
+    rule = _RULES.get(f"{packet}.{overload}") or _RULES.get(packet) or _in_place(packet, overload)
+    return rule in {_pointwise, _of_floats} and rule is not None and rule(call, varying)
+
+
 def _running(call: Call, varying: Varying) -> bool:
     """`cumsum` and its like: a row comes of the rows up to it, also along a dim that varies."""
     return all(varying.free(each) for each in tensors(call.arguments.values()) if each is not call.tensor("self"))

@@ -8,4 +8,5 @@ tracing    hash and text of numbers, transforms that a trace leaves  protocols.p
 numbers    float arithmetic as Python wrote it                    doubles.py, sym_nodes.py, recording.py
 process    noise, garbage, one thread at a time, releases         quiet.py, collecting.py, one_thread.py, versions.py
 ranks      where the ranks of torch.distributed have met          ranks.py
+checks     checks on data as nodes                                asynchronous.py
 """
