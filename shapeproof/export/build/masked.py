@@ -575,8 +575,10 @@ def _attention(given: Given) -> Tensor:
         raise Refused("it looks from one set at another")
     if any(set(each.dims) != {rank - 2} for each in (query, key, value)):
         raise Refused("it has more than one size from data")
-    if mask is None or given["attn_mask"] is not None or given["is_causal"] or given["dropout_p"]:
-        raise Refused("it has a mask of its own, or drops elements")
+    if mask is None or any(given[name] for name in ("is_causal", "dropout_p", "enable_gqa")):
+        raise Refused("it is causal, drops elements or groups heads")
+    if given["attn_mask"] is not None:
+        raise Refused("it has a mask of its own")
     return torch.nn.functional.scaled_dot_product_attention(
         query.value, filled(key, 0), filled(value, 0), attn_mask=mask.transpose(-1, -2), scale=given["scale"]
     )
