@@ -18,7 +18,8 @@ import torch
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import FloorDiv, Max, Min, Symbol, Term, symbol
-from shapeproof.export.build.masked import FORMS, Given, Refused
+from shapeproof.export.build.masked import FORMS
+from shapeproof.export.build.masking import Given, Refused
 from shapeproof.export.explore import replay
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import written_inputs
