@@ -1,4 +1,4 @@
-"""Serve: what runs around programs: made on demand, counted ahead, agreed on by ranks.
+"""Serve: what runs around programs: made on demand, counted ahead, agreed on by ranks, given padded inputs.
 
 on_demand.py  `compile`: a call goes to the program in whose domain it lies; a miss exports anew
 attempts.py   the exports that are tried for a miss, and what was learned of calls
@@ -11,6 +11,10 @@ gate.py       nothing runs while a model is traced
 misses.py     why no program served a call, as data
 backends.py   what runs a program: the graph, torch.compile, AOTInductor, ONNX Runtime
 archive.py    the programs as one archive
+bucketing.py  `buckets`: the sizes to pad to
+plans.py      the search for them
+sized.py      the sizes that are to be padded
+padding.py    whether a program may be padded, proved or tried
 ranks.py      `agree` on what was seen, `together` with one program, over torch.distributed
 """
 
@@ -20,25 +24,42 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from shapeproof.serve.bucketing import Buckets as Buckets
+    from shapeproof.serve.bucketing import buckets as buckets
     from shapeproof.serve.misses import Miss as Miss
     from shapeproof.serve.misses import Reason as Reason
     from shapeproof.serve.on_demand import Served as Served
     from shapeproof.serve.on_demand import compile as compile  # noqa: A004
+    from shapeproof.serve.padding import Padding as Padding
     from shapeproof.serve.programs import Program as Program
     from shapeproof.serve.ranks import agree as agree
     from shapeproof.serve.ranks import together as together
 
 _HOMES = {
+    "Buckets": "bucketing",
     "Miss": "misses",
+    "Padding": "padding",
     "Program": "programs",
     "Reason": "misses",
     "Served": "on_demand",
     "agree": "ranks",
+    "buckets": "bucketing",
     "compile": "on_demand",
     "together": "ranks",
 }
 
-__all__ = ["Miss", "Program", "Reason", "Served", "agree", "compile", "together"]
+__all__ = [
+    "Buckets",
+    "Miss",
+    "Padding",
+    "Program",
+    "Reason",
+    "Served",
+    "agree",
+    "buckets",
+    "compile",
+    "together",
+]
 
 
 def __getattr__(name: str) -> object:
