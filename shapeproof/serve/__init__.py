@@ -7,6 +7,8 @@ domains.py    domains over flat sizes, and which lies within which
 router.py     the program of a call, by one generated function
 calls.py      one call, read: its form, its sizes
 state.py      the model's own tensors and modes
+forecasts.py  `forecast`: how many programs a declared domain needs, and which lines make the borders
+least.py      the fewest sets that cover, the fewest blocks of a partition
 gate.py       nothing runs while a model is traced
 misses.py     why no program served a call, as data
 backends.py   what runs a program: the graph, torch.compile, AOTInductor, ONNX Runtime
@@ -20,6 +22,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from shapeproof.serve.forecasts import Border as Border
+    from shapeproof.serve.forecasts import Forecast as Forecast
+    from shapeproof.serve.forecasts import forecast as forecast
     from shapeproof.serve.misses import Miss as Miss
     from shapeproof.serve.misses import Reason as Reason
     from shapeproof.serve.on_demand import Served as Served
@@ -29,16 +34,19 @@ if TYPE_CHECKING:
     from shapeproof.serve.ranks import together as together
 
 _HOMES = {
+    "Border": "forecasts",
+    "Forecast": "forecasts",
     "Miss": "misses",
     "Program": "programs",
     "Reason": "misses",
     "Served": "on_demand",
     "agree": "ranks",
     "compile": "on_demand",
+    "forecast": "forecasts",
     "together": "ranks",
 }
 
-__all__ = ["Miss", "Program", "Reason", "Served", "agree", "compile", "together"]
+__all__ = ["Border", "Forecast", "Miss", "Program", "Reason", "Served", "agree", "compile", "forecast", "together"]
 
 
 def __getattr__(name: str) -> object:
