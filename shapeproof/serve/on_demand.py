@@ -209,7 +209,8 @@ class Served:
         learned = self._about(request.key, call)
         learned.seen.add_call(call)
         said = self._reluctance(request, learned)
-        miss = explained(self.model, request, call.kind, learned.seen, self.programs, said)
+        tried = self._otherwise == "trace"
+        miss = explained(self.model, request, call.kind, learned.seen, self.programs, said if tried else "")
         if said:
             self._refused(miss, request.identity)
             return None

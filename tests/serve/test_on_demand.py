@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from random import Random
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
@@ -15,6 +18,9 @@ from shapeproof.export import ConstraintViolation, OutsideDomain, load_regions
 from shapeproof.seen import Seen
 from shapeproof.serve import compile as served
 from shapeproof.serve.gate import Gate
+from shapeproof.serve.on_demand import MOST_FAILED
+from tests.agreement import agree
+from tests.export.random_programs import few, programs
 
 
 class Branches(torch.nn.Module):
@@ -474,3 +480,58 @@ def test_onnxruntime_runs_programs_without_gradients_and_leaves_the_others_to_th
         for rows in (4, 5, 6):
             torch.testing.assert_close(run(x := torch.randn(rows, 3)), model(x))
     assert run.traced == 2
+
+
+@few(50)
+@given(programs(), st.randoms(use_true_random=False))
+def test_a_served_model_does_what_eager_does_whatever_comes_first(program, random):
+    held_against_eager(program, random, 6)
+
+
+@pytest.mark.slow
+@few(1)
+@given(programs(), st.randoms(use_true_random=False))
+def test_many_served_models_do_what_eager_does_whatever_comes_first(program, random):
+    held_against_eager(program, random, None)
+
+
+def held_against_eager(program, random, count):
+    run = served(program.model, at_most=4)
+    box = list(program.box)
+    random.shuffle(box)
+    box = [*box[:count], *box[:count]]
+    assert [sizes for sizes in box if not agree(program.model, run, program.inputs(sizes))] == []
+    assert run.traced <= 4 + 4 + MOST_FAILED  # kept, replaced, and given up
+
+
+@pytest.mark.slow
+def test_100000_calls_of_changing_sizes_from_8_threads():
+    soak(100_000)
+
+
+def test_some_hundred_calls_of_changing_sizes_from_8_threads():
+    soak(400)
+
+
+def soak(calls):
+    """Every result is eager's; no size is traced twice; what is kept of misses does not grow with the calls."""
+    model = Branches()
+    run, wrong = served(model), []
+    expected = {n: model(torch.arange(float(n))) for n in range(60)}
+
+    def call(seed):
+        random = Random(seed)
+        for _ in range(calls // 8):
+            n = random.randrange(60)
+            if not torch.equal(run(torch.arange(float(n))), expected[n]):
+                wrong.append(n)
+
+    threads = [threading.Thread(target=call, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    traced = [tuple(miss.sizes.values()) for miss in run.misses if miss.outcome == "traced"]
+    assert len(set(traced)) == len(traced) == run.traced - 1  # the first call is no miss of a program
+    assert run.traced <= 4
