@@ -244,21 +244,25 @@ def _claiming(inputs: Inputs, formulas: Sequence[Formula], anchors: Sequence[Poi
 
 
 def _points(holds: Formula, inputs: Inputs) -> list[Point]:
-    """Some sizes in a region, each apart from those before in every dim, as far as there are such."""
+    """Some sizes in a region: large ones first, since programs differ little where sizes are 0 or 1."""
     names = list(inputs.domain.symbols)
     facts = Facts([*inputs.domain.formulas, holds])
     found: list[Point] = []
-    apart: Formula = f.TRUE
-    for _ in range(POINTS):
-        point = find(apart, facts)
-        if not isinstance(point, dict):
-            break
-        whole = {name: point.get(name, 0) for name in names}
-        if not all(true_at(each, whole) for each in facts.formulas):
-            break
-        found.append(whole)
-        apart = f.conjunction(apart, *(f.ne(symbol(name), size) for name, size in whole.items()))
+    for index in range(POINTS):
+        wishes = (f.conjunction(*(f.ge(symbol(name), low) for name in names)) for low in (2 + index, 1, 0))
+        apart = [f.disjunction(*(f.ne(symbol(name), size) for name, size in point.items())) for point in found]
+        points = (_point(f.conjunction(wish, *apart), facts, names) for wish in (*wishes, f.TRUE))
+        found += itertools.islice((point for point in points if point is not None), 1)
     return found
+
+
+def _point(formula: Formula, facts: Facts, names: Sequence[str]) -> Point | None:
+    """A point of the facts at which a formula holds, by all of these names."""
+    point = find(formula, facts)
+    if not isinstance(point, dict):
+        return None
+    whole = {name: point.get(name, 0) for name in names}
+    return whole if all(true_at(each, whole) for each in (formula, *facts.formulas)) else None
 
 
 def _keys(points: Sequence[Point]) -> list[tuple[tuple[str, int], ...]]:

@@ -411,6 +411,22 @@ def test_a_served_model_within_another_falls_to_eager_where_it_has_no_program():
     assert torch.equal(served(Untraceable())(torch.ones(4)), torch.ones(4).sin() + 1)
 
 
+@pytest.mark.parametrize("served_first", [False, True])
+def test_within_a_transform_of_torch_func_the_model_itself_runs(served_first):
+    model, x = torch.nn.Linear(3, 2), torch.randn(4, 5, 3)
+    run = served(model)
+    if served_first:
+        run(x[0])
+        run(x[0, :2])
+    traced = run.traced
+    assert torch.equal(torch.vmap(run)(x), torch.vmap(model)(x))
+    assert torch.equal(torch.func.jvp(run, (x,), (x,))[1], torch.func.jvp(model, (x,), (x,))[1])
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, x)
+        assert torch.equal(run(dual), model(x))
+    assert run.traced == traced
+
+
 def test_the_gate_lets_nothing_run_while_one_traces():
     gate, order, inside = Gate(), [], threading.Event()
 
