@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import threading
-from random import Random
-
 import pytest
 import torch
 from hypothesis import given
@@ -17,7 +12,6 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.export import ConstraintViolation, OutsideDomain, load_regions
 from shapeproof.seen import Seen
 from shapeproof.serve import compile as served
-from shapeproof.serve.gate import Gate
 from shapeproof.serve.on_demand import MOST_FAILED
 from tests.agreement import agree
 from tests.export.random_programs import few, programs
@@ -374,26 +368,6 @@ def test_numbers_are_saved_too(tmp_path):
     assert torch.equal(loaded(torch.ones(4), 5), torch.ones(4) + 5)
 
 
-def test_many_waiting_callers_wait_for_one_trace():
-    model = torch.nn.Linear(3, 2)
-    run = served(model)
-    wrong = []
-
-    def call(number):
-        for rows in range(number, number + 6):
-            x = torch.full((rows, 3), float(rows))
-            if not torch.equal(run(x), model(x)):
-                wrong.append(rows)
-
-    threads = [threading.Thread(target=call, args=(number,)) for number in range(1, 9)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-    assert run.traced <= 3
-
-
 def test_a_served_model_within_another_falls_to_eager_where_it_has_no_program():
     inner = served(Sine())
 
@@ -427,26 +401,6 @@ def test_within_a_transform_of_torch_func_the_model_itself_runs(served_first):
     assert run.traced == traced
 
 
-def test_the_gate_lets_nothing_run_while_one_traces():
-    gate, order, inside = Gate(), [], threading.Event()
-
-    def trace():
-        inside.wait()
-        with gate.closed():
-            order.append("traced")
-
-    thread = threading.Thread(target=trace)
-    thread.start()
-    gate.enter()
-    gate.enter()
-    inside.set()
-    gate.leave()
-    order.append("ran")
-    gate.leave()
-    thread.join()
-    assert order == ["ran", "traced"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -458,44 +412,6 @@ def test_the_gate_lets_nothing_run_while_one_traces():
 def test_an_argument_that_cannot_be_meant_is_a_usage_error(arguments, said):
     with pytest.raises(UsageError, match=said):
         served(Sine(), **arguments)
-
-
-def test_a_library_that_is_missing_is_named():
-    code = (
-        "import sys; sys.modules['onnxruntime'] = None\n"
-        "import torch; from shapeproof.serve import compile\n"
-        "try: compile(torch.nn.ReLU(), backend='onnxruntime')\n"
-        "except Exception as error: print(type(error).__name__, error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (
-        done.stdout.strip() == "UsageError backend='onnxruntime' needs onnxruntime: pip install shapeproof[consumers]"
-    )
-
-
-def test_a_backend_is_given_each_program_and_is_called_inside_its_domain_alone():
-    given = []
-
-    def backend(program):
-        module = program.module()
-        given.append(program)
-        return lambda x: module(x) + 100
-
-    run = served(Sine(), backend=backend)
-    assert torch.equal(run(torch.zeros(3)), torch.full((3,), 100.0))
-    assert [type(each).__name__ for each in given] == ["VerifiedProgram"]
-
-
-def test_onnxruntime_runs_programs_without_gradients_and_leaves_the_others_to_the_model():
-    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()).eval()
-    run = served(model, backend="onnxruntime")
-    x = torch.randn(4, 3)
-    assert run(x).requires_grad
-    assert "no gradients" in str(run.misses[0])
-    with torch.no_grad():
-        for rows in (4, 5, 6):
-            torch.testing.assert_close(run(x := torch.randn(rows, 3)), model(x))
-    assert run.traced == 2
 
 
 @few(50)
@@ -518,36 +434,3 @@ def held_against_eager(program, random, count):
     box = [*box[:count], *box[:count]]
     assert [sizes for sizes in box if not agree(program.model, run, program.inputs(sizes))] == []
     assert run.traced <= 4 + 4 + MOST_FAILED  # kept, replaced, and given up
-
-
-@pytest.mark.slow
-def test_100000_calls_of_changing_sizes_from_8_threads():
-    soak(100_000)
-
-
-def test_some_hundred_calls_of_changing_sizes_from_8_threads():
-    soak(400)
-
-
-def soak(calls):
-    """Every result is eager's; no size is traced twice; what is kept of misses does not grow with the calls."""
-    model = Branches()
-    run, wrong = served(model), []
-    expected = {n: model(torch.arange(float(n))) for n in range(60)}
-
-    def call(seed):
-        random = Random(seed)
-        for _ in range(calls // 8):
-            n = random.randrange(60)
-            if not torch.equal(run(torch.arange(float(n))), expected[n]):
-                wrong.append(n)
-
-    threads = [threading.Thread(target=call, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-    traced = [tuple(miss.sizes.values()) for miss in run.misses if miss.outcome == "traced"]
-    assert len(set(traced)) == len(traced) == run.traced - 1  # the first call is no miss of a program
-    assert run.traced <= 4
