@@ -172,6 +172,12 @@ def writing_once(x: Tensor) -> Tensor:
     return x.clone()
 
 
+def writing_far_out(x: Tensor) -> Tensor:
+    if x.shape[0] == 1000:
+        x[:1].mul_(2)
+    return x.clone()
+
+
 def itself(x: Tensor) -> Tensor:
     return x
 
@@ -268,6 +274,7 @@ WRONG = {
     "two results that are one": Planted(twins, lambda x: (torch.empty_like(x), torch.empty_like(x))),
     "a write that is not said": Planted(writing, torch.empty_like),
     "a write at 9": Planted(writing_once, torch.empty_like),
+    "a write far out": Planted(writing_far_out, torch.empty_like, (TensorSpec(torch.float32, (Dim("far", min=0), 3)),)),
     "a result too few": Planted(listed, lambda x: [torch.empty_like(x)], FREE),
     "from data without a bound": Planted(positive, lambda x: x.new_empty(fresh()), VECTOR),
     "a bound that is none": Planted(

@@ -12,12 +12,19 @@ from shapeproof.ci.spec import load_spec
 from shapeproof.ci.worker import _operator_verdict
 from shapeproof.constraints.errors import UsageError
 from shapeproof.operators import check_operator
-from tests.operators_planted import MATRIX, OPAQUE, RIGHT, WRONG, operator
+from tests.operators_planted import MATRIX, OPAQUE, RIGHT, WRONG, Planted, operator
 
 CHEAP = {
     *("half", "half, as floats", "odd at 37", "wide", "added", "split", "branched, as one", "from data, bounded"),
     *("one row too few", "wrong at 37", "another dtype", "another stride", "two results that are one"),
-    *("a write at 9", "from data without a bound", "a bound that is none", "numpy, wrong at 23", "numpy"),
+    *(
+        "a write at 9",
+        "a write far out",
+        "from data without a bound",
+        "a bound that is none",
+        "numpy, wrong at 23",
+        "numpy",
+    ),
 }
 
 
@@ -47,6 +54,66 @@ def test_a_planted_fault_is_found_with_a_size(name):
     assert report.status == ("undecided" if name == "from data without a bound" else "refuted"), str(report)
     assert not report.passed
     assert all(each.witness for each in report.diagnostics)
+
+
+def test_a_kernel_that_calls_another_operator_is_as_good_as_the_fake_of_that():
+    """The fault that it looks for: the inner fake is wrong far out, and the outer one says the same."""
+    inner = operator(WRONG["wrong far out"])
+
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        return inner(x).clone()
+
+    report = check_operator(operator(Planted(kernel, torch.empty_like)), WRONG["wrong far out"].specs)
+    assert report.status == "agrees"
+    assert "whose fake is not proved here" in report.notes[0]
+
+
+def test_a_kernel_that_another_library_puts_in_its_place_is_not_taken_for_the_one_in_python():
+    made = operator(RIGHT["same"])
+    name = made._qualname
+    library = torch.library.Library(name.partition("::")[0], "IMPL")
+    library.impl(name.partition("::")[2], lambda x: x.clone(), "CPU")
+    report = check_operator(made, RIGHT["same"].specs)
+    assert report.status == "agrees"
+
+
+LIBRARY = torch.library.Library("shapeproof_library", "DEF")
+LIBRARY.define("times(Tensor self, int k=2, *, float by=1.0) -> Tensor")
+LIBRARY.impl("times", lambda self, k=2, *, by=1.0: self.repeat(k, 1) * by, "CPU")
+LIBRARY.impl("times", lambda self, k=2, *, by=1.0: self.new_empty(self.shape[0] * k, 3), "Meta")  # noqa: ARG005
+LIBRARY.define("bare(Tensor x) -> Tensor")
+LIBRARY.impl("bare", torch.clone, "CPU")
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"), [((MATRIX[0], 3), {}), ((), {"self": MATRIX[0], "k": 3}), (MATRIX, {"by": 2.0})]
+)
+def test_an_argument_may_be_called_self_and_given_by_name(args, kwargs):
+    report = check_operator(torch.ops.shapeproof_library.times, args, kwargs)
+    assert (report.status, report.compared) == ("agrees", 49)
+    assert report.results == (f"float32[{2 if 'by' in kwargs else 3}*input.shape[0], 3]",)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "message"),
+    [
+        ("shapeproof_library::bare", MATRIX, "the fake kernel of shapeproof_library::bare cannot be run"),
+        ("shapeproof_library::none", MATRIX, "expected an operator with one overload"),
+        ("shapeproof_library::times", MATRIX[0], "args must be a tuple"),
+        ("shapeproof_library::times", (*MATRIX, 1, 2), "too many positional arguments"),
+        ("aten::relu", MATRIX, "is torch's own operator"),
+    ],
+)
+def test_what_cannot_be_checked_is_a_sentence(name, args, message):
+    with pytest.raises(UsageError, match=message):
+        check_operator(name, args)
+
+
+def test_an_operator_that_always_raises_is_not_passed():
+    def kernel(x: torch.Tensor) -> torch.Tensor:  # noqa: ARG001
+        raise ValueError("never")
+
+    assert not check_operator(operator(Planted(kernel, torch.empty_like)), MATRIX).passed
 
 
 def test_the_fixture_gives_the_report_or_fails_with_it(verify_operator):

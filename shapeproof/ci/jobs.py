@@ -56,7 +56,7 @@ class Job(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Contract:
+class Accepted:
     """What a program accepts: the sizes of each input over symbols, and what holds, as text in the user's names.
 
     `regions` are what holds where each of several programs serves, `bounds` the sizes that come out of data, as text,
@@ -77,7 +77,7 @@ class Result:
     status: Found | None
     text: str
     diagnostics: tuple[Diagnostic, ...] = ()
-    contract: Contract = Contract()
+    contract: Accepted = Accepted()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 from shapeproof.ci.dims import demands, parse_size
 from shapeproof.ci.frames import Channel, Frames
 from shapeproof.ci.identity import TOKEN, versions
-from shapeproof.ci.jobs import ANSWER, JOB, Answer, Contract, Job, Result
+from shapeproof.ci.jobs import ANSWER, JOB, Accepted, Answer, Job, Result
 from shapeproof.ci.processes import end_all
 from shapeproof.ci.sources import Recorder
 from shapeproof.ci.spec_help import in_spec
@@ -82,7 +82,7 @@ def _verdict(job: Job, progress: Any, begin: float) -> Result:
         status=cast("Status", report.status),
         text=str(report),
         diagnostics=report.diagnostics,
-        contract=Contract(
+        contract=Accepted(
             inputs={name: list(sizes) for name, sizes in report.inputs.items()},
             domain=report.domain,
             regions=tuple(report.regions),

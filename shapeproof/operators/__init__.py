@@ -1,5 +1,6 @@
 """Operators of one's own: what is stated of them, and what their fake kernels say, held against their real kernels.
 
+calling.py  a model that only calls an operator
 check.py    `check_operator`: the fake explored alone, real runs, torch.library.opcheck, the verdict
 proof.py    a real kernel in Python, traced and proved equal to the fake
 report.py   what was found

@@ -12,7 +12,6 @@ Trusted: that inputs lie in memory as those here do (contiguous); dtypes other t
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,7 +20,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.diagnostics import Diagnostic, Help
-from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.errors import ShapeproofError, UsageError
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.constraints.text import format_term
 from shapeproof.export.build.dispatch import Regions
@@ -34,8 +33,9 @@ from shapeproof.export.shim.custom_operators import overload_of, python_kernel
 from shapeproof.export.shim.one_thread import one_thread
 from shapeproof.export.shim.quiet import quiet
 from shapeproof.export.shim.trees import map_tensors
-from shapeproof.export.source.wording import first_line
+from shapeproof.export.source.wording import first_line, with_kind
 from shapeproof.export.verify import verified
+from shapeproof.operators.calling import Calling, by_schema, renamed
 from shapeproof.operators.proof import Program, compare
 from shapeproof.operators.report import OperatorReport
 from shapeproof.solver.budget import Budget
@@ -84,10 +84,15 @@ def check_operator(  # noqa: PLR0913 - as export
     found = overload_of(operator)
     if found is None:
         raise UsageError(f"expected an operator with one overload, such as torch.ops.sp.half.default, got {operator!r}")
+    if not nodes.is_foreign(found):
+        raise UsageError(f"{found.name()} is torch's own operator, which torch tests")
+
+    if not isinstance(args, tuple | list):
+        raise UsageError(f"args must be a tuple of arguments, not {type(args).__name__}")
 
     def declared(function: Callable[..., Any]) -> tuple[torch.nn.Module, Inputs]:
-        mod = _Calling(function, found)
-        return mod, declare(mod, tuple(args), kwargs, dynamic_shapes, tuple(constraints))
+        mod = Calling(function, found)
+        return mod, declare(mod, tuple(args), renamed(found, kwargs), dynamic_shapes, tuple(constraints))
 
     with one_thread:
         return _checked(found, declared, budget or Budget())
@@ -101,36 +106,14 @@ _SHOWN = 300
 """Characters of what torch says that are shown."""
 
 
-class _Calling(torch.nn.Module):
-    """A model that only calls an operator, its arguments named as in its schema."""
-
-    def __init__(self, function: Callable[..., Any], operator: Any) -> None:
-        super().__init__()
-        self.function = function
-        self.forward = _with_names(function, operator)
-
-
-def _with_names(function: Callable[..., Any], operator: Any) -> Callable[..., Any]:
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
-
-    empty, kind = inspect.Parameter.empty, inspect.Parameter
-    forward.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            kind(
-                each.name,
-                kind.KEYWORD_ONLY if each.kwarg_only else kind.POSITIONAL_OR_KEYWORD,
-                default=each.default_value if each.has_default_value() else empty,
-            )
-            for each in nodes.schema_of(operator).arguments
-        ]
-    )
-    return forward
-
-
 def _checked(operator: Any, declared: Declared, budget: Budget) -> OperatorReport:
     mod, inputs = declared(operator)
-    alone = verified(mod, inputs, splitting=True, budget=budget)
+    try:
+        alone = verified(mod, inputs, splitting=True, budget=budget)
+    except ShapeproofError:
+        raise
+    except Exception as error:
+        raise UsageError(f"the fake kernel of {operator.name()} cannot be run: {with_kind(error)}") from error
     report = functools.partial(OperatorReport, operator.name(), compared=sum(alone.trusted.values()), alone=alone)
     if alone.status != "proved" or not isinstance(alone.program, Regions):
         wrong = _refused(operator, inputs, alone)
@@ -159,7 +142,10 @@ def _checked(operator: Any, declared: Declared, budget: Budget) -> OperatorRepor
         return report("agrees", results=results, notes=(f"the kernel cannot be traced: {first_line(error)}",))
     if real.status != "proved" or not isinstance(real.program, Regions):
         return report("agrees", results=results, notes=("the kernel, traced as a model, is not proved itself",))
-    compared = compare(fakes, _programs(real), inputs)
+    if real.trusted:
+        names = ", ".join(real.trusted)
+        return report("agrees", results=results, notes=(f"the kernel calls {names}, whose fake is not proved here",))
+    compared = compare(fakes, _programs(real), inputs, operator)
     if compared.faults:
         return report("refuted", tuple(compared.faults), results)
     notes = tuple(dict.fromkeys(compared.open))
@@ -195,7 +181,7 @@ def _refused(operator: Any, inputs: Inputs, alone: Report) -> Diagnostic | None:
 def _raised(operator: Any, inputs: Inputs, point: dict[str, int], device: str) -> Exception | None:
     """What an operator raises at a point; on `meta` its fake is run."""
     args, kwargs = map_tensors(inputs.at(point, filled=True), lambda tensor: tensor.to(device))
-    return replay.outcome(operator, args, kwargs)[1]
+    return replay.outcome(operator, args, by_schema(operator, kwargs))[1]
 
 
 def _results(program: Program, inputs: Inputs) -> str:
@@ -216,9 +202,10 @@ def _against_schema(operator: Any, inputs: Inputs, fakes: Sequence[Program]) -> 
     for point in _smallest(inputs, fakes):
         args, kwargs = inputs.at(point, filled=True)
         with quiet():
-            found = torch.library.opcheck(operator, args, kwargs, test_utils=("test_schema",), raise_exception=False)[
-                "test_schema"
-            ]
+            named = by_schema(operator, kwargs)
+            (found,) = torch.library.opcheck(
+                operator, args, named, test_utils="test_schema", raise_exception=False
+            ).values()
         if isinstance(found, Exception):
             text = f"does not keep to its schema (torch.library.opcheck): {first_line(found)[:_SHOWN]}"
             return operator_diagnostic(operator, text, point, inputs)

@@ -1,4 +1,7 @@
-"""A kernel in Python, traced like a model, and proved to give what the fake says: sizes, dtype, strides, sharing.
+"""A kernel in Python, traced like a model, and proved to do what fake and schema say.
+
+That is: it gives results of the same sizes, dtype and strides, which share the same storage, and writes into no operand
+but those that the schema names.
 
 Both are programs over the declared sizes, each with regions. A size that the fake takes from data is any number that
 its facts allow (a range, a promise): these are what has to be proved of the size that the kernel gives.
@@ -10,7 +13,7 @@ once a run shows it; whatever else is not proved is said as a reason.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,10 +26,13 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.constraints.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.kernels import Fault, Runs, fault_diagnostic
+from shapeproof.export.graph import nodes
+from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.symbols import size_expression
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.settle import sharing
+from shapeproof.operators.calling import shown_names
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 from shapeproof.solver.substitution import substitute
@@ -53,14 +59,15 @@ class Program:
     @classmethod
     def of(cls, exported: torch.export.ExportedProgram, holds: Formula) -> Program:
         """The program of a region."""
-        nodes = list(exported.graph.nodes)
-        (returned,) = nodes[-1].args
+        (returned,) = next(iter(reversed(exported.graph.nodes))).args
         try:
             facts = tracer.shape_env_of(exported).trial.facts.formulas
         except LookupError:
             facts = ()
         taken = set(exported.graph_signature.user_inputs)
-        given = [node.meta.get("val") for node in nodes if node.op == "placeholder" and node.name in taken]
+        given = [
+            node.meta.get("val") for node in exported.graph.nodes if node.op == "placeholder" and node.name in taken
+        ]
         results = [each.meta.get("val") if isinstance(each, torch.fx.Node) else each for each in leaves(returned)]
         return cls(exported, given, results, (*facts, holds))
 
@@ -69,7 +76,30 @@ class Program:
         return tracer.translator_of(self.exported).term(size_expression(size))
 
 
-def compare(fakes: Sequence[Program], kernels: Sequence[Program], inputs: Inputs) -> Comparison:
+def writes_unsaid(kernel: Program, operator: Any) -> bool:
+    """Whether a kernel may write into an operand, though the schema of the operator does not say so."""
+    arguments = nodes.schema_of(operator).arguments
+    shown = shown_names(operator)
+    said = {shown[each.name]: each.alias_info is not None and each.alias_info.is_write for each in arguments}
+    taken = set(kernel.exported.graph_signature.user_inputs)
+    graph = kernel.exported.graph
+    kept = [node.meta.get("val") for node in graph.nodes if node.name in taken and not said[_argument(node.name, said)]]
+    written = {
+        storage
+        for node in graph.nodes
+        if node.op == "call_function"
+        for operand in nodes.changed_operands(node)
+        for storage in storages(operand.meta.get("val"))
+    }
+    return not written.isdisjoint(storages(kept))
+
+
+def _argument(placeholder: str, names: Iterable[str]) -> str:
+    """The argument that an input of a program is, or is a part of: `xs_0` is one of `xs`."""
+    return max((each for each in names if f"{placeholder}_".startswith(f"{each}_")), key=len)
+
+
+def compare(fakes: Sequence[Program], kernels: Sequence[Program], inputs: Inputs, operator: Any) -> Comparison:
     """Compare what the fake says with what the kernel gives, wherever a region of one meets a region of the other."""
     found = Comparison()
     names = frozenset(inputs.domain.symbols)
@@ -81,7 +111,9 @@ def compare(fakes: Sequence[Program], kernels: Sequence[Program], inputs: Inputs
         for kernel in kernels:
             facts = Facts([*covered.formulas, *kernel.facts])
             if not facts.contradictory:
-                _compare(fake, kernel, facts, inputs, found)
+                claims: list[Formula] = [f.FALSE] if writes_unsaid(kernel, operator) else []
+                claims += [*_alike(fake, kernel), *_claims(fake, kernel, names)]
+                _compare(fake, claims, facts, inputs, found)
     return found
 
 
@@ -89,9 +121,9 @@ def _of_sizes(program: Program, names: frozenset[str]) -> list[Formula]:
     return [each for each in program.facts if each.symbols <= names]
 
 
-def _compare(fake: Program, kernel: Program, facts: Facts, inputs: Inputs, found: Comparison) -> None:
+def _compare(fake: Program, claims: Iterable[Formula], facts: Facts, inputs: Inputs, found: Comparison) -> None:
     names = sorted(inputs.domain.symbols)
-    for claim in [*_alike(fake, kernel), *_claims(fake, kernel, frozenset(names))]:
+    for claim in claims:
         verdict = decide(claim, facts)
         if verdict.status == "proved":
             continue

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shapeproof.ci.cache import FOLDER, recall, remember
 from shapeproof.ci.identity import digest
-from shapeproof.ci.jobs import Answer, Contract, Job, Result
+from shapeproof.ci.jobs import Accepted, Answer, Job, Result
 from shapeproof.ci.lock import NAME, read_lock
 from shapeproof.ci.spec import load_spec
 from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
@@ -61,7 +61,7 @@ REPORT = Report(
     (Bound("nonzero", "i64", ("<=25", "2"), (25, 2)),),
     1000,
 )
-CONTRACT = Contract({"x": ["n", "4"]}, ("x.shape[0] >= 1",))
+CONTRACT = Accepted({"x": ["n", "4"]}, ("x.shape[0] >= 1",))
 LOCK = {
     "format": 1,
     "models": {"net": {"status": "proved", "dtypes": {"x": "float32"}, "contract": dataclasses.asdict(CONTRACT)}},

@@ -11,7 +11,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check
-from shapeproof.operators import Span, contents, ge, le, promise, span
+from shapeproof.operators import Span, contents, divides, ge, le, promise, span
 from tests.export.random_programs import few
 
 ROWS = Dim("n", min=0, max=12)
@@ -191,6 +191,30 @@ def test_a_promise_that_no_data_keep_is_a_contradiction():
     keep = kept("impossible")
     promise("shapeproof_stated::impossible")(lambda call: [le(call.result().sizes[0], -1)])
     assert report_of(lambda x: keep(x) * 2).status == "refuted"
+
+
+@pytest.mark.parametrize("found", [span(0, 1.5), (0, 3), [span(0, 1), None]], ids=str)
+def test_contents_that_are_no_spans_are_refused(found):
+    made = numbered("spanned")
+    contents("shapeproof_stated::spanned")(lambda call, bounds: found)  # noqa: ARG005
+    with pytest.raises(UsageError, match="must return a Span of terms or a list of them"):
+        report_of(lambda x: made(x, 3) * 2)
+
+
+def test_a_promise_of_multiples_is_computed_by_the_program():
+    @torch.library.custom_op("shapeproof_stated::pairs", mutates_args=())
+    def pairs(x: Tensor) -> Tensor:
+        return x[x > 0].repeat(2)
+
+    @pairs.register_fake
+    def _(x):
+        return x.new_empty(torch.library.get_ctx().new_dynamic_size())
+
+    promise("shapeproof_stated::pairs")(lambda call: [divides(2, call.result().sizes[0])])
+    forward = lambda x: pairs(x).view(2, -1)  # noqa: E731
+    report = report_of(forward)
+    assert report.status == "proved", str(report)
+    agrees(report, forward)
 
 
 @pytest.mark.parametrize("name", ["half", "aten::relu", "a::b::c", 3])

@@ -25,7 +25,7 @@ from shapeproof.export.shim import guarding, transforms
 from shapeproof.solver.facts import Facts
 
 if TYPE_CHECKING:
-    from shapeproof.export.build.contract import Contract
+    from shapeproof.export.build.contract import Requirements
     from shapeproof.export.build.decompose import TakenApart
     from shapeproof.export.report.report import Report
 
@@ -35,10 +35,12 @@ class VerifiedProgram(torch.export.ExportedProgram):
 
     report: Report
     taken_apart: TakenApart
-    contract: Contract
+    contract: Requirements
 
     @classmethod
-    def of(cls, program: torch.export.ExportedProgram, taken_apart: TakenApart, contract: Contract) -> VerifiedProgram:
+    def of(
+        cls, program: torch.export.ExportedProgram, taken_apart: TakenApart, contract: Requirements
+    ) -> VerifiedProgram:
         """The program, ready to carry a report. The state is shared, not copied."""
         verified = cls.__new__(cls)
         verified.__dict__.update(program.__dict__)
@@ -52,7 +54,7 @@ class VerifiedProgram(torch.export.ExportedProgram):
         self.report = report
         self.graph_module.meta.setdefault("custom", {})[NOTE] = saved_report(report)
 
-    def rely_on(self, others: Iterable[Contract]) -> None:
+    def rely_on(self, others: Iterable[Requirements]) -> None:
         """Have inputs lie in memory as these contracts want it, too: the program is made of theirs."""
         self.contract = self.contract.with_memory_of(others)
         self.contract.note_in(self)

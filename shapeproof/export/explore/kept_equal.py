@@ -38,7 +38,7 @@ def equal_in_example(inputs: Inputs, example: Mapping[str, int]) -> Sequence[For
     return [each for each in equal if all(holds_at(each, anchor) for anchor in inputs.anchors)]
 
 
-def kept_equal(
+def kept_equal(  # noqa: PLR0913, PLR0917 - what was found, where the two differ, and what a question may cost
     mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts, point: Mapping[str, int], budget: Budget
 ) -> list[Narrowing]:
     """The equalities of the example which the point breaks at which the two differ; none if they are not to blame."""

@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
-from shapeproof.export.graph import nodes
+from shapeproof.constraints.terms import Term
 from shapeproof.export.ops import output_sizes, value_ranges
 from shapeproof.export.ops.call import Call, Span
 from shapeproof.export.ops.value_ranges import Bounds
+from shapeproof.export.shim.custom_operators import OWN_NAMESPACES
 
 _PROMISES: dict[str, output_sizes.Rule] = {}
 _CONTENTS: dict[str, value_ranges.Rule] = {}
@@ -69,7 +70,7 @@ def _registering(table: dict[str, Any], operator: str) -> Callable[[_RuleT], _Ru
     if found is None:
         raise UsageError(f"expected the name of an operator, such as 'sp::keep', got {operator!r}")
     namespace, name, overload = found.groups()
-    if namespace in nodes.OWN:
+    if namespace in OWN_NAMESPACES:
         raise UsageError(f"`{operator}` is torch's own operator: a rule can be stated of your own alone")
 
     def register(rule: _RuleT) -> _RuleT:
@@ -104,9 +105,13 @@ def stated_contents(call: Call, bounds: Bounds) -> list[Span]:
     """
     found = _applied(_CONTENTS, call, bounds)
     spans = [found] if isinstance(found, Span) else found
-    if not isinstance(spans, Sequence) or not all(isinstance(each, Span) for each in spans):
-        raise UsageError(f"the contents of {call.name} must return a Span or a list of them, got {found!r}")
+    if not isinstance(spans, Sequence) or not all(map(_is_span, spans)):
+        raise UsageError(f"the contents of {call.name} must return a Span of terms or a list of them, got {found!r}")
     return list(spans)
+
+
+def _is_span(value: object) -> bool:
+    return isinstance(value, Span) and all(end is None or isinstance(end, Term) for end in (value.low, value.high))
 
 
 def _applied(table: dict[str, Any], call: Call, *rest: Any) -> Any:

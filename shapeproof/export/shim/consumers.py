@@ -20,7 +20,7 @@ def as_compiled(program: torch.export.ExportedProgram) -> torch.export.ExportedP
     """What AOTInductor takes a program apart into before it compiles it."""
     from torch._inductor.decomposition import select_decomp_table
 
-    table = torch.export.default_decompositions().materialize() | select_decomp_table()
+    table = select_decomp_table()  # torch's own table less what the compiler keeps whole, and with its own rules
     return torch.export.ExportedProgram.run_decompositions(program, table)  # type: ignore[no-any-return]
 
 

@@ -10,6 +10,9 @@ import torch
 from torch._library.custom_ops import CustomOpDef, _maybe_get_opdef
 from torch._ops import OpOverload, OpOverloadPacket
 
+OWN_NAMESPACES = frozenset({"aten", "prims", "prim", "higher_order"})
+"""The namespaces of torch's own operators."""
+
 
 def overload_of(operator: Any) -> OpOverload | None:
     """The one overload that is meant by an overload, a packet with one, `torch.library.custom_op`'s, or a name.
@@ -31,9 +34,14 @@ def overload_of(operator: Any) -> OpOverload | None:
 
 
 def python_kernel(operator: OpOverload) -> Callable[..., Any] | None:
-    """The function that runs on the CPU, where `torch.library.custom_op` was given one; None for any other."""
+    """The function that runs on the CPU, where `torch.library.custom_op` was given one; None for any other.
+
+    A kernel that was registered for the CPU in another way (`Library.impl`) runs in its place, and is not seen here.
+    """
     known = _maybe_get_opdef(operator)
     if known is None or known._disabled_kernel:
         return None
-    found = known._backend_fns.get("cpu") or known._backend_fns.get(None)
+    found = known._backend_fns.get("cpu")
+    if found is None and not torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CPU"):
+        found = known._backend_fns.get(None)
     return None if found is None else inspect.getclosurevars(inspect.unwrap(found)).nonlocals.get("fn")

@@ -52,11 +52,11 @@ class Stated:
 
     def called(self, func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
         """Take what is stated of an operator that was run, or of what it was given."""
-        if nodes.schema_of(func) is None:
+        own = nodes.is_foreign(func) and is_stated(str(func))
+        if nodes.schema_of(func) is None or not (own or self._contents):
             return
         results = result if isinstance(result, tuple | list) else (result,)
         self._contents.forget(nodes.written(func, args, kwargs))
-        own = is_stated(str(func))
         if not own and not self._is_spoken_of(args, kwargs):
             return
         call = self._stated.call(func, args, kwargs, results)
@@ -72,11 +72,8 @@ class Stated:
                 self._contents.note(each, span)
 
     def _is_spoken_of(self, args: Any, kwargs: Mapping[str, Any]) -> bool:
-        if self._contents.is_empty:
-            return False
-        return any(
-            isinstance(leaf, torch.Tensor) and self._contents.noted(leaf).known for leaf in leaves((args, kwargs))
-        )
+        tensors = (leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, torch.Tensor))
+        return any(self._contents.noted(tensor).known for tensor in tensors)
 
     def _require(self, formula: Formula, text: str) -> None:
         """Have the program check a formula, if it can compute it: otherwise nothing is known by it."""

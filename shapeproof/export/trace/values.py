@@ -36,10 +36,9 @@ class Contents:
         found = self.noted(tensor)
         return found if found.known else _of_constant(tensor) or of_dtype(dtype)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was noted."""
-        return not self._noted
+    def __bool__(self) -> bool:
+        """Whether anything was noted."""
+        return bool(self._noted)
 
     def noted(self, tensor: torch.Tensor) -> Span:
         """What was noted of a tensor."""
