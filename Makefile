@@ -12,7 +12,7 @@ IN_PARALLEL := --numprocesses auto --dist worksteal --durations=80
 EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint cases bench bench-solver bench-scaling fuzz clean
+.PHONY: help demo test test-slow lint cases bench bench-solver bench-scaling bench-graphs bench-dispatch fuzz clean
 
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
@@ -23,6 +23,8 @@ help:
 	@echo "make bench         time verified export against torch.export"
 	@echo "make bench-solver  the solver and its peers on the recorded questions"
 	@echo "make bench-scaling how the solver's time grows with dims, decisions and nesting"
+	@echo "make bench-graphs  how many graphs the guides' programs need, beside torch.compile"
+	@echo "make bench-dispatch what finding its program costs a call"
 	@echo "make fuzz          the property tests, long and with SEED=$(SEED)"
 	@echo "make clean         remove the virtual environment and the caches"
 
@@ -78,6 +80,14 @@ bench-solver: $(VENV)/.test
 LARGEST ?= 10000
 bench-scaling: $(VENV)/.test
 	$(RUN) -m benchmarks.scaling --largest $(LARGEST)
+
+# Fails where a result is not eager's.
+bench-graphs: $(VENV)/.test
+	$(RUN) -m benchmarks.graphs
+
+# Fails above 20 microseconds.
+bench-dispatch: $(VENV)/.test
+	$(RUN) -m benchmarks.dispatch
 
 # Every test that uses Hypothesis, with many fresh examples. A find prints how to repeat it, and becomes a test of its own.
 fuzz: $(VENV)/.test

@@ -7,6 +7,8 @@ domains.py    domains over flat sizes, and which lies within which
 router.py     the program of a call, by one generated function
 calls.py      one call, read: its form, its sizes
 state.py      the model's own tensors and modes
+forecasts.py  `forecast`: how many programs a declared domain needs, and which lines make the borders
+least.py      the fewest sets that cover, the fewest blocks of a partition
 gate.py       nothing runs while a model is traced
 misses.py     why no program served a call, as data
 backends.py   what runs a program: the graph, torch.compile, AOTInductor, ONNX Runtime
@@ -26,6 +28,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from shapeproof.serve.bucketing import Buckets as Buckets
     from shapeproof.serve.bucketing import buckets as buckets
+    from shapeproof.serve.forecasts import Border as Border
+    from shapeproof.serve.forecasts import Forecast as Forecast
+    from shapeproof.serve.forecasts import forecast as forecast
     from shapeproof.serve.misses import Miss as Miss
     from shapeproof.serve.misses import Reason as Reason
     from shapeproof.serve.on_demand import Served as Served
@@ -37,6 +42,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Buckets": "bucketing",
+    "Border": "forecasts",
+    "Forecast": "forecasts",
     "Miss": "misses",
     "Padding": "padding",
     "Program": "programs",
@@ -45,11 +52,14 @@ _HOMES = {
     "agree": "ranks",
     "buckets": "bucketing",
     "compile": "on_demand",
+    "forecast": "forecasts",
     "together": "ranks",
 }
 
 __all__ = [
+    "Border",
     "Buckets",
+    "Forecast",
     "Miss",
     "Padding",
     "Program",
@@ -58,6 +68,7 @@ __all__ = [
     "agree",
     "buckets",
     "compile",
+    "forecast",
     "together",
 ]
 

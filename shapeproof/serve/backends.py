@@ -69,11 +69,12 @@ def _onnxruntime(program: VerifiedProgram, _: torch.nn.Module) -> Run:
     runtime = importlib.import_module("onnxruntime")
     session = runtime.InferenceSession(made.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
+    taken, given = len(names), len(program.contract.memory.layouts)
+    if taken != given:
+        raise UsageError(f"backend='onnxruntime' takes models of tensors alone; torch.onnx wrote {taken} for {given}")
 
     def run(*args: Any, **kwargs: Any) -> Any:
         given = [each for each in leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
-        if len(given) != len(names):
-            raise UsageError(f"the ONNX model takes {len(names)} tensors ({', '.join(names)}), got {len(given)}")
         arrays = {name: each.detach().numpy() for name, each in zip(names, given, strict=True)}
         return unflattened([torch.from_numpy(each) for each in session.run(None, arrays)], program)
 

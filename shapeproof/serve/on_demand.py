@@ -24,6 +24,7 @@ from shapeproof.export import ConstraintViolation, VerifiedProgram
 from shapeproof.export.declare.from_seen import parameters
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.one_thread import exporting
+from shapeproof.export.shim.transforms import transforming
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Call
 from shapeproof.serve.archive import regions_of
@@ -151,7 +152,7 @@ class Served:
             OutsideDomain: there is none, and otherwise="raise".
             ConstraintViolation: the model does not support what was declared.
         """
-        if guarding.is_traced() or exporting():
+        if guarding.is_traced() or exporting() or transforming():
             return self.model(*args, **kwargs)
         gate.enter()
         try:
@@ -209,7 +210,8 @@ class Served:
         learned = self._about(request.key, call)
         learned.seen.add_call(call)
         said = self._reluctance(request, learned)
-        miss = explained(self.model, request, call.kind, learned.seen, self.programs, said)
+        tried = self._otherwise == "trace"
+        miss = explained(self.model, request, call.kind, learned.seen, self.programs, said if tried else "")
         if said:
             self._refused(miss, request.identity)
             return None

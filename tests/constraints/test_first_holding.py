@@ -27,4 +27,4 @@ def test_a_comparison_that_is_written_inline_means_the_same():
         find = first_holding([[parse_formula(text)]], ["x", "y"])
         for x in range(-2, 8):
             for y in range(8):
-                assert (find(x, y) == 0) == eval(text, {"x": x, "y": y})
+                assert (find(x, y) == 0) == eval(text, {"x": x, "y": y})  # noqa: S307 - the texts above

@@ -161,7 +161,7 @@ def test_a_damaged_file_is_one_sentence_or_the_same_program(saved, tmp_path, dat
 def test_regions_of_a_model_that_takes_a_number_are_loaded(tmp_path):
     class Counted(torch.nn.Module):
         def forward(self, x, n: int, flag: bool):
-            return x + n if n > 3 else x * n
+            return x + n if n > 3 and flag else x * n
 
     shapes = {"x": None, "n": Dim.DYNAMIC(min=0, max=9), "flag": None}
     regions = export(Counted(), (torch.ones(2), 5, True), dynamic_shapes=shapes, branches="split")

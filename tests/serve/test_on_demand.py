@@ -1,20 +1,20 @@
-"""Programs on demand: what they give is what eager gives; why one was made; and that no more are made than are needed."""
+"""Programs on demand give what eager gives, say why they were made, and are no more than are needed."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import threading
-
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import ConstraintViolation, OutsideDomain, load_regions
 from shapeproof.seen import Seen
 from shapeproof.serve import compile as served
-from shapeproof.serve.gate import Gate
+from shapeproof.serve.on_demand import MOST_FAILED
+from tests.agreement import agree
+from tests.export.random_programs import few, programs
 
 
 class Branches(torch.nn.Module):
@@ -67,7 +67,7 @@ def test_a_miss_says_which_size_which_program_and_which_line():
     assert second.declare == 'dynamic_shapes={"x": {0: Dim("x_0", min=10, max=40)}}'
     assert (second.nearest.file, second.nearest.line, second.outcome) == (__file__, line, "traced")
     assert second.about_sizes
-    again = served(Branches(), eval(second.declare.removeprefix("dynamic_shapes="), {"Dim": Dim}))
+    again = served(Branches(), {"x": {0: Dim("x_0", min=10, max=40)}})
     for n in (10, 20, 40):
         run(torch.randn(n))
         again(torch.randn(n))
@@ -368,26 +368,6 @@ def test_numbers_are_saved_too(tmp_path):
     assert torch.equal(loaded(torch.ones(4), 5), torch.ones(4) + 5)
 
 
-def test_many_waiting_callers_wait_for_one_trace():
-    model = torch.nn.Linear(3, 2)
-    run = served(model)
-    wrong = []
-
-    def call(number):
-        for rows in range(number, number + 6):
-            x = torch.full((rows, 3), float(rows))
-            if not torch.equal(run(x), model(x)):
-                wrong.append(rows)
-
-    threads = [threading.Thread(target=call, args=(number,)) for number in range(1, 9)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-    assert run.traced <= 3
-
-
 def test_a_served_model_within_another_falls_to_eager_where_it_has_no_program():
     inner = served(Sine())
 
@@ -405,24 +385,20 @@ def test_a_served_model_within_another_falls_to_eager_where_it_has_no_program():
     assert torch.equal(served(Untraceable())(torch.ones(4)), torch.ones(4).sin() + 1)
 
 
-def test_the_gate_lets_nothing_run_while_one_traces():
-    gate, order, inside = Gate(), [], threading.Event()
-
-    def trace():
-        inside.wait()
-        with gate.closed():
-            order.append("traced")
-
-    thread = threading.Thread(target=trace)
-    thread.start()
-    gate.enter()
-    gate.enter()
-    inside.set()
-    gate.leave()
-    order.append("ran")
-    gate.leave()
-    thread.join()
-    assert order == ["ran", "traced"]
+@pytest.mark.parametrize("served_first", [False, True])
+def test_within_a_transform_of_torch_func_the_model_itself_runs(served_first):
+    model, x = torch.nn.Linear(3, 2), torch.randn(4, 5, 3)
+    run = served(model)
+    if served_first:
+        run(x[0])
+        run(x[0, :2])
+    traced = run.traced
+    assert torch.equal(torch.vmap(run)(x), torch.vmap(model)(x))
+    assert torch.equal(torch.func.jvp(run, (x,), (x,))[1], torch.func.jvp(model, (x,), (x,))[1])
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, x)
+        assert torch.equal(run(dual), model(x))
+    assert run.traced == traced
 
 
 @pytest.mark.parametrize(
@@ -438,39 +414,23 @@ def test_an_argument_that_cannot_be_meant_is_a_usage_error(arguments, said):
         served(Sine(), **arguments)
 
 
-def test_a_library_that_is_missing_is_named():
-    code = (
-        "import sys; sys.modules['onnxruntime'] = None\n"
-        "import torch; from shapeproof.serve import compile\n"
-        "try: compile(torch.nn.ReLU(), backend='onnxruntime')\n"
-        "except Exception as error: print(type(error).__name__, error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (
-        done.stdout.strip() == "UsageError backend='onnxruntime' needs onnxruntime: pip install shapeproof[consumers]"
-    )
+@few(50)
+@given(programs(), st.randoms(use_true_random=False))
+def test_a_served_model_does_what_eager_does_whatever_comes_first(program, random):
+    held_against_eager(program, random, 6)
 
 
-def test_a_backend_is_given_each_program_and_is_called_inside_its_domain_alone():
-    given = []
-
-    def backend(program):
-        module = program.module()
-        given.append(program)
-        return lambda x: module(x) + 100
-
-    run = served(Sine(), backend=backend)
-    assert torch.equal(run(torch.zeros(3)), torch.full((3,), 100.0))
-    assert [type(each).__name__ for each in given] == ["VerifiedProgram"]
+@pytest.mark.slow
+@few(1)
+@given(programs(), st.randoms(use_true_random=False))
+def test_many_served_models_do_what_eager_does_whatever_comes_first(program, random):
+    held_against_eager(program, random, None)
 
 
-def test_onnxruntime_runs_programs_without_gradients_and_leaves_the_others_to_the_model():
-    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()).eval()
-    run = served(model, backend="onnxruntime")
-    x = torch.randn(4, 3)
-    assert run(x).requires_grad
-    assert "no gradients" in str(run.misses[0])
-    with torch.no_grad():
-        for rows in (4, 5, 6):
-            torch.testing.assert_close(run(x := torch.randn(rows, 3)), model(x))
-    assert run.traced == 2
+def held_against_eager(program, random, count):
+    run = served(program.model, at_most=4)
+    box = list(program.box)
+    random.shuffle(box)
+    box = [*box[:count], *box[:count]]
+    assert [sizes for sizes in box if not agree(program.model, run, program.inputs(sizes))] == []
+    assert run.traced <= 4 + 4 + MOST_FAILED  # kept, replaced, and given up
