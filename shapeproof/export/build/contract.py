@@ -18,7 +18,7 @@ from shapeproof.constraints.terms import Term
 from shapeproof.contract.outside import OutsideDomain
 from shapeproof.contract.sizes import SizeGuard
 from shapeproof.export.build.assertions import without_kinds
-from shapeproof.export.build.guards import Guard, guard_of
+from shapeproof.export.build.guards import Guard, guard_of, relaxed
 from shapeproof.export.build.memory import Layout, Memory
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph.aliasing import told_apart, written_inputs
@@ -165,9 +165,10 @@ def _misfit(said: str) -> OutsideDomain:
 class InputGuards(torch.nn.Module):
     """Called with the flat inputs of a run, and then with the tensors of the model that matter, before all else."""
 
-    def __init__(self, contract: Contract, program: _Program) -> None:
+    def __init__(self, contract: Contract, program: _Program, *, of_several: bool = False) -> None:
         super().__init__()
-        self._each = contract.guards(program)
+        guards = contract.guards(program)
+        self._each = list(map(relaxed, guards, contract.sizes)) if of_several else guards
         self._sizes = contract.size_guard()
         self._memory = contract.memory
         self._state = contract.state(program)

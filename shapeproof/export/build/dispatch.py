@@ -171,7 +171,7 @@ class _Dispatch(torch.nn.Module):
         super().__init__()
         self._regions = regions
         self.programs = torch.nn.ModuleList(program.module() for program in regions.programs)
-        self._guards = InputGuards(regions.contract, regions.programs[0])
+        self._guards = InputGuards(regions.contract, regions.programs[0], of_several=True)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program of the inputs' region.

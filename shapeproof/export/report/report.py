@@ -68,6 +68,8 @@ class Report:
     oblivious: Oblivious = field(default_factory=Oblivious, repr=False, compare=False)
     """The size-oblivious assumptions of the program, and which are proved harmless; empty in a report that was loaded,
     and where there are several programs: each has its own report."""
+    trusted: Mapping[str, int] = field(default_factory=dict)
+    """The operators that are not torch's own, and at how many inputs their fake kernels were compared; not saved."""
     contract: Contract | None = field(default=None, repr=False)
     """What the inputs of the program must be, for whoever has no torch; None where no program is given out."""
     program: VerifiedProgram | Regions | None = field(default=None, repr=False, compare=False)

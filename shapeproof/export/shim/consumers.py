@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -22,3 +22,12 @@ def as_compiled(program: torch.export.ExportedProgram) -> torch.export.ExportedP
 
     table = torch.export.default_decompositions().materialize() | select_decomp_table()
     return torch.export.ExportedProgram.run_decompositions(program, table)  # type: ignore[no-any-return]
+
+
+def aot_compiled(program: torch.export.ExportedProgram, folder: str) -> Callable[..., Any]:
+    """The program as AOTInductor compiles it, with weights of its own; the package is written to a folder."""
+    import torch._inductor
+
+    path = torch._inductor.aoti_compile_and_package(program, package_path=f"{folder}/model.pt2")
+    loaded: Callable[..., Any] = torch._inductor.aoti_load_package(path)
+    return loaded

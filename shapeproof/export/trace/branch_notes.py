@@ -49,11 +49,21 @@ def _note(branch: torch.fx.GraphModule, operands: Sequence[Any], env: ProofShape
             values[node] = env.operators.record(node.target, args, kwargs)
         else:
             values[node] = node.meta.get("val")
-    if env.brought == before and not nodes.mutates(branch.graph):
-        for node, value in values.items():
-            if isinstance(value, torch.Tensor) and node.op == "call_function":
-                node.meta["val"] = value
+    made = {
+        node: value for node, value in values.items() if isinstance(value, torch.Tensor) and node.op != "placeholder"
+    }
+    if env.brought == before and not nodes.mutates(branch.graph) and all(map(_is_alike, made, made.values())):
+        for node, value in made.items():
+            node.meta["val"] = value
     _note_branches(branch, values, env)
+
+
+def _is_alike(node: torch.fx.Node, value: torch.Tensor) -> bool:
+    """Whether a tensor is what a node notes, sizes apart: a mode that the branch was traced under may be over."""
+    noted = node.meta.get("val")
+    return isinstance(noted, torch.Tensor) and all(
+        getattr(noted, name) == getattr(value, name) for name in ("dtype", "device", "layout", "requires_grad", "ndim")
+    )
 
 
 def _runs_again(node: torch.fx.Node) -> bool:
