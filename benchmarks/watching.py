@@ -1,21 +1,27 @@
-"""What `watching` costs a call: the time of its hook, on sizes that were seen before, and on new ones every time.
+"""What `watching` costs a call: the time of its hook, on sizes seen before, on new ones, and on ever larger ones.
 
-    python -m benchmarks.watching [--calls 2000]
+    python -m benchmarks.watching [--calls 2000] [--stream 1000000]
 
-The hook is timed by itself, in processor time, on inputs that are there already; the median of the calls counts. The
-share is that of a forward pass of 1 ms. Exit status 1: a share above 5 % on sizes seen before.
+A model that is watched and one that is not take turns at every call, in processor time, on inputs that are there
+already; the median of the differences counts. The share is that of a forward pass of 1 ms. Exit status 1: a share above
+5 % on sizes seen before. Ever larger sizes (a cache that grows by one) are each a greatest one, which
+is kept; a share of them is no promise.
+
+With `--stream`, so many calls are recorded: for each tenth of them the processor time of a call, and what is kept.
 
 On two cores that were busy with other work (Python 3.11, torch 2.13):
 
-    inputs                   sizes seen before   new sizes every time
-    one tensor                    4.2 us  0.4 %        16.7 us  1.7 %
-    tokens and mask               6.4 us  0.6 %        29.5 us  3.0 %
-    a cache of 16 tensors        17.9 us  1.8 %        95.1 us  9.5 %
+    inputs                  sizes seen before     new sizes    ever larger
+    one tensor                  3.4 us  0.3 %    10 us  1.0 %      66 us
+    tokens and mask             5.6 us  0.6 %    21 us  2.1 %      94 us
+    a cache of 16 tensors      18   us  1.8 %    46 us  4.6 %     360 us
+    16 tensors, unlike         39   us  3.9 %    57 us  5.7 %     365 us
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import statistics
 import time
@@ -33,6 +39,8 @@ FORWARD = 1e-3
 """Seconds of the forward pass that the cost is compared with."""
 MOST = 0.05
 """The share of it that a call may cost."""
+TRAFFIC = ("before", "new", "larger")
+"""Sizes seen before, new ones, ever larger ones."""
 
 
 class Nothing(torch.nn.Module):
@@ -64,46 +72,78 @@ def cache(sizes: Callable[[], int]) -> tuple[Any, ...]:
     return _sized(1, 1), [(_sized(1, 2, length, 4), _sized(1, 2, length, 4)) for _ in range(8)]
 
 
-CALLS = {"one tensor": one, "tokens and mask": text, "a cache of 16 tensors": cache}
+def apart(sizes: Callable[[], int]) -> tuple[Any, ...]:
+    """Sixteen tensors, none of which has a size of another."""
+    return tuple(_sized(1, 2, sizes(), 4) for _ in range(16))
 
 
-def seconds(model: Nothing, calls: Sequence[tuple[Any, ...]]) -> float:
-    """The median processor time of a call."""
-    taken = []
+CALLS = {"one tensor": one, "tokens and mask": text, "a cache of 16 tensors": cache, "16 tensors, unlike": apart}
+
+
+def seconds(watched: Nothing, alone: Nothing, calls: Sequence[tuple[Any, ...]]) -> float:
+    """The median of what a call of the watched model takes beyond the same call of the other."""
+    more = []
     for args in calls:
         start = time.process_time_ns()
-        model(*args)
-        taken.append(time.process_time_ns() - start)
-    return statistics.median(taken) / 1e9
+        alone(*args)
+        middle = time.process_time_ns()
+        watched(*args)
+        more.append(time.process_time_ns() - middle - (middle - start))
+    return statistics.median(more) / 1e9
 
 
-def measured(build: Callable[[Callable[[], int]], tuple[Any, ...]], number: int, *, new: bool) -> float:
-    """The seconds that a hook adds to a call."""
-    chance, model = random.Random(0), Nothing()
+def sizes_of(traffic: str) -> Callable[[], int]:
+    """Where the sizes of calls come from."""
+    chance = random.Random(0)
     few = [chance.randint(1, 512) for _ in range(4)]
-    pool = [build((lambda: chance.randint(1, 2**16)) if new else (lambda: chance.choice(few))) for _ in range(number)]
-    alone = seconds(model, pool)
-    seen = Seen()
+    larger = itertools.count(1)
+    return {"before": lambda: chance.choice(few), "new": lambda: chance.randint(1, 2**16), "larger": larger.__next__}[
+        traffic
+    ]
+
+
+def measured(build: Callable[[Callable[[], int]], tuple[Any, ...]], number: int, traffic: str) -> float:
+    """The seconds that a hook adds to a call."""
+    sizes = sizes_of(traffic)
+    pool = [build(sizes) for _ in range(number)]
+    watched, alone = Nothing(), Nothing()
+    with watching(watched, Seen()):
+        seconds(watched, alone, pool[: number // 4])  # what is new in the beginning is not the price of a call
+        return seconds(watched, alone, pool[number // 4 :])
+
+
+def stream(number: int) -> Table:
+    """A stream of calls with new sizes, a tenth a row."""
+    chance, model, seen = random.Random(0), Nothing(), Seen()
+    table = Table("calls", "us a call", "bytes kept")
     with watching(model, seen):
-        seconds(model, pool[: number // 4])  # what is new in the beginning is not the price of a call
-        return seconds(model, pool[number // 4 :]) - alone
+        for tenth in range(10):
+            taken = 0
+            for _ in range(number // 10):
+                args = _sized(8 * chance.randint(1, 10**6), chance.randint(1, 500), 16), chance.randint(0, 10**9)
+                start = time.process_time_ns()
+                model(*args)
+                taken += time.process_time_ns() - start
+            calls = (tenth + 1) * (number // 10)
+            table.add_row(f"{calls:,}", f"{taken / (number // 10) / 1e3:.1f}", f"{len(seen.dumps()):,}")
+    return table
 
 
 def main() -> int:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=2000)
-    number = parser.parse_args().calls
-    table = Table("inputs", "sizes seen before, us", "share of 1 ms", "new sizes, us", "share of 1 ms")
+    parser.add_argument("--stream", type=int, default=0)
+    given = parser.parse_args()
+    table = Table("inputs", *(f"{traffic}, us (share of 1 ms)" for traffic in TRAFFIC))
     worst = 0.0
     for name, build in CALLS.items():
-        row = [name]
-        for new in (False, True):
-            cost = measured(build, number, new=new)
-            worst = worst if new else max(worst, cost / FORWARD)
-            row += [f"{1e6 * cost:.1f}", f"{cost / FORWARD:.1%}"]
-        table.add_row(*row)
+        costs = {traffic: measured(build, given.calls, traffic) for traffic in TRAFFIC}
+        worst = max(worst, costs["before"] / FORWARD)
+        table.add_row(name, *(f"{1e6 * cost:.1f} ({cost / FORWARD:.1%})" for cost in costs.values()))
     Console().print(table)
+    if given.stream:
+        Console().print(stream(given.stream))
     return int(worst > MOST)
 
 

@@ -25,6 +25,7 @@ from shapeproof.export.serving import of_memory
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Kind, Slot, size_names
 from shapeproof.seen.joint import Joint
+from shapeproof.seen.plots import SeenSize
 from shapeproof.seen.relations import relations
 from shapeproof.seen.text import all_seen_are
 from shapeproof.solver.facts import Facts
@@ -51,6 +52,16 @@ class _Declared:
         offset = evaluate(term, {name: 0})
         return cls(term, name, evaluate(term, {name: 1}) - offset, offset)
 
+    def within(self, domain: Facts) -> tuple[int | None, int | None]:
+        """The least and the greatest size; None where there is no bound."""
+        if self.name is None:
+            return self.offset, self.offset
+        interval = domain.range_of(self.name)
+        low, high = (
+            None if end is None else self.factor * end + self.offset for end in (interval.lower, interval.upper)
+        )
+        return (low, high) if self.factor > 0 else (high, low)
+
     def value(self, size: int) -> int | None:
         """What the dim is where the size is this; None if no dim makes it."""
         return (size - self.offset) // self.factor if (size - self.offset) % self.factor == 0 else None
@@ -65,9 +76,11 @@ def held_against(mod: torch.nn.Module, report: Report, inputs: Inputs, seen: See
     if seen.omitted:
         errors.append(Diagnostic(id="seen", message=_not_served("a call of kinds that were too many to be kept")))
     notes: list[str] = []
+    beside: tuple[SeenSize, ...] = ()
     joint = joints.get(kind)
     if joint is not None:
         sizes = _sizes(inputs, kind)
+        beside = tuple(_beside(inputs, kind, joint, sizes, formulas))
         lost = _lost(inputs, kind, joint, sizes, formulas)
         errors += lost
         said = () if lost or report.status != "proved" else _known_of_all(inputs, kind, joint, sizes, formulas)
@@ -83,7 +96,20 @@ def held_against(mod: torch.nn.Module, report: Report, inputs: Inputs, seen: See
         program=program,
         diagnostics=(*report.diagnostics, *errors),
         notes=(*report.notes, *notes),
+        seen=beside,
     )
+
+
+def _beside(
+    inputs: Inputs, kind: Kind, joint: Joint, sizes: Sequence[_Declared], formulas: Sequence[Formula]
+) -> Iterator[SeenSize]:
+    """The sizes that varied, beside those that are declared and served."""
+    domain = Facts(formulas)
+    lost = [point for point in joint.points if _misfit(inputs, kind, point, sizes, formulas) is not None]
+    for column, name in enumerate(size_names(kind)):
+        if joint.varying[column]:
+            seen, missing = (tuple(sorted({point[column] for point in each})) for each in (joint.points, lost))
+            yield SeenSize(name, seen, missing, sizes[column].within(domain))
 
 
 def _slot(leaf: Leaf) -> Slot:

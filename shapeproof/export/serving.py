@@ -27,6 +27,7 @@ from shapeproof.export.ops.properties import STRIDES
 from shapeproof.export.report.report import Report
 from shapeproof.export.source.declared_at import Where
 from shapeproof.seen import Seen
+from shapeproof.seen.plots import SeenSize
 from shapeproof.seen.relations import Relation, relations
 from shapeproof.seen.text import ENOUGH, all_seen_are
 from shapeproof.solver.facts import Facts
@@ -70,6 +71,7 @@ def _served(verify: Verify, inputs: Inputs, profile: Profile) -> Report:
     needed: Sequence[Relation] = ()
     if report.status in {"refuted", "undecided"}:
         report, needed = _with_relations(inputs, profile, verify, report)
+    report = replace(report, seen=_beside(report, inputs, profile))
     if report.program is None:
         return report
     notes = [f"needed, and true of all {profile.number} inputs seen: {_text(each.formula, inputs)}" for each in needed]
@@ -78,6 +80,23 @@ def _served(verify: Verify, inputs: Inputs, profile: Profile) -> Report:
     told = replace(report, notes=(*report.notes, *notes))
     report.program.report = told
     return told
+
+
+def _beside(report: Report, inputs: Inputs, profile: Profile) -> tuple[SeenSize, ...]:
+    """The sizes that varied, beside those that the program serves, or those that it loses."""
+    served = None if report.program is None else Facts(report.program.contract.formulas)
+    found = []
+    for column, name in enumerate(symbol_names(inputs, profile)):
+        if name is not None:
+            seen = tuple(sorted({point[column] for point in profile.joint.points}))
+            user_name, ends = inputs.user_names[name], None
+            if served is not None:
+                interval = served.range_of(name)
+                ends = interval.lower, interval.upper
+            witnesses = (each.witness or {} for each in report.diagnostics if each.id == "seen")
+            lost = tuple(witness[user_name] for witness in witnesses if user_name in witness)
+            found.append(SeenSize(user_name, seen, lost, ends))
+    return tuple(found)
 
 
 def _with_relations(

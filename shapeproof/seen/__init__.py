@@ -8,6 +8,7 @@ relations.py   the relations as formulas, with the witnesses of each
 seen.py        `Seen`: the joins of all kinds; merging, saving
 saved.py       the file
 text.py        the text
+plots.py       the plot: sizes seen against sizes served
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -172,25 +173,28 @@ def _read(source: str, value: Any) -> tuple[Slot, tuple[int, ...], Strides, str 
     return Slot(source, name), (), None, said
 
 
-def layout(sizes: Sequence[int], strides: Sequence[int]) -> str:
+@functools.lru_cache(maxsize=1024)  # many tensors of a call are alike
+def layout(sizes: tuple[int, ...], strides: tuple[int, ...]) -> str:
     """How a tensor lies in memory: "rows", its dimensions from the outermost in, or "apart" where it is not dense.
 
     >>> layout((3, 4), (4, 1)), layout((3, 4), (1, 3)), layout((3, 4), (8, 1))
     ('rows', '1, 0', 'apart')
     """
-    rows = range(len(sizes))
-    for order in (rows, sorted(rows, key=lambda dim: (strides[dim], sizes[dim] != 1), reverse=True)):
-        if _is_dense(sizes, strides, order):
-            return "rows" if order is rows else ", ".join(map(str, order))
+    if _is_dense(sizes, strides):
+        return "rows"
+    order = sorted(range(len(sizes)), key=lambda dim: (strides[dim], sizes[dim] != 1), reverse=True)
+    if _is_dense([sizes[dim] for dim in order], [strides[dim] for dim in order]):
+        return ", ".join(map(str, order))
     return "apart"
 
 
-def _is_dense(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
+def _is_dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether dimensions from the outermost in leave no gap."""
     step = 1
-    for dim in reversed(order):
-        if strides[dim] != step:
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if stride != step:
             return False
-        step *= max(1, sizes[dim])
+        step *= size or 1
     return True
 
 

@@ -7,14 +7,26 @@ distinct points there were is estimated from the sample.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from shapeproof.seen.calls import Call, Kind, Strides
 from shapeproof.seen.lattice import Lattice
-from shapeproof.seen.points import Point, distinct, ends, point_digest, pruned, sampled
+from shapeproof.seen.points import (
+    Point,
+    Ranked,
+    distinct,
+    ends,
+    farther,
+    joined,
+    kept,
+    point_digest,
+    pruned,
+    ranked,
+)
 
 _T = TypeVar("_T")
 MOST_VALUES = 64
@@ -22,6 +34,7 @@ MOST_VALUES = 64
 
 Values = frozenset[int] | None
 Texts = frozenset[str] | None
+_Getter = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -46,23 +59,40 @@ class Joint:
         return cls(Lattice(call.point), frozenset((call.point,)), values, call.strides, said)
 
     def __or__(self, other: Joint) -> Joint:
-        return Joint(
+        sample = joined(self._sample, other._sample)
+        outermost = tuple(map(farther, self.ends, other.ends, range(len(self.ends))))
+        both = Joint(
             self.lattice | other.lattice,
-            pruned(self.points | other.points),
+            kept(sample, outermost),
             tuple(map(_union, self.values, other.values)),
             tuple(map(_same, self.strides, other.strides)),
             tuple(map(_union, self.constants, other.constants)),
         )
+        vars(both).update(_sample=sample, ends=outermost)  # as they would be found again from the points
+        return both
+
+    def __reduce__(self) -> tuple[Any, ...]:  # without what was found from the parts
+        return Joint, (self.lattice, self.points, self.values, self.strides, self.constants)
 
     def shows(self, call: Call) -> bool:
-        """Whether a call would change nothing."""
+        """Whether a call would change nothing. It is asked of every call, so that each look is a short one."""
         point = call.point
-        return (
-            all(point[i] in values for i, values in self._listed)
-            and (point in self.points or (self._is_on_lattice(point) and self._unremarkable(point)))
-            and all(map(_agrees, self.strides, call.strides))
-            and all(call.constants[i] is None or call.constants[i] in texts for i, texts in self._said)
-        )
+        if self._last is None and point not in self.points:
+            return False
+        columns, values = self._fixed
+        if columns(point) != values:
+            return False
+        for i, known in self._listed:
+            if point[i] not in known:
+                return False
+        for slot, places, steps in self._steady:
+            given = call.strides[slot]
+            if given is None or places(given) != steps:
+                return False
+        for slot, texts in self._said:
+            if call.constants[slot] not in texts:
+                return False
+        return point in self.points or (self._is_on_lattice(point) and self._unremarkable(point))
 
     def renamed(self, kind: Kind, names: Sequence[str]) -> tuple[Kind, Joint]:
         """The same for positional arguments under names: the slots in another order, and so the numbers."""
@@ -79,29 +109,45 @@ class Joint:
         return tuple(slot for slot, _ in pairs), moved
 
     @cached_property
-    def _said(self) -> list[tuple[int, frozenset[str]]]:
-        """The inputs whose texts are all kept."""
-        return [(i, texts) for i, texts in enumerate(self.constants) if texts is not None]
-
-    def _is_on_lattice(self, point: Point) -> bool:
-        """As `in`, the sizes that never varied first: they are most of them."""
-        columns, fixed, moving = self._parts
-        return all(point[i] == value for i, value in fixed) and [point[i] for i in columns] in moving
+    def _said(self) -> list[tuple[int, frozenset[str | None]]]:
+        """The inputs whose texts are all kept; no text is none that is new."""
+        return [(i, texts | {None}) for i, texts in enumerate(self.constants) if texts is not None]
 
     @cached_property
-    def _parts(self) -> tuple[list[int], list[tuple[int, int]], Lattice]:
-        """The sizes that varied, those that did not with their values, and the lattice of the former."""
+    def _steady(self) -> list[tuple[int, _Getter, Any]]:
+        """The inputs of which some strides never varied: the places of these, and what they are."""
+        found: list[tuple[int, _Getter, Any]] = []
+        for slot, strides in enumerate(self.strides):
+            known = [i for i, step in enumerate(strides or ()) if step is not None]
+            if known and strides:
+                places = operator.itemgetter(*known)
+                found.append((slot, places, places(strides)))
+        return found
+
+    def _is_on_lattice(self, point: Point) -> bool:
+        """As `in`, of a point whose sizes that never vary are right."""
+        columns, moving = self._varied
+        return moving is None or columns(point) in moving
+
+    @cached_property
+    def _varied(self) -> tuple[_Getter, Lattice | None]:
+        """The sizes that varied, and the lattice of them; None where every point is on it."""
         columns = [i for i, varies in enumerate(self.varying) if varies]
-        fixed = [(i, low) for i, (low, high) in enumerate(self.bounds) if low == high]
-        return columns, fixed, self.lattice.projected(columns)
+        lattice = self.lattice.projected(columns)
+        return picked(columns), None if lattice.is_everything() else lattice
+
+    @cached_property
+    def _fixed(self) -> tuple[_Getter, Point]:
+        """The sizes that never varied, and what they are."""
+        columns = picked([i for i, varies in enumerate(self.varying) if not varies])
+        return columns, columns(next(iter(self.points)))
 
     def _unremarkable(self, point: Point) -> bool:
         """Whether a point on the lattice is neither in the sample nor an extreme. What never varied is no matter."""
-        return (
-            self._last is not None
-            and all(low[i] < point[i] < high[i] or self._is_beaten(point, i) for i, low, high in self._moving)
-            and (point_digest(point), point) > self._last
-        )
+        for i, low, high in self._moving:
+            if not (low < point[i] < high or self._is_beaten(point, i)):
+                return False
+        return self._last is not None and (point_digest(point), point) > self._last
 
     def _is_beaten(self, point: Point, column: int) -> bool:
         """Whether a point is not kept for its value of a size."""
@@ -110,23 +156,25 @@ class Joint:
         return (low[i], low) <= (point[i], point) and (-high[i], high) <= (-point[i], point)
 
     @cached_property
-    def _moving(self) -> list[tuple[int, Point, Point]]:
-        """The sizes that varied, with a point of the least and of the greatest value."""
-        return [(i, low, high) for i, (low, high) in enumerate(self.ends) if low[i] < high[i]]
+    def _moving(self) -> list[tuple[int, int, int]]:
+        """The sizes that varied, with the least and the greatest value."""
+        return [(i, low, high) for i, (low, high) in enumerate(self.bounds) if low < high]
 
     @cached_property
     def _listed(self) -> list[tuple[int, frozenset[int]]]:
-        """The sizes whose values are all kept."""
-        return [(i, values) for i, values in enumerate(self.values) if values is not None]
+        """The sizes that varied and whose values are all kept."""
+        return [(i, known) for i, known in enumerate(self.values) if known is not None and self.varying[i]]
+
+    @cached_property
+    def _sample(self) -> Ranked:
+        """The sample of points, with their hashes."""
+        return ranked(self.points)
 
     @cached_property
     def _last(self) -> tuple[int, Point] | None:
         """The greatest hash in a sample that is full."""
         number, exact = self.distinct
-        if exact or not number:
-            return None
-        last = sampled(self.points)[-1]
-        return point_digest(last), last
+        return None if exact or not number else self._sample[-1]
 
     @cached_property
     def ends(self) -> tuple[tuple[Point, Point], ...]:
@@ -136,14 +184,14 @@ class Joint:
     @cached_property
     def distinct(self) -> tuple[int, bool]:
         """How many distinct points were seen, and whether that is exact."""
-        return distinct(self.points)
+        return distinct(self._sample, self.points)
 
     @cached_property
     def bounds(self) -> tuple[tuple[int, int], ...]:
         """The least and the greatest value of each size."""
         return tuple((low[i], high[i]) for i, (low, high) in enumerate(self.ends))
 
-    @property
+    @cached_property
     def varying(self) -> tuple[bool, ...]:
         """For each size, whether it had more than one value."""
         return tuple(low < high for low, high in self.bounds)
@@ -161,11 +209,11 @@ def _union(one: frozenset[_T] | None, other: frozenset[_T] | None) -> frozenset[
     return both if len(both) <= MOST_VALUES else None
 
 
-def _agrees(known: Strides, given: Strides) -> bool:
-    """Whether strides would leave what is known of them."""
-    if known is None or known == given:
-        return True
-    return given is not None and all(a is None or a == b for a, b in zip(known, given, strict=True))
+def picked(columns: Sequence[int]) -> _Getter:
+    """What takes some of the numbers of a point, as a tuple."""
+    if len(columns) > 1:
+        return operator.itemgetter(*columns)
+    return lambda point: tuple(point[i] for i in columns)
 
 
 def _same(one: Strides, other: Strides) -> Strides:

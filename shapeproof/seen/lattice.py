@@ -7,6 +7,7 @@ associative, idempotent. The memory is d*d numbers for points of d numbers, howe
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -31,7 +32,15 @@ class Lattice:
         return len(self.rows)
 
     def __contains__(self, point: Sequence[int]) -> bool:
-        return not any(reduced(_difference(point, self.base), self.rows))
+        left = _difference(point, self.base)
+        for row in self.rows:
+            column = pivot(row)
+            quotient, rest = divmod(left[column], row[column])
+            if rest:
+                return False
+            if quotient:
+                left = tuple([a - quotient * b for a, b in zip(left, row, strict=True)])
+        return not any(left)
 
     def __or__(self, other: Lattice) -> Lattice:
         rows = self.rows
@@ -43,6 +52,10 @@ class Lattice:
         """The least lattice of the points cut down to some of their numbers."""
         rows = spanned(tuple(row[i] for i in columns) for row in self.rows)
         return Lattice(reduced([self.base[i] for i in columns], rows), rows)
+
+    def is_everything(self) -> bool:
+        """Whether every point is on it: the normal form of that is the unit matrix."""
+        return self.rank == len(self.base) and all(row[i] == 1 for i, row in enumerate(self.rows))
 
     def is_canonical(self) -> bool:
         """Whether this is the form in which `|` leaves a lattice."""
@@ -61,7 +74,7 @@ def reduced(vector: Sequence[int], rows: Iterable[Vector]) -> Vector:
         column = pivot(row)
         quotient = left[column] // row[column]
         if quotient:
-            left = tuple(a - quotient * b for a, b in zip(left, row, strict=True))
+            left = tuple([a - quotient * b for a, b in zip(left, row, strict=True)])
     return left
 
 
@@ -100,7 +113,7 @@ def _normal(rows: list[Vector]) -> tuple[Vector, ...]:
 
 
 def _difference(left: Sequence[int], right: Sequence[int]) -> Vector:
-    return tuple(a - b for a, b in zip(left, right, strict=True))
+    return tuple(map(operator.sub, left, right))
 
 
 def _bezout(a: int, b: int) -> tuple[int, int, int]:

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 Point = tuple[int, ...]
+Ranked = list[tuple[int, Point]]
+"""Points with their hashes, in that order."""
+Ends = tuple[Point, Point]
+"""A point with the least value of a size, and one with the greatest."""
 
 SAMPLE = 64
 """How many points the sample has."""
@@ -34,12 +38,17 @@ def point_digest(point: Point) -> int:
         return digest(repr(numbers).encode())
 
 
-def sampled(points: Collection[Point]) -> list[Point]:
+def ranked(points: Collection[Point]) -> Ranked:
     """The sample of points, in the order of their hashes."""
-    return sorted(points, key=lambda point: (point_digest(point), point))[:SAMPLE]
+    return sorted((point_digest(point), point) for point in points)[:SAMPLE]
 
 
-def ends(points: Collection[Point], column: int) -> tuple[Point, Point]:
+def joined(one: Ranked, other: Ranked) -> Ranked:
+    """The sample of all points of which there are two samples."""
+    return sorted({*one, *other})[:SAMPLE]
+
+
+def ends(points: Collection[Point], column: int) -> Ends:
     """A point with the least number in a column, and one with the greatest; of several, the first in order."""
     return (
         min(points, key=lambda point: (point[column], point)),
@@ -47,23 +56,32 @@ def ends(points: Collection[Point], column: int) -> tuple[Point, Point]:
     )
 
 
+def farther(one: Ends, other: Ends, column: int) -> Ends:
+    """The ends of all points of which there are two pairs of ends."""
+    (low, high), (other_low, other_high) = one, other
+    lower = (other_low[column], other_low) < (low[column], low)
+    higher = (-other_high[column], other_high) < (-high[column], high)
+    return other_low if lower else low, other_high if higher else high
+
+
 def pruned(points: Collection[Point]) -> frozenset[Point]:
     """The points that are kept of these: at most K, and two for each size."""
-    kept = set(sampled(points))
-    for column in range(len(next(iter(points)))):
-        kept.update(ends(points, column))
-    return frozenset(kept)
+    return kept(ranked(points), [ends(points, column) for column in range(len(next(iter(points))))])
 
 
-def distinct(points: Collection[Point]) -> tuple[int, bool]:
+def kept(sample: Ranked, outermost: Iterable[Ends]) -> frozenset[Point]:
+    """The points of a sample, and of the ends of each size."""
+    return frozenset(point for _, point in sample).union(*outermost)
+
+
+def distinct(sample: Ranked, points: Collection[Point]) -> tuple[int, bool]:
     """How many distinct points there were of which these were kept, and whether the number is exact.
 
     A sample that is full gives an estimate, 1 in sqrt(K) off on average: hashes are spread evenly.
 
-    >>> distinct({(1,), (2,)})
+    >>> distinct(ranked([(1,), (2,)]), {(1,), (2,)})
     (2, True)
     """
-    sample = sampled(points)
     if len(sample) < SAMPLE:
         return len(sample), True
-    return max(len(points), (SAMPLE - 1) * 2**64 // point_digest(sample[-1])), False
+    return max(len(points), (SAMPLE - 1) * 2**64 // sample[-1][0]), False

@@ -10,12 +10,14 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from shapeproof.files import write_whole
 from shapeproof.seen.calls import Call, Kind, flattened, read_call, size_names
 from shapeproof.seen.joint import Joint
+from shapeproof.seen.plots import plot_html, seen_sizes
 from shapeproof.seen.points import digest
 from shapeproof.seen.relations import Relation, relations
 from shapeproof.seen.saved import loaded, parsed, saved
@@ -96,6 +98,9 @@ class Seen:
 
     def __str__(self) -> str:
         return rendered(self._joints, omitted=self._omitted)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>\n{plot_html(seen_sizes(self._joints))}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial(Seen, omitted=self._omitted), (self._joints,)

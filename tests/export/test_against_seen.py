@@ -12,6 +12,7 @@ from shapeproof.export.against_seen import held_against
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.verify import verified
 from shapeproof.seen import Seen
+from shapeproof.seen.plots import SeenSize
 from tests.export.random_programs import built
 
 
@@ -103,3 +104,17 @@ def test_a_kept_program_accepts_each_input():
     inputs = declare(mod, (torch.ones(8, 4),), None, {"x": {0: Dim.AUTO}})
     assert held_against(mod, program.report, inputs, seen).program is program
     assert all(holds_at(each, {"x.shape[0]": sizes[0]}) for (sizes,) in LONG for each in program.contract.formulas)
+
+
+def test_what_was_seen_stands_beside_what_is_served_for_a_plot():
+    dims = spec(2 * Dim("n", min=1, max=8), 4), spec(Dim("m"), 4)
+    report = against(
+        model("x.sum() + y.sum()", "xy"), seen_of(*(((a, 4), (b, 4)) for a, b in ((4, 0), (20, 9)))), *dims
+    )
+    assert report.seen == (
+        SeenSize("x.shape[0]", (4, 20), (20,), (2, 16)),
+        SeenSize("y.shape[0]", (0, 9), (9,), (0, None)),
+    )
+    program = export(model(), (torch.ones(8, 4),), dynamic_shapes=seen_of(*LONG[:3]))
+    assert program.report.seen == (SeenSize("x.shape[0]", (8, 16, 24), (), (0, None)),)
+    assert "<svg" in program.report._repr_html_() or "shapeproof[plots]" in program.report._repr_html_()

@@ -103,3 +103,11 @@ def test_what_is_proved_is_a_list_with_which_torch_compiles_once():
             run(torch.ones(rows, 2))
     assert len(compiled) == 1
     torch._dynamo.reset()
+
+    x = torch.ones(10, 2)
+    assert Sources.of_program(program).marks() == "mark_dynamic(x, 0)"
+    torch._dynamo.mark_dynamic(x, 0)
+    run = torch.compile(counter, backend=backend)
+    run(x), run(torch.ones(20, 2)), run(torch.ones(30, 2))
+    assert len(compiled) == 2
+    torch._dynamo.reset()

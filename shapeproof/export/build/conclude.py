@@ -40,6 +40,7 @@ from shapeproof.export.report.explain import (
     uncovered,
     unenforced,
 )
+from shapeproof.export.report.oblivious import size_oblivious
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.remedies import declarations
 from shapeproof.export.report.report import Report
@@ -92,8 +93,9 @@ def conclude(  # noqa: PLR0913 - all that was found
     if not refuted and program is None:
         notes.append(NO_PROGRAM)
     bounding = Bounding(program, found, inputs, budget) if program is not None else None
+    status = "refuted" if refuted else "undecided" if undecided or diagnostics else "proved"
     return Report(
-        status="refuted" if refuted else "undecided" if undecided or diagnostics else "proved",
+        status=status,
         diagnostics=tuple(diagnostics),
         decisions=found.main.trial.decisions,
         domain=domain_of_sizes(enforced, inputs) if refuted or program is not None else (),
@@ -103,6 +105,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         bounds=bounding.tensors() if bounding else Bounds(),
         peak_bytes_bound=bounding.peak_bytes() if bounding else None,
         shared_failures=found.shared,
+        oblivious=size_oblivious(found, status, inputs.user_names),
         trusted=dict(found.trusted),
         program=program,
         contract=outward,

@@ -7,7 +7,7 @@ reading is one walk over the arguments. What is not made of plain containers is 
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+import itertools
 from typing import Any
 
 import torch
@@ -21,45 +21,43 @@ MOST_RECENT = 1024
 """Calls that are remembered, likewise."""
 _TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 """The types of tensors whose sizes are plain ints."""
-_PLAIN = frozenset({int, type(None), *CONSTANTS})
 
 
-@dataclass(slots=True)
-class _Walk:
-    """What one walk over the arguments finds, in the order of the walk."""
+_Leaf = tuple[tuple[int, ...], tuple[int, ...] | None, str | None]
+"""What is read of an input: its numbers, its strides, and its text if it is a constant."""
+_NOTHING: _Leaf = ((), None, None)
 
-    numbers: list[tuple[int, ...]]
-    strides: list[tuple[int, ...] | None]
-    constants: list[str | None]
 
-    def form(self, value: Any) -> Any:
-        """The form of a value, whose numbers are taken on the way.
+def _form(value: Any, leaves: list[_Leaf]) -> Any:
+    """The form of a value, whose leaves are taken on the way.
 
-        Raises:
-            TypeError: it is not made of plain containers, tensors and numbers.
-        """
-        kind = type(value)
-        if kind in _TENSORS:
-            shape = value.shape
-            self.numbers.append(shape)
-            self.strides.append(value.stride())
-            self.constants.append(None)
-            return value.dtype, len(shape)
-        if kind is tuple or kind is list:
-            return kind, *map(self.form, value)
-        if kind is dict:
-            return kind, *((name, self.form(each)) for name, each in value.items())
-        self.numbers.append((value,) if kind is int else ())
-        self.strides.append(None)
-        self.constants.append(repr(value)[:LONGEST_VALUE] if kind in CONSTANTS else None)
-        if kind not in _PLAIN:
-            raise TypeError(kind)
-        return kind
+    Raises:
+        TypeError: it is not made of plain containers, tensors and numbers.
+    """
+    kind = type(value)
+    if kind in _TENSORS:
+        shape = value.shape
+        leaves.append((shape, value.stride(), None))
+        return value.dtype, len(shape)
+    if kind is tuple or kind is list:
+        return kind, *[_form(each, leaves) for each in value]
+    if kind is dict:
+        return kind, *[(name, _form(each, leaves)) for name, each in value.items()]
+    if kind is int:
+        leaves.append(((value,), None, None))
+    elif kind in CONSTANTS:
+        leaves.append(((), None, repr(value)[:LONGEST_VALUE]))
+    elif value is None:
+        leaves.append(_NOTHING)
+    else:
+        raise TypeError(kind)
+    return kind
 
-    def said(self, place: int) -> str | None:
-        """The text that is kept of an input: a constant, or the layout of a tensor."""
-        strides = self.strides[place]
-        return self.constants[place] if strides is None else layout(self.numbers[place], strides)
+
+def _said(leaf: _Leaf) -> str | None:
+    """The text that is kept of an input: a constant, or the layout of a tensor."""
+    numbers, strides, constant = leaf
+    return constant if strides is None else layout(numbers, strides)
 
 
 class CallReader:
@@ -77,12 +75,12 @@ class CallReader:
             UsageError: a size is not an int.
             TypeError: the arguments do not fit the model.
         """
-        walk = _Walk([], [], [])
+        leaves: list[_Leaf] = []
         try:
-            form = walk.form(args), walk.form(kwargs)
+            form = _form(args, leaves), _form(kwargs, leaves)
         except (TypeError, RuntimeError, NotImplementedError):  # not plain, or a tensor without strides
             return read_call(flat_inputs(self._signature, args, kwargs))
-        key = form, tuple(walk.numbers), tuple(walk.strides), tuple(walk.constants)
+        key = form, tuple(leaves)
         if key in self._recent:
             return None
         if len(self._recent) >= MOST_RECENT:
@@ -94,11 +92,12 @@ class CallReader:
                 self._known.clear()
             known = self._known[form] = self._learned(args, kwargs)
         kind, order = known
+        ordered = [leaves[i] for i in order]
         return Call(
             kind,
-            tuple(number for i in order for number in walk.numbers[i]),
-            tuple(walk.strides[i] for i in order),
-            tuple(walk.said(i) for i in order),
+            tuple(itertools.chain.from_iterable([numbers for numbers, _, _ in ordered])),
+            tuple([strides for _, strides, _ in ordered]),
+            tuple(map(_said, ordered)),
         )
 
     def _learned(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Kind, list[int]]:

@@ -22,6 +22,7 @@ from shapeproof.export.declare.inputs import Inputs, Leaf, declare
 from shapeproof.export.shim import binding
 from shapeproof.export.shim.profiles import learned
 from shapeproof.export.source.declared_at import Where, nowhere
+from shapeproof.seen.calls import user_name
 from shapeproof.solver.facts import Facts
 
 VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES"
@@ -91,6 +92,19 @@ class Sources:
         if getattr(report, "status", None) != "proved" or not isinstance(program, torch.export.ExportedProgram):
             raise UsageError("expected one program that is proved: of anything else the list might be wrong")
         return cls(*_served(program.contract))  # type: ignore[attr-defined]  # it is ours, having a report
+
+    def marks(self) -> str:
+        """The same as calls of mark_dynamic, one a line, for tensors named with a dimension: an int takes no mark.
+
+        Torch raises for a size so marked that its compiler makes constant; of what is proved to be one program for many
+        sizes none should be.
+
+        >>> print(Sources("L['x']:0, L['cache'][1]:2, L['n']").marks())
+        mark_dynamic(x, 0)
+        mark_dynamic(cache[1], 2)
+        """
+        found = (re.fullmatch(r"(L\[.*\]):(\d+)", entry.text) for entry in self.entries)
+        return "\n".join(f"mark_dynamic({user_name(each[1])}, {each[2]})" for each in found if each)
 
     def shapes(self, leaves: Sequence[Leaf]) -> dict[str, Any]:
         """The entry of dynamic_shapes for each input, by source.

@@ -6,6 +6,7 @@ given.py        one for an input that was given and is not served
 rebound.py      what a model rebinds in its inputs
 advice.py       which findings to tell, and what to note beside them
 remedies.py     declarations that are proved to help
+oblivious.py    which size-oblivious assumptions are proved harmless
 sizes.py        the domain, said of the sizes of inputs alone
 region_map.py   the regions of a split model, drawn
 render.py       a report as text

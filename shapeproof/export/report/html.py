@@ -10,6 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from shapeproof.export.report.render import diagnostic_text, sized
+from shapeproof.seen.plots import plot_html
 
 if TYPE_CHECKING:
     from shapeproof.export.build.bounds import Bound
@@ -27,7 +28,7 @@ def report_html(report: Report) -> str:
     parts += [_table(("input", "sizes"), ((name, ", ".join(sizes)) for name, sizes in report.inputs.items()))]
     parts += [_table(("for every input with",), ((each,) for each in report.domain))]
     parts += [_table(("region", "where"), ((str(number), text) for number, text in enumerate(report.regions, 1)))]
-    parts += [report.regions._repr_svg_() or "", bounds_html(report.bounds)]
+    parts += [report.regions._repr_svg_() or "", plot_html(report.seen), bounds_html(report.bounds)]
     parts += [f"<div>note: {escape(each)}</div>" for each in report.notes]
     return "\n".join(part for part in parts if part)
 

@@ -23,11 +23,13 @@ from shapeproof.export.build.bounds import Bounds
 from shapeproof.export.declare.redeclare import Declarations
 from shapeproof.export.explore.findings import SharedFailure
 from shapeproof.export.report.html import report_html
+from shapeproof.export.report.oblivious import Oblivious
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.render import pointers, render
 from shapeproof.export.report.saved import fields_of, read_report, saved_report
 from shapeproof.export.shim import symbols
 from shapeproof.files import sha256, write_whole
+from shapeproof.seen.plots import SeenSize
 from shapeproof.solver.certificate import REPORT, VERDICT, Subject, write_certificate
 
 if TYPE_CHECKING:
@@ -61,6 +63,11 @@ class Report:
     """At most this many bytes are held at once by the tensors of the program; None where some size has no bound."""
     shared_failures: tuple[SharedFailure, ...] = ()
     """Sizes that come out of data, at which eager and the program were both seen to raise; a note says each."""
+    seen: tuple[SeenSize, ...] = field(default=(), repr=False, compare=False)
+    """The sizes that were seen to vary beside those that are served, for a plot; empty where nothing was seen."""
+    oblivious: Oblivious = field(default_factory=Oblivious, repr=False, compare=False)
+    """The size-oblivious assumptions of the program, and which are proved harmless; empty in a report that was loaded,
+    and where there are several programs: each has its own report."""
     trusted: Mapping[str, int] = field(default_factory=dict)
     """The operators that are not torch's own, and at how many inputs their fake kernels were compared; not saved."""
     contract: Contract | None = field(default=None, repr=False)

@@ -148,6 +148,8 @@ class Trial:
         """How much of that was learned when a question was asked."""
         self.answered: set[Formula] = set()
         """Questions that what is known answers."""
+        self.against: dict[Formula, Decision] = {}
+        """Those that it answers against torch's fallback."""
         self.harmless: list[Step] = []
         """Decisions that were seen to make no difference where they were made, and forgotten."""
         self.reads: set[str] = set()
@@ -253,6 +255,8 @@ class Trial:
             self._record(formula, kind, place, outcome=answer, fallback=fallback)
         else:
             self.answered.add(formula)
+            if fallback not in {None, answer} and formula not in self.against:
+                self.against[formula] = _decision(formula, kind, place(), outcome=answer)
             self._note(formula, kind, place, outcome=answer)
         return answer
 
@@ -481,12 +485,8 @@ class Trial:
 
     def _as_observed(self, symbols: frozenset[str]) -> Formula:
         """The numbers of the example, as far as the symbols or the point are about them."""
-        names = sorted(self.observed.keys() & (symbols | self.point.keys()))
-        return conjunction(*(equals(_number(name, self.observed[name]), self.observed[name]) for name in names))
-
-
-def _number(name: str, value: float) -> Term | Real:
-    return RealSymbol(name) if isinstance(value, float) else symbol(name)
+        given = ((name, self.observed[name]) for name in sorted(self.observed.keys() & (symbols | self.point.keys())))
+        return conjunction(*(equals(RealSymbol(n) if isinstance(v, float) else symbol(n), v) for n, v in given))
 
 
 def _decision(formula: Formula, kind: Kind, place: Place, *, outcome: bool) -> Decision:

@@ -1,0 +1,138 @@
+"""Which size-oblivious assumptions are proved harmless: answers that torch takes whatever the sizes are.
+
+Law: where every question with a fallback was answered by it, the program is the one that the fallbacks give; where that
+program is proved, no such assumption does harm over its domain. A question that was answered otherwise, or an
+assumption beside a branch on sizes, of which torch makes several programs, is no part of that: nothing is said of it.
+Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
+from shapeproof.constraints.evaluate import holds_at
+from shapeproof.constraints.text import format_formula
+from shapeproof.export.explore.findings import Exploration, Outcome
+from shapeproof.export.source.wording import short
+from shapeproof.export.trace.trial import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """An answer that is assumed whatever the sizes are.
+
+    Attributes:
+        text: what is assumed, in the user's names.
+        harmless: whether a program that assumes it does what eager does over the domain; None where that is not known.
+        witness: sizes in the domain at which a program that assumes it differs from eager, where some were seen.
+        where: the user's line.
+        operator: the operator that assumes it.
+    """
+
+    text: str
+    harmless: bool | None
+    witness: Mapping[str, int] | None = None
+    where: SourceLocation | None = None
+    operator: str | None = None
+
+    def __str__(self) -> str:
+        verdict = {True: "harmless (proved)", None: "not known to be harmless", False: "does harm"}[self.harmless]
+        at = f" at {', '.join(f'{name} = {size}' for name, size in self.witness.items())}" if self.witness else ""
+        line = f"   {short(self.where.file)}:{self.where.line}" if self.where else ""
+        by = f"   by {self.operator}" if self.operator else ""
+        return f"{self.text}: {verdict}{at}{by}{line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Oblivious:
+    """The size-oblivious assumptions of a program, and what they mean for `backed_size_oblivious` of torch.compile.
+
+    Attributes:
+        assumptions: each, in the order in which it was met.
+        one_path: whether the program is proved, and asks for no side by its sizes but by these assumptions.
+    """
+
+    assumptions: tuple[Assumption, ...] = ()
+    one_path: bool = False
+
+    @property
+    def advice(self) -> str:
+        """One line for users of torch.compile."""
+        harmful = next((each for each in self.assumptions if each.harmless is False), None)
+        if harmful is not None:
+            sizes = ", ".join(f"{name} = {size}" for name, size in (harmful.witness or {}).items())
+            wrong = f"it assumes {harmful.text}, which is wrong at {sizes}"
+            return f"torch.compile: leave backed_size_oblivious=False: {wrong}"
+        if self.one_path and all(each.harmless for each in self.assumptions):
+            count = len(self.assumptions)
+            said = {0: "none is made", 1: "the one that is made is harmless"}.get(count, f"all {count} are harmless")
+            return (
+                "torch.compile: backed_size_oblivious=True makes this program, which is right over the domain "
+                f"(proved: of its size-oblivious assumptions {said})"
+            )
+        return "torch.compile: it is not known whether backed_size_oblivious=True is right"
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.assumptions), self.advice])
+
+
+def size_oblivious(found: Exploration, status: str, names: Mapping[str, str]) -> Oblivious:
+    """What is known of the assumptions of the main program.
+
+    Args:
+        found: what was explored.
+        status: the verdict on it.
+        names: what the user calls each symbol.
+    """
+    trial = found.main.trial
+    steps = [*trial.steps, *trial.harmless]
+    assumed = [_assumption(found, step, status, names) for step in steps if step.decision.kind is Kind.ASSUMED]
+    assumed += [Assumption(_text(each, names, taken=False), None, None, *_at(each)) for each in trial.against.values()]
+    alone = all(step.decision.kind is not Kind.BRANCH for step in steps)
+    return Oblivious(tuple(_joined(assumed)), one_path=alone and status == "proved")
+
+
+def _assumption(found: Exploration, step: Step, status: str, names: Mapping[str, str]) -> Assumption:
+    decision = step.decision
+    if step.fallback != decision.outcome:  # the program was traced the other way
+        return Assumption(_text(decision, names, taken=step.fallback is None), None, None, *_at(decision))
+    text, seen = _text(decision, names, taken=True), _seen_to_differ(found, decision)
+    if seen is not None:
+        named = {names.get(name, name): size for name, size in seen.items()}
+        return Assumption(text, harmless=False, witness=named, where=decision.where, operator=decision.operator)
+    return Assumption(text, True if status == "proved" else None, None, *_at(decision))
+
+
+def _seen_to_differ(found: Exploration, decision: Decision) -> Mapping[str, int] | None:
+    """Sizes at which the assumption does not hold, and the program was seen to differ from eager."""
+    for finding in found.findings:
+        witness = finding.witness
+        if (
+            finding.outcome is Outcome.DIFFERS
+            and finding.asked is decision.formula
+            and witness is not None
+            and decision.formula.symbols <= witness.keys()
+            and not holds_at(decision.taken, witness)
+        ):
+            return witness
+    return None
+
+
+def _joined(assumptions: Sequence[Assumption]) -> Iterator[Assumption]:
+    """One for each text: what is not known of it once is not known."""
+    texts: dict[str, list[Assumption]] = {}
+    for each in assumptions:
+        texts.setdefault(each.text, []).append(each)
+    for same in texts.values():
+        yield min(same, key=lambda each: (each.harmless is not False, each.harmless is not None))
+
+
+def _text(decision: Decision, names: Mapping[str, str], *, taken: bool) -> str:
+    formula = decision.taken if taken else decision.taken.negation
+    return format_formula(formula, rename=names)
+
+
+def _at(decision: Decision) -> tuple[SourceLocation | None, str | None]:
+    return decision.where, decision.operator
