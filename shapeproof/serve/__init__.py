@@ -1,4 +1,4 @@
-"""Serve: what runs around programs: made on demand, counted ahead, agreed on by ranks.
+"""Serve: what runs around programs: made on demand, counted ahead, agreed on by ranks, given padded inputs.
 
 on_demand.py  `compile`: a call goes to the program in whose domain it lies; a miss exports anew
 attempts.py   the exports that are tried for a miss, and what was learned of calls
@@ -13,6 +13,10 @@ gate.py       nothing runs while a model is traced
 misses.py     why no program served a call, as data
 backends.py   what runs a program: the graph, torch.compile, AOTInductor, ONNX Runtime
 archive.py    the programs as one archive
+bucketing.py  `buckets`: the sizes to pad to
+plans.py      the search for them
+sized.py      the sizes that are to be padded
+padding.py    whether a program may be padded, proved or tried
 ranks.py      `agree` on what was seen, `together` with one program, over torch.distributed
 """
 
@@ -22,6 +26,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from shapeproof.serve.bucketing import Buckets as Buckets
+    from shapeproof.serve.bucketing import buckets as buckets
     from shapeproof.serve.forecasts import Border as Border
     from shapeproof.serve.forecasts import Forecast as Forecast
     from shapeproof.serve.forecasts import forecast as forecast
@@ -29,24 +35,42 @@ if TYPE_CHECKING:
     from shapeproof.serve.misses import Reason as Reason
     from shapeproof.serve.on_demand import Served as Served
     from shapeproof.serve.on_demand import compile as compile  # noqa: A004
+    from shapeproof.serve.padding import Padding as Padding
     from shapeproof.serve.programs import Program as Program
     from shapeproof.serve.ranks import agree as agree
     from shapeproof.serve.ranks import together as together
 
 _HOMES = {
+    "Buckets": "bucketing",
     "Border": "forecasts",
     "Forecast": "forecasts",
     "Miss": "misses",
+    "Padding": "padding",
     "Program": "programs",
     "Reason": "misses",
     "Served": "on_demand",
     "agree": "ranks",
+    "buckets": "bucketing",
     "compile": "on_demand",
     "forecast": "forecasts",
     "together": "ranks",
 }
 
-__all__ = ["Border", "Forecast", "Miss", "Program", "Reason", "Served", "agree", "compile", "forecast", "together"]
+__all__ = [
+    "Border",
+    "Buckets",
+    "Forecast",
+    "Miss",
+    "Padding",
+    "Program",
+    "Reason",
+    "Served",
+    "agree",
+    "buckets",
+    "compile",
+    "forecast",
+    "together",
+]
 
 
 def __getattr__(name: str) -> object:

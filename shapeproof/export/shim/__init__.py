@@ -10,4 +10,5 @@ numbers    float arithmetic as Python wrote it                    doubles.py, sy
 process    noise, garbage, one thread at a time, releases         quiet.py, collecting.py, one_thread.py, versions.py
 operators  that are not torch's own, and their kernels in Python   custom_operators.py
 ranks      where the ranks of torch.distributed have met          ranks.py
+checks     checks on data as nodes                                asynchronous.py
 """
