@@ -8,7 +8,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export import Regions
-from shapeproof.export.build.contract import Contract
+from shapeproof.export.build.contract import Requirements
 from shapeproof.serve.domains import symbols
 from shapeproof.serve.programs import Program
 
@@ -26,7 +26,7 @@ def regions_of(programs: Sequence[Program]) -> Regions:
         message = "the programs differ in dtypes, ranks, constants or modes, and an archive of regions differs in sizes"
         raise UsageError(f"{message}: save what `programs` has one by one")
     domain = f.disjunction(*(f.conjunction(*each.flat.formulas) for each in programs))
-    contract = Contract(
+    contract = Requirements(
         first.exported.contract.inputs,
         _sizes(programs),
         (domain,),

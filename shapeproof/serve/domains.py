@@ -15,7 +15,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.constraints.text import format_formula, parse_formula
 from shapeproof.contract.sizes import Reading, readings
-from shapeproof.export.build.contract import Contract
+from shapeproof.export.build.contract import Requirements
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 from shapeproof.solver.substitution import substitute
@@ -54,7 +54,7 @@ def symbols(count: int) -> tuple[str, ...]:
     return tuple(f"s{index}" for index in range(count))
 
 
-def flat_domain(contract: Contract) -> FlatDomain | None:
+def flat_domain(contract: Requirements) -> FlatDomain | None:
     """The domain of a program; None where sizes alone do not tell whether an input lies in it."""
     lengths = tuple(map(len, contract.sizes))
     first = [sum(lengths[:leaf]) for leaf in range(len(lengths))]
@@ -91,7 +91,7 @@ def _equalities(sizes: Sequence[Sequence[Term]], places: Mapping[str, tuple[int,
             yield f.eq(t.symbol(f"s{index}"), solved)
 
 
-def _names(contract: Contract) -> tuple[str, ...]:
+def _names(contract: Requirements) -> tuple[str, ...]:
     """What the user calls each flat size: `x.shape[0]`, or an int by its own name."""
     shaped = {index for index, layout in contract.memory.layouts.items()}
     return tuple(
