@@ -78,6 +78,19 @@ HELP = {
 REFUSING = ("module", "save and load", "unflatten", "decomposed", "torch.compile")
 NO_KERNEL = {("tabular", "ExecuTorch"): "aten::_embedding_bag"}
 """What a consumer's own runtime lacks, whoever made the program."""
+FAILING = {
+    (
+        "detector",
+        "ONNX Runtime",
+    ): "torch.onnx writes a shape that ONNX Runtime does not expand; torch's program fails, too",
+    (
+        "detector",
+        "ExecuTorch",
+    ): "ours does not lower (a number from data is pending); torch's program does, and fails to run",
+    ("diffusion", "ONNX Runtime"): "torch.onnx takes attention in four dimensions alone, of torch's program, too",
+    ("decoder", "ExecuTorch"): "ours keeps a sym_min, which ExecuTorch's verifier does not admit",
+}
+"""What does not work yet, and whose part it is."""
 QUICK = ("towers", "tabular")
 """The others are slow tests."""
 
@@ -156,8 +169,18 @@ def test_the_contract_accepts_and_refuses_what_the_program_does(name: str) -> No
         run(*outside)
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way not in ("torch.export again", "draft_export")])
-@pytest.mark.parametrize("name", models())
+def shipments() -> list[Any]:
+    ways_taken = [way for way in WAYS if way not in ("torch.export again", "draft_export")]
+    return [pytest.param(name, way, marks=marks(name, way)) for name in INSIDE for way in ways_taken]
+
+
+def marks(name: str, way: str) -> list[Any]:
+    slow = [] if name in QUICK else [pytest.mark.slow]
+    reason = FAILING.get((name, way))
+    return slow if reason is None else [*slow, pytest.mark.xfail(reason=reason, strict=True)]
+
+
+@pytest.mark.parametrize(("name", "way"), shipments())
 def test_is_shipped_and_runs_as_eager(name: str, way: str) -> None:
     flat = way in ("ONNX Runtime", "ExecuTorch")
     if (name, way) in NO_KERNEL:

@@ -24,7 +24,7 @@ NO_DYNAMIC_ONES = {
     for model in ("pairs", "patches", "first columns", "last rows", "ctc", "halved", "pyramid")
     for way in ("torch.export again", "draft_export")
 }
-"""torch.export takes it that no size is 1, or refuses to say so, where ours was proved: tried at larger sizes below."""
+"""Not exported again where a size may be 1. Torch's own rule about 1 was taken for the cause; that was not checked."""
 
 QUICK = ("pairs", "first columns", "gated")
 """The others are slow tests."""
@@ -83,7 +83,15 @@ def test_a_quantized_program_runs_at_every_size(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.xfail(reason="XNNPACK reshapes one dynamic dimension", strict=True)])
+        if name == "ctc"
+        else name
+        for name in MODELS
+    ],
+)
 def test_a_program_for_xnnpack_runs_as_eager_at_every_size(name: str) -> None:
     case, model, program = shipped(name)
     run = ways.xnnpack(program)
