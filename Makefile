@@ -15,21 +15,24 @@ RUN := $(VENV)/bin/python
 CONSTRAINTS := $(if $(TORCH),$(VENV)/constraints.txt,constraints.txt)
 EXTRAS := test$(if $(TORCH),,$(comma)consumers)
 INSTALL := $(RUN) -m pip install --quiet --no-input --disable-pip-version-check --constraint $(CONSTRAINTS)
+IN_PARALLEL := --numprocesses auto --dist worksteal --durations=80
 EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint cases bench bench-solver bench-scaling fuzz clean
+.PHONY: help demo test test-slow lint cases bench bench-solver bench-scaling bench-graphs bench-dispatch fuzz clean
 
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
-	@echo "make test          the test suite, without the slow tests"
-	@echo "make test-slow     the slow tests"
+	@echo "make test          the test suite, in a few minutes: of a law some examples, of many parameters the first two"
+	@echo "make test-slow     the rest of it: the slow tests, the other parameters, and all examples of the laws"
 	@echo "                   these two, demo, cases and bench take TORCH=2.15.0 (or another): in .venv-2.15.0"
 	@echo "make lint          ruff and mypy"
 	@echo "make cases         score torch.export and shapeproof on the cases (CASES=$(CASES))"
 	@echo "make bench         time verified export against torch.export"
 	@echo "make bench-solver  the solver and its peers on the recorded questions"
 	@echo "make bench-scaling how the solver's time grows with dims, decisions and nesting"
+	@echo "make bench-graphs  how many graphs the guides' programs need, beside torch.compile"
+	@echo "make bench-dispatch what finding its program costs a call"
 	@echo "make fuzz          the property tests, long and with SEED=$(SEED)"
 	@echo "make clean         remove the virtual environment and the caches"
 
@@ -63,10 +66,10 @@ demo: $(VENV)/.package
 	exit $$status
 
 test: $(VENV)/.test
-	$(RUN) -m pytest -m "not slow" --numprocesses auto --dist worksteal
+	$(RUN) -m pytest -m "not slow" --hypothesis-profile=quick $(IN_PARALLEL)
 
 test-slow: $(VENV)/.test
-	$(RUN) -m pytest -m slow
+	$(RUN) -m pytest -m "slow or hypothesis" $(IN_PARALLEL)
 
 lint: $(VENV)/.lint
 	$(RUN) -m ruff check .
@@ -88,6 +91,14 @@ bench-solver: $(VENV)/.test
 LARGEST ?= 10000
 bench-scaling: $(VENV)/.test
 	$(RUN) -m benchmarks.scaling --largest $(LARGEST)
+
+# Fails where a result is not eager's.
+bench-graphs: $(VENV)/.test
+	$(RUN) -m benchmarks.graphs
+
+# Fails above 20 microseconds.
+bench-dispatch: $(VENV)/.test
+	$(RUN) -m benchmarks.dispatch
 
 # Every test that uses Hypothesis, with many fresh examples. A find prints how to repeat it, and becomes a test of its own.
 fuzz: $(VENV)/.test

@@ -15,7 +15,7 @@ import sys
 import types
 from dataclasses import dataclass
 
-from shapeproof.ci.pages import address, pages
+from shapeproof.ci.pages import pages
 
 NO_RUN = "<!-- no-run -->"
 FENCE = re.compile(r"^```(\w*)\s*$")
@@ -103,5 +103,5 @@ def run(page: str, filename: str) -> None:
 def without_pages(text):
     """A log with the pages of diagnostics left out: they are frozen where they are."""
     for name, page in pages().items():
-        text = text.replace(json.dumps(page), f'"the page of {name}"').replace(address(name), f"file:///{name}.md")
+        text = text.replace(json.dumps(page), f'"the page of {name}"')
     return text

@@ -19,7 +19,7 @@ from shapeproof.constraints.text import format_formula, format_term, parse_formu
 from shapeproof.constraints.verdicts import Undecided
 
 if TYPE_CHECKING:
-    from shapeproof.ci.jobs import Contract
+    from shapeproof.ci.jobs import Accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class Lost:
     demand: str
 
 
-def lost(old: Contract, new: Contract) -> Lost | Undecided | None:
+def lost(old: Accepted, new: Accepted) -> Lost | Undecided | None:
     """The smallest input that is lost, or None if it is proved that there is none. Both take the same inputs.
 
-    >>> from shapeproof.ci.jobs import Contract
-    >>> old = Contract({"x": ["n", "4"]}, ("x.shape[0] >= 1",))
-    >>> lost(old, Contract({"x": ["n", "4"]}, ("x.shape[0] >= 1", "x.shape[0] % 2 == 0"))).sizes
+    >>> from shapeproof.ci.jobs import Accepted
+    >>> old = Accepted({"x": ["n", "4"]}, ("x.shape[0] >= 1",))
+    >>> lost(old, Accepted({"x": ["n", "4"]}, ("x.shape[0] >= 1", "x.shape[0] % 2 == 0"))).sizes
     {'x.shape[0]': 1}
     """
     from shapeproof.solver import Facts, smallest
@@ -60,7 +60,7 @@ def lost(old: Contract, new: Contract) -> Lost | Undecided | None:
 class _Side:
     """A contract over sizes; its symbols have the prefix. `named` is what the domains of both sides speak of."""
 
-    def __init__(self, contract: Contract, prefix: str, named: AbstractSet[str]) -> None:
+    def __init__(self, contract: Accepted, prefix: str, named: AbstractSet[str]) -> None:
         self._prefix = prefix
         self.sizes = {
             name: parse_term(text) for key, texts in contract.inputs.items() for name, text in _sizes(key, texts, named)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from shapeproof.ci.jobs import Contract, Outcome
+from shapeproof.ci.jobs import Accepted, Outcome
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula, parse_term
 from shapeproof.files import read_bounded, write_whole
@@ -30,7 +30,7 @@ class Locked(BaseModel):
     status: Literal["proved", "undecided"]
     dtypes: dict[str, str]
     """Of the inputs that the spec declares."""
-    contract: Contract
+    contract: Accepted
 
 
 class _Lock(BaseModel):
@@ -93,7 +93,7 @@ def read_lock(folder: Path) -> dict[str, Locked]:
     return models
 
 
-def _check_contract(contract: Contract, sentence: str) -> None:
+def _check_contract(contract: Accepted, sentence: str) -> None:
     """What is read is compared later, where it is too late to say what is wrong."""
     try:
         for text in contract.domain:

@@ -25,10 +25,5 @@ def title(page: str) -> str:
     return page.partition("\n")[0].partition(": ")[2]
 
 
-def address(name: str) -> str:
-    """Where the page of a diagnostic is, as a link."""
-    return _paths()[name].as_uri()
-
-
 def _paths() -> dict[str, Path]:
     return {page.stem: page for folder in _FOLDERS for page in sorted(folder.glob("[a-z]*.md"))}

@@ -53,25 +53,98 @@ def compiled(formulas: Sequence[Formula], names: Sequence[str], bits: int = 64) 
     return test
 
 
+def first_holding(
+    groups: Sequence[Sequence[Formula]], names: Sequence[str], bits: int = 64
+) -> Callable[..., int | None]:
+    """A function of the symbols that gives the index of the first group of which all formulas hold; None if none does.
+
+    A formula that has no value at a point does not hold there.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> find = first_holding([[parse_formula("n <= 3")], [parse_formula("n % 4 == 0")]], ["n"])
+    >>> find(2), find(8), find(7)
+    (0, 1, None)
+    """
+    writer = _Writer(names, bits)
+    for index, formulas in enumerate(groups):
+        writer.answer([writer.inline(formula) for formula in formulas], str(index))
+    fast: Callable[..., int | None] = writer.function("None")
+
+    def find(*values: int) -> int | None:
+        try:
+            return fast(*values)
+        except (ArithmeticError, ValueError, Unevaluable):
+            point = dict(zip(names, values, strict=True))
+            held = (all(true_at(formula, point) is True for formula in formulas) for formulas in groups)
+            return next((index for index, holds in enumerate(held) if holds), None)
+
+    return find
+
+
 def _function(formulas: Sequence[Formula], names: Sequence[str], bits: int) -> Callable[..., bool]:
-    arguments = {name: f"v{index}" for index, name in enumerate(names)}
-    local: dict[Node, str] = {}
-    lengths: dict[Node, int] = {}
-    constants: dict[str, Any] = {"power": operators.integer_power, "sized": operators.sized}
-    lines = []
+    writer = _Writer(names, bits)
     for formula in formulas:
+        writer.answer([f"not {writer.text(formula)}"], "False")
+    function: Callable[..., bool] = writer.function("True")
+    return function
+
+
+class _Writer:
+    """The lines of a function of some symbols: each node is computed once, before it is first asked for."""
+
+    def __init__(self, names: Sequence[str], bits: int) -> None:
+        self._arguments = {name: f"v{index}" for index, name in enumerate(names)}
+        self._bits = bits
+        self._local: dict[Node, str] = {}
+        self._lengths: dict[Node, int] = {}
+        self._constants: dict[str, Any] = {"power": operators.integer_power, "sized": operators.sized}
+        self._lines: list[str] = []
+
+    def text(self, formula: Formula) -> str:
+        """The local name of its value."""
+        local, lengths = self._local, self._lengths
         for node in postorder(formula):
             if node not in local:
                 local[node] = f"t{len(local)}"
-                lengths[node] = min(_length(node, lengths, bits), operators.MOST_BITS)
+                lengths[node] = min(_length(node, lengths, self._bits), operators.MOST_BITS)
                 text = _sum(node, local, lengths) if isinstance(node, Term) else None
-                lines.append(f"    {local[node]} = {text or _expression(node, local, arguments, constants)}")
-        lines.append(f"    if not {local[formula]}: return False")
-    source = "\n".join([f"def test({', '.join(arguments.values())}):", *lines, "    return True"])
-    charge(len(source))
-    exec(source, constants)  # noqa: S102  (the text is made above, of names made above)
-    function: Callable[..., bool] = constants["test"]
-    return function
+                value = text or _expression(node, local, self._arguments, self._constants)
+                self._lines.append(f"    {local[node]} = {value}")
+        return local[formula]
+
+    def inline(self, formula: Formula) -> str:
+        """Its value as an expression: comparisons of one symbol with a number are written where they are asked for."""
+        return _compared(formula, self._arguments) or self.text(formula)
+
+    def answer(self, conditions: Sequence[str], value: str) -> None:
+        """Return a value where all conditions are met."""
+        self._lines.append(f"    if {' and '.join(conditions) or 'True'}: return {value}")
+
+    def function(self, value: str) -> Callable[..., Any]:
+        """The function, which returns this value where no answer was given."""
+        source = "\n".join([f"def test({', '.join(self._arguments.values())}):", *self._lines, f"    return {value}"])
+        charge(len(source))
+        exec(source, self._constants)  # noqa: S102  (the text is made above, of names made above)
+        function: Callable[..., Any] = self._constants["test"]
+        return function
+
+
+def _compared(formula: Formula, arguments: dict[str, str]) -> str | None:
+    """A comparison of a symbol with a number, or a connective of such; None for any other formula."""
+    match formula:
+        case Compare(op, term):
+            parts = dict(term.monomials)
+            offset = parts.pop((), 0)
+            match list(parts.items()):
+                case [(((Symbol(name), 1),), 1)]:
+                    return f"{arguments[name]} {op} {hex(-offset)}"
+                case [(((Symbol(name), 1),), -1)]:
+                    return f"{hex(offset)} {op} {arguments[name]}"
+        case And(args) | Or(args):
+            texts = [_compared(arg, arguments) for arg in args]
+            word = " and " if isinstance(formula, And) else " or "
+            return None if None in texts else f"({word.join(map(str, texts))})"
+    return None
 
 
 def _expression(node: Node, local: dict[Node, str], arguments: dict[str, str], constants: dict[str, Any]) -> str:

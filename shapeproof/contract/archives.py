@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from shapeproof.constraints.errors import UsageError
 from shapeproof.files import MOST
 
 NOTE = "shapeproof_report"
@@ -48,6 +49,22 @@ def opened(source: str | Path | IO[Any]) -> Iterator[IO[bytes]]:
 def _is_binary_file(source: IO[Any]) -> bool:
     seekable = getattr(source, "seekable", None)
     return not isinstance(source, io.TextIOBase) and seekable is not None and bool(seekable())
+
+
+def saved_text(source: str | Path | IO[Any], what: str) -> tuple[bytes | str, str]:
+    """The text of the report in a file, and what the file is called in an error; `what` the file is expected to be.
+
+    Raises:
+        UsageError: it cannot be read, or holds none.
+    """
+    name = str(source if isinstance(source, str | Path) else getattr(source, "name", "the file"))
+    try:
+        with opened(source) as file:
+            return text_of_archive(file), name
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise UsageError(f"{name} {what}: {error}") from None
 
 
 def text_of_archive(file: IO[bytes]) -> bytes | str:

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from shapeproof.constraints.errors import ShapeproofError, UsageError
 from shapeproof.constraints.text import format_formula, format_term, parse_formula, parse_term
-from shapeproof.contract.archives import opened, text_of_archive
+from shapeproof.contract.archives import saved_text
 from shapeproof.contract.contract import Contract
 from shapeproof.contract.inputs import ConstantInput, Input, IntInput, ObjectInput, TensorInput
 from shapeproof.contract.structure import Entries, Items, Opaque, Structure, Tree, leaves_of
@@ -28,15 +28,7 @@ def load(path: str | Path | IO[Any]) -> Contract:
     Raises:
         UsageError: it cannot be read, or holds no contract; the sentence says which.
     """
-    name = str(getattr(path, "name", "the file") if hasattr(path, "read") else path)
-    try:
-        with opened(path) as file:
-            text = text_of_archive(file)
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror or error}") from None
-    except ValueError as error:
-        raise UsageError(f"{name} holds no contract: {error}") from None
-    return read_contract(text, name)
+    return read_contract(*saved_text(path, "holds no contract"))
 
 
 def read_contract(text: str | bytes, name: str) -> Contract:

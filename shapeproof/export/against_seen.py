@@ -26,6 +26,7 @@ from shapeproof.seen import Seen
 from shapeproof.seen.calls import Kind, Slot, size_names
 from shapeproof.seen.joint import Joint
 from shapeproof.seen.relations import relations
+from shapeproof.seen.text import all_seen_are
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 
@@ -144,9 +145,9 @@ def _known_of_all(
     total = str(number) if exact else f"about {number}"
     open_ = [format_formula(each, rename=inputs.user_names) for each in _open(kind, joint, sizes, formulas)]
     if not open_:
-        yield f"all {total} inputs seen are declared and served: proved of their bounds and relations"
+        yield f"{all_seen_are(total)} declared and served: proved of their bounds and relations"
     elif exact:
-        yield f"all {total} inputs seen are declared and served: each was tried"
+        yield f"{all_seen_are(total)} declared and served: each was tried"
     else:
         kept = len(joint.points)
         yield f"{kept} inputs of {total} seen are served; of the others it is not known that {', '.join(open_)}"

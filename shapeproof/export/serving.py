@@ -28,7 +28,7 @@ from shapeproof.export.report.report import Report
 from shapeproof.export.source.declared_at import Where
 from shapeproof.seen import Seen
 from shapeproof.seen.relations import Relation, relations
-from shapeproof.seen.text import ENOUGH
+from shapeproof.seen.text import ENOUGH, all_seen_are
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 
@@ -149,9 +149,9 @@ def _contained(report: Report, inputs: Inputs, profile: Profile) -> str:
     open_ = [formula for formula in required if decide(formula, facts).status != "proved"]
     but = of_memory(report, alike=profile.one_layout)
     if not open_:
-        return f"all {profile.number} inputs seen are served: proved of their bounds and relations{but}"
+        return f"{all_seen_are(profile.number)} served: proved of their bounds and relations{but}"
     if exact:
-        return f"all {number} inputs seen are served: each was tried{but}"
+        return f"{all_seen_are(number)} served: each was tried{but}"
     what = ", ".join(_text(formula, inputs) for formula in open_)
     kept = len(profile.joint.points)
     return f"the {kept} inputs kept of {profile.number} seen are served; of the others it is not known that {what}{but}"

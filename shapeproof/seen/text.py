@@ -12,6 +12,15 @@ ENOUGH = 2
 """A relation is said where this many points more than determine it were seen: two points fit any line."""
 
 
+def all_seen_are(number: int | str) -> str:
+    """How a sentence about all that was seen begins.
+
+    >>> all_seen_are(3), all_seen_are(1)
+    ('all 3 inputs seen are', 'the one input seen is')
+    """
+    return "the one input seen is" if number in {1, "1"} else f"all {number} inputs seen are"
+
+
 def rendered(joints: Mapping[Kind, Joint], *, omitted: bool) -> str:
     """All kinds of calls, the inputs of each line by line, and the relations of their sizes."""
     parts = ["\n".join(_lines(kind, joint, typed=len(joints) > 1)) for kind, joint in joints.items()]

@@ -1,6 +1,23 @@
-"""Serve: what runs around a program: ranks that agree before anything is traced.
+"""Serve: what runs around programs: made on demand, counted ahead, agreed on by ranks, given padded inputs.
 
-ranks.py   `agree` on what was seen, `together` with one program, over torch.distributed
+on_demand.py  `compile`: a call goes to the program in whose domain it lies; a miss exports anew
+attempts.py   the exports that are tried for a miss, and what was learned of calls
+programs.py   one program: its domain, its form, how it is run
+domains.py    domains over flat sizes, and which lies within which
+router.py     the program of a call, by one generated function
+calls.py      one call, read: its form, its sizes
+state.py      the model's own tensors and modes
+forecasts.py  `forecast`: how many programs a declared domain needs, and which lines make the borders
+least.py      the fewest sets that cover, the fewest blocks of a partition
+gate.py       nothing runs while a model is traced
+misses.py     why no program served a call, as data
+backends.py   what runs a program: the graph, torch.compile, AOTInductor, ONNX Runtime
+archive.py    the programs as one archive
+bucketing.py  `buckets`: the sizes to pad to
+plans.py      the search for them
+sized.py      the sizes that are to be padded
+padding.py    whether a program may be padded, proved or tried
+ranks.py      `agree` on what was seen, `together` with one program, over torch.distributed
 """
 
 from __future__ import annotations
@@ -9,13 +26,54 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from shapeproof.serve.bucketing import Buckets as Buckets
+    from shapeproof.serve.bucketing import buckets as buckets
+    from shapeproof.serve.forecasts import Border as Border
+    from shapeproof.serve.forecasts import Forecast as Forecast
+    from shapeproof.serve.forecasts import forecast as forecast
+    from shapeproof.serve.misses import Miss as Miss
+    from shapeproof.serve.misses import Reason as Reason
+    from shapeproof.serve.on_demand import Served as Served
+    from shapeproof.serve.on_demand import compile as compile  # noqa: A004
+    from shapeproof.serve.padding import Padding as Padding
+    from shapeproof.serve.programs import Program as Program
     from shapeproof.serve.ranks import agree as agree
     from shapeproof.serve.ranks import together as together
 
-__all__ = ["agree", "together"]
+_HOMES = {
+    "Buckets": "bucketing",
+    "Border": "forecasts",
+    "Forecast": "forecasts",
+    "Miss": "misses",
+    "Padding": "padding",
+    "Program": "programs",
+    "Reason": "misses",
+    "Served": "on_demand",
+    "agree": "ranks",
+    "buckets": "bucketing",
+    "compile": "on_demand",
+    "forecast": "forecasts",
+    "together": "ranks",
+}
+
+__all__ = [
+    "Border",
+    "Buckets",
+    "Forecast",
+    "Miss",
+    "Padding",
+    "Program",
+    "Reason",
+    "Served",
+    "agree",
+    "buckets",
+    "compile",
+    "forecast",
+    "together",
+]
 
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("shapeproof.serve.ranks"), name)
+    return getattr(import_module(f"shapeproof.serve.{_HOMES[name]}"), name)

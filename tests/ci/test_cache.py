@@ -10,14 +10,14 @@ import pytest
 from shapeproof.ci.cache import FOLDER, recall, remember
 from shapeproof.ci.changes import changed_since
 from shapeproof.ci.identity import digest, state, versions
-from shapeproof.ci.jobs import ANSWER, Answer, Contract, Job, Result
+from shapeproof.ci.jobs import ANSWER, Accepted, Answer, Job, Result
 from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
 from shapeproof.constraints.errors import UsageError
 
 NOTE = Note("declared", "n >= 1", SourceLocation("net.py", 3, "x"))
 FOUND = Diagnostic("divides", "no", "error", "net.py", 3, (NOTE,), {"n": 1}, (Help("do", "proved"),))
-RESULT = Result("refuted", "text", (FOUND,), Contract({"x": ["n"]}, ("n >= 1",)), ("note",), 1.5)
+RESULT = Result("refuted", "text", (FOUND,), Accepted({"x": ["n"]}, ("n >= 1",)), ("note",), 1.5)
 
 
 @pytest.fixture

@@ -65,16 +65,10 @@ RUN = [sys.executable, "-c", "from shapeproof.ci.cli import main; main()"]
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+def folder(fresh_folder):
     """A working directory with `subject.py` in it, which no other test has imported."""
-    (tmp_path / "subject.py").write_text(SUBJECT, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
-            del sys.modules[name]
+    (fresh_folder / "subject.py").write_text(SUBJECT, encoding="utf-8")
+    return fresh_folder
 
 
 def explain(*arguments):

@@ -49,12 +49,12 @@ BUILD = "def build(): return {!r}\n"
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
+def project(fresh_folder):
     """Files that are no module of this process yet."""
-    (tmp_path / "alone.py").write_text(BUILD.format("alone"), encoding="utf-8")
-    (tmp_path / "json.py").write_text(BUILD.format("not the standard library's"), encoding="utf-8")
-    (tmp_path / "a: b-1.2.py").write_text(BUILD.format("odd"), encoding="utf-8")
-    package = tmp_path / "src" / "spkg" / "inner"
+    (fresh_folder / "alone.py").write_text(BUILD.format("alone"), encoding="utf-8")
+    (fresh_folder / "json.py").write_text(BUILD.format("not the standard library's"), encoding="utf-8")
+    (fresh_folder / "a: b-1.2.py").write_text(BUILD.format("odd"), encoding="utf-8")
+    package = fresh_folder / "src" / "spkg" / "inner"
     package.mkdir(parents=True)
     (package.parent / "__init__.py").touch()
     (package / "__init__.py").touch()
@@ -62,13 +62,7 @@ def project(tmp_path, monkeypatch):
     (package / "net.py").write_text(
         "from ..sibling import name\n\ndef build(): return name, __name__\n", encoding="utf-8"
     )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
-            del sys.modules[name]
+    return fresh_folder
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shapeproof.ci.contracts import Lost, lost
-from shapeproof.ci.jobs import Contract
+from shapeproof.ci.jobs import Accepted
 from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.text import parse_formula, parse_term
+from tests.thoroughness import examples
 
 LIMIT = 7
 """Sizes and symbols are at most this."""
@@ -40,7 +41,7 @@ def contracts(draw):
     demand = st.builds(
         lambda text, name: text.format(shown[name], shown[name]), st.sampled_from(DEMANDS), st.sampled_from(symbols)
     )
-    return Contract(inputs, (*bounds, *draw(st.lists(demand, max_size=2) if symbols else st.just([]))))
+    return Accepted(inputs, (*bounds, *draw(st.lists(demand, max_size=2) if symbols else st.just([]))))
 
 
 def accepted(contract):
@@ -55,7 +56,7 @@ def accepted(contract):
             yield sizes
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(contracts(), contracts())
 def test_what_is_lost_is_what_brute_force_finds(old, new):
     missing = set(accepted(old)) - set(accepted(new))
@@ -73,16 +74,16 @@ def measure(contract, sizes):
     return max(varying, default=0), sum(varying), varying
 
 
-OLD = Contract({"x": ["n", "4"], "k": ["k"]}, ("x.shape[0] >= 1", "k >= 0"))
+OLD = Accepted({"x": ["n", "4"], "k": ["k"]}, ("x.shape[0] >= 1", "k >= 0"))
 
 
 @pytest.mark.parametrize(
     ("new", "sizes", "demand"),
     [
-        (Contract(OLD.inputs, ("x.shape[0] >= 1", "x.shape[0] <= 64", "k >= 0")), [65, 0], "x.shape[0] <= 64"),
-        (Contract(OLD.inputs, ("k >= 0", "k < x.shape[0]")), [1, 1], "k < x.shape[0]"),
-        (Contract({"x": ["n", "5"], "k": ["k"]}, OLD.domain), [1, 0], "x.shape[1] == 5"),
-        (Contract({"x": ["2*n", "4"], "k": ["k"]}, ("n >= 0", "k >= 0")), [1, 0], "x.shape[0] == 2*n"),
+        (Accepted(OLD.inputs, ("x.shape[0] >= 1", "x.shape[0] <= 64", "k >= 0")), [65, 0], "x.shape[0] <= 64"),
+        (Accepted(OLD.inputs, ("k >= 0", "k < x.shape[0]")), [1, 1], "k < x.shape[0]"),
+        (Accepted({"x": ["n", "5"], "k": ["k"]}, OLD.domain), [1, 0], "x.shape[1] == 5"),
+        (Accepted({"x": ["2*n", "4"], "k": ["k"]}, ("n >= 0", "k >= 0")), [1, 0], "x.shape[0] == 2*n"),
     ],
 )
 def test_the_smallest_input_and_what_it_fails(new, sizes, demand):
@@ -91,12 +92,12 @@ def test_the_smallest_input_and_what_it_fails(new, sizes, demand):
 
 
 def test_a_tensor_called_as_its_dim_is_no_int():
-    old, new = Contract({"n": ["n"]}, ("n.shape[0] >= 0",)), Contract({"n": ["n"]}, ("n.shape[0] >= 2",))
+    old, new = Accepted({"n": ["n"]}, ("n.shape[0] >= 0",)), Accepted({"n": ["n"]}, ("n.shape[0] >= 2",))
     assert lost(old, new).sizes == {"n.shape[0]": 0}
     assert lost(new, old) is None
-    assert lost(Contract({"n": ["n"]}, ()), Contract({"n": ["n"]}, ("n <= 5",))).sizes == {"n": 6}
+    assert lost(Accepted({"n": ["n"]}, ()), Accepted({"n": ["n"]}, ("n <= 5",))).sizes == {"n": 6}
 
 
 def test_more_is_no_loss():
-    assert lost(OLD, Contract({"x": ["n", "m"], "k": ["k"]}, ())) is None
-    assert lost(Contract({"x": ["4*n"]}, ("n >= 0",)), Contract({"x": ["2*m"]}, ("m >= 0",))) is None
+    assert lost(OLD, Accepted({"x": ["n", "m"], "k": ["k"]}, ())) is None
+    assert lost(Accepted({"x": ["4*n"]}, ("n >= 0",)), Accepted({"x": ["2*m"]}, ("m >= 0",))) is None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import sarif_pydantic
 
-from shapeproof.ci.jobs import Contract, Outcome, Result, checks_of
+from shapeproof.ci.jobs import Accepted, Outcome, Result, checks_of
 from shapeproof.ci.lock import NAME, locked, read_lock, write_lock
 from shapeproof.ci.narrowing import Compared, Narrowing, narrowing
 from shapeproof.ci.render.narrowings import DiffFormat, render_diff
@@ -37,7 +37,7 @@ x = { dtype = "float32", dims = [
     "n", 4] }
 """
 DOMAIN = ("x.shape[0] >= 1", "x.shape[0] <= 64", "x.shape[0] % 2 == 0", "x.shape[0] != 6")
-PROVED = Result("proved", "proved", contract=Contract({"x": ["n", "4"]}, DOMAIN))
+PROVED = Result("proved", "proved", contract=Accepted({"x": ["n", "4"]}, DOMAIN))
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def outcome(tmp_path):
 
 
 def proved(*domain, sizes=("n", "4"), notes=()):
-    return Result("proved", "proved", contract=Contract({"x": list(sizes)}, domain), notes=notes)
+    return Result("proved", "proved", contract=Accepted({"x": list(sizes)}, domain), notes=notes)
 
 
 def test_a_lock_is_read_as_it_was_written(tmp_path, outcome):
@@ -147,9 +147,9 @@ def test_what_is_wider_is_no_narrowing(outcome):
 
 def test_other_inputs_are_a_narrowing(outcome):
     before = locked(outcome())
-    other = dataclasses.replace(PROVED, contract=Contract({"x": ["n", "4"], "y": ["n"]}, DOMAIN))
+    other = dataclasses.replace(PROVED, contract=Accepted({"x": ["n", "4"], "y": ["n"]}, DOMAIN))
     assert narrowing(before, outcome(other)).message == "it takes other inputs: ['x', 'y'], not ['x']"
-    ranked = dataclasses.replace(PROVED, contract=Contract({"x": ["n"]}, DOMAIN))
+    ranked = dataclasses.replace(PROVED, contract=Accepted({"x": ["n"]}, DOMAIN))
     assert narrowing(before, outcome(ranked)).message == "it takes other numbers of dimensions: {'x': 1}, not {'x': 2}"
     half = outcome(edits={"float32": "float16"})
     assert narrowing(before, half).message == "it takes other dtypes: {'x': 'float16'}, not {'x': 'float32'}"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shapeproof.ci.cache import FOLDER, recall, remember
 from shapeproof.ci.identity import digest
-from shapeproof.ci.jobs import Answer, Contract, Job, Result
+from shapeproof.ci.jobs import Accepted, Answer, Job, Result
 from shapeproof.ci.lock import NAME, read_lock
 from shapeproof.ci.spec import load_spec
 from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
@@ -25,10 +25,10 @@ from shapeproof.export.build.bounds import Bound
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.report import Report
 from shapeproof.files import MOST
-from shapeproof.solver.budget import Entry
 from shapeproof.solver.certificate import DIGEST, Subject, write_certificate
 from shapeproof.solver.certificate import digest as certificate_digest
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.ledger import Entry
 from shapeproof.solver.recheck import installed_solvers, recheck
 
 SPEC = b"""\
@@ -61,7 +61,7 @@ REPORT = Report(
     (Bound("nonzero", "i64", ("<=25", "2"), (25, 2)),),
     1000,
 )
-CONTRACT = Contract({"x": ["n", "4"]}, ("x.shape[0] >= 1",))
+CONTRACT = Accepted({"x": ["n", "4"]}, ("x.shape[0] >= 1",))
 LOCK = {
     "format": 1,
     "models": {"net": {"status": "proved", "dtypes": {"x": "float32"}, "contract": dataclasses.asdict(CONTRACT)}},

@@ -15,7 +15,9 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check
+from shapeproof.export.shim import consumers
 from tests.agreement import agree
+from tests.thoroughness import examples
 
 
 def model(forward: Any) -> torch.nn.Module:
@@ -122,6 +124,14 @@ def test_a_compiler_that_takes_a_program_apart_is_stopped_where_that_is_wrong() 
         torch._inductor.aoti_compile_and_package(report.program)
 
 
+def test_what_a_compiler_keeps_whole_is_not_taken_apart_without_end() -> None:
+    """AOTInductor takes `clamp` apart into `clamp_min`, and torch's own table that into `clamp` again."""
+    report = check(model(lambda x: x.clamp(min=1)), (torch.randn(5),), dynamic_shapes=(rows("n", 0, 9),))
+    apart = consumers.as_compiled(report.program)
+    (operator,) = (node.target for node in apart.graph.nodes if "clamp" in str(node.target))
+    assert operator is torch.ops.aten.clamp_min.default
+
+
 @pytest.mark.slow
 def test_a_compiler_that_asks_to_no_effect_compiles(tmp_path: Path) -> None:
     mod, sizes = LAYERS["MultiheadAttention"]
@@ -149,7 +159,7 @@ OPERATORS = {
 }
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(st.lists(st.sampled_from(sorted(OPERATORS)), min_size=1, max_size=2))
 def test_random_programs_do_the_same_taken_apart_or_are_refused(names: list[str]) -> None:
     def forward(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:

@@ -16,6 +16,8 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import export, load_regions
+from shapeproof.export.shim import archives
+from tests.thoroughness import examples
 
 
 class Sides(torch.nn.Module):
@@ -135,7 +137,7 @@ def test_what_was_rewritten_and_not_changed_is_loaded(saved, tmp_path):
     assert load_regions(tmp_path / "same.pt2").domains == load_regions(saved).domains
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_damaged_file_is_one_sentence_or_the_same_program(saved, tmp_path, data):
     content = bytearray(saved.read_bytes())
@@ -154,3 +156,21 @@ def test_a_damaged_file_is_one_sentence_or_the_same_program(saved, tmp_path, dat
         assert loaded.domains == load_regions(saved).domains
         x = torch.ones(2, 4)
         assert torch.equal(loaded.module()(x), Sides()(x))
+
+
+def test_regions_of_a_model_that_takes_a_number_are_loaded(tmp_path):
+    class Counted(torch.nn.Module):
+        def forward(self, x, n: int, flag: bool):
+            return x + n if n > 3 and flag else x * n
+
+    shapes = {"x": None, "n": Dim.DYNAMIC(min=0, max=9), "flag": None}
+    regions = export(Counted(), (torch.ones(2), 5, True), dynamic_shapes=shapes, branches="split")
+    regions.save(tmp_path / "counted.pt2")
+    run = load_regions(tmp_path / "counted.pt2").module()
+    assert torch.equal(run(torch.ones(2), 2, True), torch.ones(2) * 2)
+
+
+@pytest.mark.parametrize("text", ["type(x, y, z)", "type(*x)(1)", "type(x)()", "type(x, **y)"])
+def test_to_ask_for_a_type_makes_none(text):
+    with pytest.raises(archives.UnsafeArchiveError):
+        archives._check_expression(text)

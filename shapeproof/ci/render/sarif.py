@@ -9,7 +9,7 @@ from typing import Any
 
 import shapeproof
 from shapeproof.ci.jobs import Outcome
-from shapeproof.ci.pages import address, pages, title
+from shapeproof.ci.pages import pages, title
 from shapeproof.ci.render.findings import Remark, in_repository, remarks
 from shapeproof.export.report.render import page_command
 from shapeproof.files import sha256
@@ -32,14 +32,13 @@ def log(found: Sequence[Remark]) -> str:
 
 
 def _rule(name: str, page: str | None) -> dict[str, Any]:
-    """What a diagnostic is; what is none of a model's (one without a verdict) has no page."""
+    """What a diagnostic is, with its page, which is nowhere on the web; one without a verdict has none."""
     if page is None:
         return {"id": name}
     return {
         "id": name,
         "shortDescription": {"text": title(page)},
         "fullDescription": {"text": f"{title(page)}; {page_command(name)}: what it means, and what to do"},
-        "helpUri": address(name),
         "help": {"text": page, "markdown": page},
     }
 

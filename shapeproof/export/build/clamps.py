@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -42,15 +43,8 @@ def write_clamps(program: torch.export.ExportedProgram, facts: Facts) -> None:
         program: changed in place.
         facts: what holds of every input that it takes.
     """
-    translator = tracer.translator_of(program)
-    for module in program.graph_module.modules():
-        if isinstance(module, torch.fx.GraphModule):
-            slices = _slices(module.graph)
-            for node in slices:
-                _Slice(node, translator, facts).write()
-            if slices:
-                module.graph.lint()
-                module.recompile()
+    for graph in _changed(program, facts, _Slice.write):
+        graph.lint()
 
 
 def remove_clamps(program: torch.export.ExportedProgram, facts: Facts) -> None:
@@ -60,12 +54,20 @@ def remove_clamps(program: torch.export.ExportedProgram, facts: Facts) -> None:
         program: changed in place.
         facts: what holds of every input that it takes.
     """
+    for graph in _changed(program, facts, _Slice.leave):
+        graph.eliminate_dead_code()
+
+
+def _changed(
+    program: torch.export.ExportedProgram, facts: Facts, change: Callable[[_Slice], bool]
+) -> Iterator[torch.fx.Graph]:
+    """The graphs of a program, and of the bodies in it, in which a slice is changed; each is compiled again after."""
     translator = tracer.translator_of(program)
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):
-            changed = [_Slice(node, translator, facts).leave() for node in _slices(module.graph)]
+            changed = [change(_Slice(node, translator, facts)) for node in _slices(module.graph)]
             if any(changed):
-                module.graph.eliminate_dead_code()
+                yield module.graph
                 module.recompile()
 
 
@@ -78,21 +80,27 @@ class _Slice:
 
     def __init__(self, node: torch.fx.Node, translator: Translator, facts: Facts) -> None:
         self._node, self._translator, self._facts = node, translator, facts
+        self._made: list[torch.fx.Node] = []
         named = nodes.by_name(node.target, node.args, node.kwargs)
         self._operand, self._dim, self._start, self._end, self._step = map(named.get, _ARGUMENTS)
 
-    def write(self) -> None:
-        """Write out the bounds that need it."""
+    def write(self) -> bool:
+        """Write out the bounds that need it; whether one did."""
         start, end = self._start, self._end
         size = _value(self._operand).shape[self._dim]
         if any(symbols.about_data(_value(each)) for each in (size, start, end)) or isinstance(size, int):
-            return
-        with contextlib.suppress(Untranslatable):
+            return False
+        try:
             length = self._read(size)
             start = start if start in _NO_BOUND else self._clamped(start, length)
             end = end if end in _NO_BOUND else self._ordered(start or 0, self._clamped(end, length))
             if (start, end) != (self._start, self._end):
                 self._node.args, self._node.kwargs = (self._operand, self._dim, start, end, self._step), {}
+                return True
+        except Untranslatable:
+            for node in reversed(self._made):
+                node.graph.erase_node(node)
+        return False
 
     def _clamped(self, bound: Any, length: Term) -> Any:
         """The bound as it is counted from the beginning, and within the size; as it is where its sign is not known."""
@@ -145,7 +153,8 @@ class _Slice:
         return self._call(torch.ops.aten.sym_size.int, self._operand, self._dim)
 
     def _call(self, target: Any, *args: Any) -> torch.fx.Node:
-        return nodes.insert_call(self._node, target, args)
+        self._made.append(nodes.insert_call(self._node, target, args))
+        return self._made[-1]
 
     def _read(self, value: Any) -> Term:
         return self._translator.term(symbols.size_expression(value))

@@ -5,6 +5,7 @@ Nothing is traced, run or worded here, and nothing is decided but what of the do
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from shapeproof.export.build.assertions import assert_domain, word_checks
 from shapeproof.export.build.bounds import Bounding, Bounds
 from shapeproof.export.build.clamps import write_clamps
 from shapeproof.export.build.closing_audit import Claims, unmatched
-from shapeproof.export.build.contract import Contract
+from shapeproof.export.build.contract import Requirements
 from shapeproof.export.build.data_assertions import assert_answers
 from shapeproof.export.build.decompose import TakenApart
 from shapeproof.export.build.dispatch import Regions
@@ -74,7 +75,7 @@ def conclude(  # noqa: PLR0913 - all that was found
     program, traced, outward = None, found.main.program, None
     if not refuted and traced is not None and f.FALSE not in enforced:
         reads = set[str]().union(*(each.trial.reads for each in (found.main, *found.served)))
-        contract = Contract.of(inputs, enforced, traced, reads)
+        contract = Requirements.of(inputs, enforced, traced, reads)
         contract.refuse_example(inputs)
         notes += [trust_note(name, compared) for name, compared in found.trusted.items()]
         lacking = _enforce(traced, found.main.trial, inputs, Facts(enforced, budget))
@@ -102,6 +103,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         bounds=bounding.tensors() if bounding else Bounds(),
         peak_bytes_bound=bounding.peak_bytes() if bounding else None,
         shared_failures=found.shared,
+        trusted=dict(found.trusted),
         program=program,
         contract=outward,
         remedy=None if repairs is None else declarations(repairs, inputs),
@@ -131,7 +133,7 @@ def _enforce(traced: torch.export.ExportedProgram, trial: Trial, inputs: Inputs,
     return unmatched(traced, inputs, claims, tracer.translator_of(traced), domain.budget)
 
 
-def _built(traced: torch.export.ExportedProgram, inputs: Inputs, contract: Contract) -> VerifiedProgram:
+def _built(traced: torch.export.ExportedProgram, inputs: Inputs, contract: Requirements) -> VerifiedProgram:
     """The program that is given out; its domain is in its graph."""
     taken_apart = TakenApart(traced, inputs)
     tracer.close(traced, contract.formulas, inputs.user_names, taken_apart.where)
@@ -165,6 +167,7 @@ def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic], bud
             inputs.user_names,
         ),
         statistics=counts | {"regions": len(reports), "traces": traces},
+        trusted=dict(sum((Counter(report.trusted) for report in reports), Counter())),
         inputs=inputs.shapes,
     )
     programs = [each.program for each in reports if isinstance(each.program, VerifiedProgram)]
@@ -175,7 +178,7 @@ def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic], bud
     regions = Regions(
         programs=tuple(programs),
         holds=tuple(region.holds for region in done.regions),
-        contract=Contract.of_sizes(inputs, domain),
+        contract=Requirements.of_sizes(inputs, domain),
     )
     contracts = [each.contract for each in reports if each.contract is not None]
     return replace(found, program=regions, contract=of_regions(inputs, domain, contracts))

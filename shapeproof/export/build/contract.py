@@ -18,7 +18,7 @@ from shapeproof.constraints.terms import Term
 from shapeproof.contract.outside import OutsideDomain
 from shapeproof.contract.sizes import SizeGuard
 from shapeproof.export.build.assertions import without_kinds
-from shapeproof.export.build.guards import Guard, guard_of
+from shapeproof.export.build.guards import Guard, guard_of, relaxed
 from shapeproof.export.build.memory import Layout, Memory
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph.aliasing import told_apart, written_inputs
@@ -30,7 +30,7 @@ _Program = torch.export.ExportedProgram
 
 
 @dataclass(frozen=True)
-class Contract:
+class Requirements:
     """What the inputs of a program must satisfy.
 
     Attributes:
@@ -49,16 +49,16 @@ class Contract:
     names: Mapping[str, str]
     memory: Memory = field(default_factory=lambda: Memory({}))
 
-    def __deepcopy__(self, memo: Any) -> Contract:
+    def __deepcopy__(self, memo: Any) -> Requirements:
         return self
 
     @classmethod
-    def of(cls, inputs: Inputs, formulas: Sequence[Formula], program: _Program, reads: Iterable[str]) -> Contract:
+    def of(cls, inputs: Inputs, formulas: Sequence[Formula], program: _Program, reads: Iterable[str]) -> Requirements:
         """The contract of a program that was traced; `reads`: the properties of tensors that its model reads."""
         return replace(cls.of_sizes(inputs, formulas), memory=_memory(inputs, program, frozenset(reads)))
 
     @classmethod
-    def of_sizes(cls, inputs: Inputs, formulas: Sequence[Formula]) -> Contract:
+    def of_sizes(cls, inputs: Inputs, formulas: Sequence[Formula]) -> Requirements:
         """The contract that says nothing of memory."""
         return cls(
             tuple(leaf.name for leaf in inputs.leaves),
@@ -68,7 +68,7 @@ class Contract:
             inputs.user_names,
         )
 
-    def with_memory_of(self, others: Iterable[Contract]) -> Contract:
+    def with_memory_of(self, others: Iterable[Requirements]) -> Requirements:
         """The contract that relies on all that these rely on, too."""
         memory = self.memory
         for other in others:
@@ -165,9 +165,10 @@ def _misfit(said: str) -> OutsideDomain:
 class InputGuards(torch.nn.Module):
     """Called with the flat inputs of a run, and then with the tensors of the model that matter, before all else."""
 
-    def __init__(self, contract: Contract, program: _Program) -> None:
+    def __init__(self, contract: Requirements, program: _Program, *, of_several: bool = False) -> None:
         super().__init__()
-        self._each = contract.guards(program)
+        guards = contract.guards(program)
+        self._each = list(map(relaxed, guards, contract.sizes)) if of_several else guards
         self._sizes = contract.size_guard()
         self._memory = contract.memory
         self._state = contract.state(program)

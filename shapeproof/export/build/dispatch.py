@@ -19,7 +19,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.text import format_formula, format_term, parse_formula, parse_term
 from shapeproof.contract.archives import NOTE
 from shapeproof.contract.outside import refusal
-from shapeproof.export.build.contract import Contract, InputGuards
+from shapeproof.export.build.contract import InputGuards, Requirements
 from shapeproof.export.report.render import said_by
 from shapeproof.export.report.report import Report
 from shapeproof.export.report.saved import fields_of, saved_report
@@ -47,7 +47,7 @@ class Regions:
 
     programs: tuple[torch.export.ExportedProgram, ...]
     holds: tuple[Formula, ...]
-    contract: Contract
+    contract: Requirements
     report: Report | None = None
     merging: Merging | None = field(default=None, repr=False)
     """What `merged` rests on; None where the regions were loaded from a file."""
@@ -154,7 +154,7 @@ def _regions(programs: Mapping[str, torch.export.ExportedProgram], manifest: Map
     if manifest["format"] != FORMAT:
         raise _OtherFormatError(manifest["format"])
     programs_in_order = tuple(programs[f"region{index}"] for index in range(len(manifest["holds"])))
-    contract = Contract(
+    contract = Requirements(
         tuple(manifest["inputs"]),
         tuple(tuple(map(parse_term, terms)) for terms in manifest["sizes"]),
         tuple(map(parse_formula, manifest["domain"])),
@@ -171,7 +171,7 @@ class _Dispatch(torch.nn.Module):
         super().__init__()
         self._regions = regions
         self.programs = torch.nn.ModuleList(program.module() for program in regions.programs)
-        self._guards = InputGuards(regions.contract, regions.programs[0])
+        self._guards = InputGuards(regions.contract, regions.programs[0], of_several=True)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program of the inputs' region.

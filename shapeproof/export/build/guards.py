@@ -7,11 +7,13 @@ speak of `args`; these take their place in `module()`. What a saved program can 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
 
+from shapeproof.constraints.terms import Term
 from shapeproof.contract.inputs import same_constant
 from shapeproof.contract.outside import OutsideDomain, refusal
 from shapeproof.export.shim import guarding
@@ -129,3 +131,13 @@ def guard_of(name: str, noted: Any) -> Guard:
             return ConstantGuard(name, noted)
         case _:
             return NoGuard()
+
+
+def relaxed(guard: Guard, sizes: Sequence[Term]) -> Guard:
+    """The guard of one program, for an input of several: it leaves out what is no constant of these sizes."""
+    match guard:
+        case TensorGuard(fixed=fixed):
+            return replace(guard, fixed=tuple((dim, size) for dim, size in fixed if sizes[dim].is_constant))
+        case ConstantGuard(name=name) if sizes and not sizes[0].is_constant:
+            return IntGuard(name)
+    return guard

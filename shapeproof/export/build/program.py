@@ -25,7 +25,8 @@ from shapeproof.export.shim import guarding, transforms
 from shapeproof.solver.facts import Facts
 
 if TYPE_CHECKING:
-    from shapeproof.export.build.contract import Contract
+    from shapeproof.export.build.bounded import Count
+    from shapeproof.export.build.contract import Requirements
     from shapeproof.export.build.decompose import TakenApart
     from shapeproof.export.report.report import Report
 
@@ -35,10 +36,12 @@ class VerifiedProgram(torch.export.ExportedProgram):
 
     report: Report
     taken_apart: TakenApart
-    contract: Contract
+    contract: Requirements
 
     @classmethod
-    def of(cls, program: torch.export.ExportedProgram, taken_apart: TakenApart, contract: Contract) -> VerifiedProgram:
+    def of(
+        cls, program: torch.export.ExportedProgram, taken_apart: TakenApart, contract: Requirements
+    ) -> VerifiedProgram:
         """The program, ready to carry a report. The state is shared, not copied."""
         verified = cls.__new__(cls)
         verified.__dict__.update(program.__dict__)
@@ -52,7 +55,7 @@ class VerifiedProgram(torch.export.ExportedProgram):
         self.report = report
         self.graph_module.meta.setdefault("custom", {})[NOTE] = saved_report(report)
 
-    def rely_on(self, others: Iterable[Contract]) -> None:
+    def rely_on(self, others: Iterable[Requirements]) -> None:
         """Have inputs lie in memory as these contracts want it, too: the program is made of theirs."""
         self.contract = self.contract.with_memory_of(others)
         self.contract.note_in(self)
@@ -84,6 +87,28 @@ class VerifiedProgram(torch.export.ExportedProgram):
         write_core(verified, Facts(self.contract.formulas))
         verified.carry(self.report)
         return verified
+
+    def bounded(self) -> tuple[VerifiedProgram, tuple[Count, ...]]:
+        """The program with each size from data at its proved bound, so that all of its sizes are constant.
+
+        Returns:
+            The program, which gives the results at their bounds and, after them, the counts; and for each count its
+            bound and the results of which it says how many rows are meant. What lies beyond these rows is anything.
+
+        Raises:
+            UsageError: a size has no bound, or what lies beyond the rows would reach one; the sentence names the node.
+
+        >>> from shapeproof.export import export
+        >>> class Model(torch.nn.Module):
+        ...     def forward(self, x):
+        ...         return x[x > 0] * 2
+        >>> static, counts = export(Model(), (torch.ones(4),)).bounded()
+        >>> static.module()(torch.tensor([3.0, -1.0, 5.0, 0.0]))[1], *map(str, counts)
+        (tensor(2), '<=4: result 0, dim 0')
+        """
+        from shapeproof.export.build.bounded import bounded
+
+        return bounded(self)
 
     def validate(self) -> None:
         """As torch's, which calls it before it saves a program: what a ShapeEnv of torch's would ask is written out."""

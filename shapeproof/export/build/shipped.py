@@ -15,10 +15,10 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.evaluate import has_meaning
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.text import format_formula
-from shapeproof.contract.contract import Contract as ShippedContract
+from shapeproof.contract.contract import Contract
 from shapeproof.contract.inputs import ConstantInput, Input, IntInput, ObjectInput, TensorInput, dtype_name
 from shapeproof.contract.structure import Entries, Items, Opaque, Structure, Tree, hidden_in, leaves_of
-from shapeproof.export.build.contract import Contract
+from shapeproof.export.build.contract import Requirements
 from shapeproof.export.build.guards import ConstantGuard, Guard, IntGuard, TensorGuard
 from shapeproof.export.build.memory import Memory
 from shapeproof.export.declare.inputs import Inputs, Leaf
@@ -27,8 +27,8 @@ from shapeproof.export.trace.trial import DataCheck
 
 
 def shipped(
-    inputs: Inputs, contract: Contract, guards: Mapping[str, Guard], checks: Iterable[DataCheck] = ()
-) -> ShippedContract:
+    inputs: Inputs, contract: Requirements, guards: Mapping[str, Guard], checks: Iterable[DataCheck] = ()
+) -> Contract:
     """The contract of a program.
 
     Args:
@@ -41,7 +41,7 @@ def shipped(
     flat = [_input(leaf, name, guard) for leaf, (name, guard) in zip(inputs.leaves, guards.items(), strict=True)]
     known = frozenset[str]().union(*(term.symbols for each in flat for term in each.sizes))
     held = [each for each in contract.formulas if each.symbols <= known and has_meaning(each)]
-    return ShippedContract(
+    return Contract(
         tuple(flat),
         structure,
         tuple(held),
@@ -51,7 +51,7 @@ def shipped(
     )
 
 
-def of_regions(inputs: Inputs, domain: Sequence[Formula], regions: Sequence[ShippedContract]) -> ShippedContract:
+def of_regions(inputs: Inputs, domain: Sequence[Formula], regions: Sequence[Contract]) -> Contract:
     """The contract of several programs, which accepts what one of them accepts and all of them claim."""
     own = [[each for each in region.formulas if each not in domain] for region in regions]
     some = f.disjunction(*(f.conjunction(*each) for each in own))
@@ -77,7 +77,7 @@ def _input(leaf: Leaf, name: str, guard: Guard) -> Input:
 
 
 def _unchecked(
-    inputs: Inputs, contract: Contract, flat: Sequence[Input], held: Sequence[Formula], checks: Iterable[DataCheck]
+    inputs: Inputs, contract: Requirements, flat: Sequence[Input], held: Sequence[Formula], checks: Iterable[DataCheck]
 ) -> Iterator[str]:
     """What the contract does not look at, in sentences."""
     names = inputs.user_names

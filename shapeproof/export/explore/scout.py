@@ -13,22 +13,17 @@ from dataclasses import dataclass
 
 import torch
 
-from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind
-from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.coincidences import pins
 from shapeproof.export.explore.findings import Narrowing, Traced, narrowed
+from shapeproof.export.explore.kept_equal import MOST_TIED, equal_in_example
 from shapeproof.export.explore.limits import LOOK_LIMIT, LOOK_NODES
 from shapeproof.export.explore.narrowing import asked_for
 from shapeproof.export.explore.replay import eager_failure
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-
-MOST_TIED = 24
-"""If more sizes than this are equal in the example without being known to be, none is kept equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +86,8 @@ class Scout:
         """The equalities of the example without which eager takes no point in general; none if it does not with all."""
         if self._runs_in(region):
             return []
-        equal = [each for each in self._equal(example) if not region.assuming(each.negation).contradictory]
+        equal = equal_in_example(self.inputs, example)
+        equal = [each for each in equal if not region.assuming(each.negation).contradictory]
         if len(equal) > MOST_TIED or not self._runs_in(region.assuming(*equal)):
             return []
         for each in list(equal):
@@ -104,14 +100,6 @@ class Scout:
     def _runs_in(self, region: Facts) -> bool:
         point = self.generic(region)
         return point is not None and eager_failure(self.mod, self.inputs, point) is None
-
-    def _equal(self, example: dict[str, int]) -> Sequence[Formula]:
-        """That inferred sizes that are equal in the example, and may vary, are equal."""
-        first: dict[int, str] = {}
-        names = [name for name in self.inputs.domain.symbols if name in self.inputs.inferred]
-        pairs = ((name, first.setdefault(example[name], name)) for name in names)
-        equal = (f.eq(symbol(name), symbol(other)) for name, other in pairs if name != other)
-        return [each for each in equal if all(holds_at(each, anchor) for anchor in self.inputs.anchors)]
 
 
 @dataclass(slots=True)

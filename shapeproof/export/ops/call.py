@@ -40,7 +40,12 @@ ANYTHING = Span()
 
 
 def span(low: Term | int | None, high: Term | int | None) -> Span:
-    """The span between two ends."""
+    """The span between two ends.
+
+    Args:
+        low: the smallest integer; None if it is not known.
+        high: the greatest.
+    """
     return Span(*(constant(end) if isinstance(end, int) else end for end in (low, high)))
 
 
@@ -63,7 +68,11 @@ class Shape:
         return product(self.sizes)
 
     def size(self, dim: object) -> Term | None:
-        """The size of a dimension, counted from the end where negative; None where there is none such."""
+        """The size of a dimension; None where there is none such.
+
+        Args:
+            dim: its index as a constant term, counted from the end where negative.
+        """
         if not isinstance(dim, Term) or not dim.is_constant:
             return None
         index = dim.constant_value
@@ -88,17 +97,29 @@ class Call:
     results: Sequence[Any]
 
     def tensor(self, name: str) -> Shape | None:
-        """A tensor argument."""
+        """A tensor argument; None where it is none.
+
+        Args:
+            name: its name in the schema.
+        """
         found = self.arguments.get(name)
         return found if isinstance(found, Shape) else None
 
     def integer(self, name: str) -> Term | None:
-        """An int argument."""
+        """An int argument; None where it is none.
+
+        Args:
+            name: its name in the schema.
+        """
         found = self.arguments.get(name)
         return found if isinstance(found, Term) else None
 
     def result(self, index: int = 0) -> Shape | None:
-        """A tensor among the results."""
+        """A tensor among the results; None where it is none.
+
+        Args:
+            index: which of them.
+        """
         found = self.results[index] if index < len(self.results) else None
         return found if isinstance(found, Shape) else None
 

@@ -15,7 +15,7 @@ from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula
-from shapeproof.contract.archives import opened, text_of_archive
+from shapeproof.contract.archives import saved_text
 from shapeproof.contract.saved import from_data, to_data
 from shapeproof.export.build.bounds import Bound, Bounds
 from shapeproof.export.explore.findings import SharedFailure
@@ -99,14 +99,7 @@ def read_report(path: str | Path) -> dict[str, Any]:
     Raises:
         UsageError: the file cannot be read, or is not what this release saves.
     """
-    try:
-        with opened(path) as file:
-            text = text_of_archive(file)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise UsageError(f"{path} is not a saved report: {error}") from None
-    return fields_of(text, path)
+    return fields_of(*saved_text(path, "is not a saved report"))
 
 
 def fields_of(text: str | bytes, path: str | Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -20,5 +20,14 @@ def as_compiled(program: torch.export.ExportedProgram) -> torch.export.ExportedP
     """What AOTInductor takes a program apart into before it compiles it."""
     from torch._inductor.decomposition import select_decomp_table
 
-    table = torch.export.default_decompositions().materialize() | select_decomp_table()
+    table = select_decomp_table()  # torch's own table less what the compiler keeps whole, and with its own rules
     return torch.export.ExportedProgram.run_decompositions(program, table)  # type: ignore[no-any-return]
+
+
+def aot_compiled(program: torch.export.ExportedProgram, folder: str) -> Callable[..., Any]:
+    """The program as AOTInductor compiles it, with weights of its own; the package is written to a folder."""
+    import torch._inductor
+
+    path = torch._inductor.aoti_compile_and_package(program, package_path=f"{folder}/model.pt2")
+    loaded: Callable[..., Any] = torch._inductor.aoti_load_package(path)
+    return loaded

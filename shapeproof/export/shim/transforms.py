@@ -46,6 +46,12 @@ def _begun() -> tuple[int, int]:
     return torch._C._functorch.get_dynamic_layer_stack_depth(), forward_ad._current_level
 
 
+def transforming() -> bool:
+    """Whether torch.vmap, torch.func.grad or their kind has begun: what is called now is given their tensors."""
+    depth, level = _begun()
+    return depth > 0 or level >= 0
+
+
 def _end(depth: int, level: int) -> None:
     torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
     while forward_ad._current_level > level:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
@@ -17,6 +17,11 @@ PAD_SEQUENCE = torch._C._nn.pad_sequence
 def leaves(tree: Any) -> list[Any]:
     """The leaves of a nested structure, in order."""
     return pytree.tree_leaves(tree)
+
+
+def flattened(tree: Any) -> tuple[list[Any], Hashable]:
+    """The leaves of a nested structure, in order, and the structure."""
+    return pytree.tree_flatten(tree)
 
 
 def is_bare(value: Any) -> bool:

@@ -1,0 +1,101 @@
+"""Calls at the bounds of their sizes: operands with the counts of their dims, and masks of what is meant.
+
+Nothing here knows an operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+
+Tensor = torch.Tensor
+
+
+class Operand(Protocol):
+    """A tensor at its bounds."""
+
+    value: Tensor
+    dims: Mapping[int, Tensor]
+    """The dims that vary, each with its count."""
+
+
+class Refused(Exception):  # noqa: N818 - it becomes a UsageError that names the node
+    """A call that has no form; the text says why."""
+
+
+class Given:
+    """A call at its bounds: what its operands are, and how large its results may get.
+
+    Args:
+        arguments: by name; a tensor is an Operand, a number that varies a tensor.
+        limits: for each result, the bounds of its sizes.
+        define: notes the count of what a result has rows of.
+    """
+
+    def __init__(
+        self, arguments: Mapping[str, Any], limits: Sequence[tuple[int, ...]], define: Callable[[int, Tensor], None]
+    ) -> None:
+        self.arguments = arguments
+        self.limits = limits
+        self.define = define
+
+    def __getitem__(self, name: str) -> Any:
+        return self.arguments.get(name)
+
+    def tensor(self, name: str) -> Operand:
+        """A tensor argument."""
+        found: Any = self.arguments.get(name)
+        if not is_operand(found):
+            raise Refused(f"its {name} is no tensor")
+        operand: Operand = found
+        return operand
+
+    def fixed(self, name: str) -> Tensor:
+        """A tensor that does not vary."""
+        found = self.tensor(name)
+        if found.dims:
+            raise Refused(f"its {name} has a size from data")
+        return found.value
+
+
+def is_operand(value: Any) -> bool:
+    """Whether an argument is a tensor at its bounds."""
+    return hasattr(value, "dims") and hasattr(value, "value")
+
+
+def rows_of(operand: Operand, dim: int) -> Tensor:
+    """Which places along a dim are meant."""
+    places = torch.arange(operand.value.shape[dim], device=operand.value.device)
+    return places < operand.dims[dim]
+
+
+def meant(operand: Operand, dims: Sequence[int] | None = None) -> Tensor | None:
+    """Which elements are meant, as a mask that broadcasts; None where all are."""
+    found: Tensor | None = None
+    for dim in operand.dims if dims is None else dims:
+        if dim in operand.dims:
+            shape = [-1 if other == dim else 1 for other in range(operand.value.dim())]
+            mask = rows_of(operand, dim).view(shape)
+            found = mask if found is None else found & mask
+    return found
+
+
+def filled(operand: Operand, value: float, dims: Sequence[int] | None = None) -> Tensor:
+    """The tensor with a number where nothing is meant."""
+    mask = meant(operand, dims)
+    return operand.value if mask is None else operand.value.masked_fill(~mask, value)
+
+
+def dims_of(value: Any, rank: int) -> list[int]:
+    """The dims that an argument names, all where it names none."""
+    if value is None or value in ((), []):
+        return list(range(rank))
+    return [each % rank for each in (value if isinstance(value, tuple | list) else (value,))]
+
+
+def positions(condition: Tensor, limit: int) -> Tensor:
+    """Where a condition is true, a position a row, as many rows as it may be true."""
+    found: Tensor = torch.nonzero_static(condition, size=limit, fill_value=0)
+    return found

@@ -1,0 +1,66 @@
+"""A model that only calls an operator, or the function in Python that computes it. Nothing is checked here."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from shapeproof.export.graph import nodes
+
+
+def shown_names(operator: Any) -> dict[str, str]:
+    """What the arguments of an operator are called in reports: no argument of a model can be called `self`.
+
+    >>> shown_names(torch.ops.aten.relu.default), shown_names(torch.ops.aten.dot.default)
+    ({'self': 'input'}, {'self': 'input', 'tensor': 'tensor'})
+    """
+    names = [each.name for each in nodes.schema_of(operator).arguments]
+    free = "input" if "input" not in names else "self_"
+    return {name: free if name == "self" else name for name in names}
+
+
+class Calling(torch.nn.Module):
+    """The model.
+
+    Args:
+        function: what is called: the operator, or its kernel.
+        operator: whose schema names the arguments.
+    """
+
+    def __init__(self, function: Callable[..., Any], operator: Any) -> None:
+        super().__init__()
+        self.forward = _with_names(function, operator)
+
+
+def _with_names(function: Callable[..., Any], operator: Any) -> Callable[..., Any]:
+    shown = shown_names(operator)
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **by_schema(operator, kwargs))
+
+    kind = inspect.Parameter
+    parameters = [
+        kind(
+            shown[each.name],
+            kind.KEYWORD_ONLY if each.kwarg_only else kind.POSITIONAL_OR_KEYWORD,
+            default=each.default_value if each.has_default_value() else kind.empty,
+        )
+        for each in nodes.schema_of(operator).arguments
+    ]
+    forward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return forward
+
+
+def renamed(operator: Any, kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Arguments that are given by the names in the schema, by those of the model."""
+    shown = shown_names(operator)
+    return {shown.get(name, name): value for name, value in (kwargs or {}).items()}
+
+
+def by_schema(operator: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that are given by the names of the model, by those in the schema."""
+    named = {shown: name for name, shown in shown_names(operator).items()}
+    return {named[name]: value for name, value in kwargs.items()}

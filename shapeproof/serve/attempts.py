@@ -1,0 +1,173 @@
+"""The exports that are tried for a call that no program serves, the most general first; the first proved is taken.
+
+declared   what the user declared, split where one program does not serve it all
+seen       what varied is dynamic, and every input seen is served
+around     what varied is dynamic, and this call is served
+static     this call's sizes alone
+
+An undecided program is not taken: it might refuse what eager takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.export import Dim
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.text import parse_formula
+from shapeproof.export import ConstraintViolation, Regions, Report, VerifiedProgram, check
+from shapeproof.export.shim import binding
+from shapeproof.export.source.wording import first_line
+from shapeproof.seen import Seen
+from shapeproof.seen.calls import Call, Kind, read_call, size_names
+
+Args = tuple[Any, ...]
+
+
+@dataclass
+class Learned:
+    """What is known of the calls of one form: what was seen, and which attempts have led to nothing.
+
+    Attributes:
+        split: whether one program was found not to serve all that was seen.
+        declared: whether the programs of what was declared are there.
+        failed: the sizes for which no attempt has led to a program.
+        said: why, at the last of them.
+    """
+
+    seen: Seen
+    split: bool = False
+    declared: bool = False
+    failed: set[tuple[int, ...]] = field(default_factory=set)
+    said: str = ""
+
+
+class Exporter:
+    """Exports one model for calls."""
+
+    def __init__(self, model: torch.nn.Module, dynamic_shapes: Any, constraints: Sequence[str]) -> None:
+        self._model = model
+        self._declared = dynamic_shapes
+        self._constraints = tuple(constraints)
+        self._could_be_meant = False
+
+    def learned(self, call: Call, before: Seen) -> Learned:
+        """What is known at the first call of a form: what was seen before of its kind."""
+        joint = before.joints.get(call.kind)
+        return Learned(Seen({} if joint is None else {call.kind: joint}))
+
+    def call(self, args: Args, kwargs: dict[str, Any]) -> Call:
+        """A call as `Seen` has it.
+
+        Raises:
+            UsageError: the inputs do not fit the model.
+        """
+        return read_call((source, value) for source, _, value in binding.name_leaves(self._model, args, kwargs))
+
+    def export(
+        self, args: Args, kwargs: dict[str, Any], learned: Learned
+    ) -> tuple[tuple[VerifiedProgram, ...], bool, str]:
+        """The programs for a call, whether they are of what was declared; and why there are none.
+
+        Raises:
+            ConstraintViolation: what was declared is refuted.
+            UsageError: it cannot be meant, or does not hold of the first call.
+        """
+        if self._declared is not None and not learned.declared:
+            try:
+                programs = self._of_declared(args, kwargs)
+            except UsageError:
+                if not self._could_be_meant:
+                    raise
+                programs = ()
+            if programs:
+                learned.declared = self._could_be_meant = True
+                return programs, True, ""
+        found, said = self._inferred(args, kwargs, learned)
+        return found, False, said
+
+    def _of_declared(self, args: Args, kwargs: dict[str, Any]) -> tuple[VerifiedProgram, ...]:
+        """The programs of what was declared, with this call for the example; none where that is undecided.
+
+        Raises:
+            ConstraintViolation: it is refuted.
+            UsageError: it cannot be meant, or does not hold of this call.
+        """
+        report = self._check(args, kwargs, self._declared, self._constraints, branches="split")
+        if report.status in {"refuted", "vacuous"}:
+            raise ConstraintViolation(report)
+        return _programs(report)
+
+    def _inferred(
+        self, args: Args, kwargs: dict[str, Any], learned: Learned
+    ) -> tuple[tuple[VerifiedProgram, ...], str]:
+        """The program of the first attempt that is proved; else why there is none."""
+        said = ""
+        for attempt in self._attempts(args, kwargs, learned):
+            try:
+                report = attempt()
+            except Exception as error:  # noqa: BLE001 - whatever the model or torch raises, eager is there
+                said = first_line(error)
+                continue
+            if report.status == "proved":
+                return _programs(report), ""
+            said = report.status if not report.diagnostics else f"{report.status}: {report.diagnostics[0].message}"
+        return (), said
+
+    def _attempts(self, args: Args, kwargs: dict[str, Any], learned: Learned) -> Iterator[Callable[[], Report]]:
+        call = self.call(args, kwargs)
+        varied = spans(learned.seen, call.kind)
+        constraints = [each for each in self._constraints if parse_formula(each).symbols <= varied.keys()]
+        if varied and not learned.split:
+            yield lambda: self._all_seen(args, kwargs, learned, constraints)
+        if varied:
+            shapes = binding.map_shapes(self._model, args, kwargs, None, _entries(self._model, args, kwargs, varied))
+            yield lambda: self._check(args, kwargs, shapes, constraints)
+        yield lambda: self._check(args, kwargs, None, ())
+
+    def _all_seen(self, args: Args, kwargs: dict[str, Any], learned: Learned, constraints: Sequence[str]) -> Report:
+        report = self._check(args, kwargs, learned.seen, constraints)
+        learned.split = report.status == "refuted"
+        return report
+
+    def _check(
+        self, args: Args, kwargs: dict[str, Any], shapes: Any, constraints: Sequence[str], branches: str = "error"
+    ) -> Report:
+        return check(
+            self._model, args, kwargs, dynamic_shapes=shapes, constraints=tuple(constraints), branches=branches
+        )
+
+
+def _programs(report: Report) -> tuple[VerifiedProgram, ...]:
+    """What a proved report gives out."""
+    if report.status != "proved" or report.program is None:
+        return ()
+    return report.program.programs if isinstance(report.program, Regions) else (report.program,)  # type: ignore[return-value]  # of this run
+
+
+def spans(seen: Seen, kind: Kind) -> dict[str, tuple[int, int]]:
+    """The sizes of calls of a kind that varied, with the least and the greatest seen."""
+    joint = seen.joints.get(kind)
+    if joint is None:
+        return {}
+    ends = zip(size_names(kind), joint.bounds, strict=True)
+    return {name: (low, high) for name, (low, high) in ends if low < high}
+
+
+def _entries(
+    model: torch.nn.Module, args: Args, kwargs: dict[str, Any], varied: Mapping[str, Any]
+) -> Callable[[str, Any], Any]:
+    """Dim.AUTO for each size that varied, by torch's source names."""
+    leaves = {source: (name, value) for source, name, value in binding.name_leaves(model, args, kwargs)}
+
+    def entry(source: str, _: Any) -> Any:
+        name, value = leaves[source]
+        if isinstance(value, torch.Tensor):
+            return {dim: Dim.AUTO for dim in range(value.dim()) if f"{name}.shape[{dim}]" in varied} or None
+        return Dim.AUTO if name in varied else None
+
+    return entry

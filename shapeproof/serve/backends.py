@@ -1,0 +1,96 @@
+"""What runs a program: a function from a program to a callable. A library is imported when its backend is chosen.
+
+A program is always run on inputs in its proved domain alone: the dispatch sees to that before a backend is called.
+"""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from shapeproof.constraints.errors import UsageError, nearest
+from shapeproof.export import VerifiedProgram
+from shapeproof.export.shim.consumers import aot_compiled, unflattened
+from shapeproof.export.shim.trees import leaves
+
+Run = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Backend:
+    """How a program is run.
+
+    Attributes:
+        make: takes the program, and its module, which uses the model's own tensors.
+        keeps_weights: whether it has copies of the weights: it gives no gradients, and sees no later change of them.
+        needs: the libraries that it imports.
+    """
+
+    make: Callable[[VerifiedProgram, torch.nn.Module], Run]
+    keeps_weights: bool = False
+    needs: tuple[str, ...] = ()
+
+
+def resolved(backend: str | Callable[[VerifiedProgram], Run] | None) -> Backend:
+    """The backend that is meant.
+
+    Raises:
+        UsageError: there is none of that name, or a library that it needs is missing.
+    """
+    if callable(backend):
+        return Backend(lambda program, _: backend(program))
+    name = "graph" if backend is None else backend
+    if name not in BACKENDS:
+        raise UsageError(f"unknown backend {name!r}{nearest(str(name), BACKENDS)}")
+    for library in BACKENDS[name].needs:
+        try:
+            importlib.import_module(library)
+        except ImportError:
+            raise UsageError(f"backend={name!r} needs {library}: pip install shapeproof[consumers]") from None
+    return BACKENDS[name]
+
+
+def _aot_inductor(program: VerifiedProgram, _: torch.nn.Module) -> Run:
+    _refuse_writes("aot_inductor", program)
+    with tempfile.TemporaryDirectory() as folder:
+        return aot_compiled(program, folder)
+
+
+def _onnxruntime(program: VerifiedProgram, _: torch.nn.Module) -> Run:
+    _refuse_writes("onnxruntime", program)
+    made = torch.onnx.export(program, dynamo=True, verbose=False)
+    if made is None:
+        raise UsageError("torch.onnx wrote nothing for this program")
+    runtime = importlib.import_module("onnxruntime")
+    session = runtime.InferenceSession(made.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_inputs()]
+    taken, given = len(names), len(program.contract.memory.layouts)
+    if taken != given:
+        raise UsageError(f"backend='onnxruntime' takes models of tensors alone; torch.onnx wrote {taken} for {given}")
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        given = [each for each in leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        arrays = {name: each.detach().numpy() for name, each in zip(names, given, strict=True)}
+        return unflattened([torch.from_numpy(each) for each in session.run(None, arrays)], program)
+
+    return run
+
+
+def _refuse_writes(name: str, program: VerifiedProgram) -> None:
+    memory = program.contract.memory
+    if memory.writes or memory.state:
+        raise UsageError(f"backend={name!r} takes no model that writes into its inputs or buffers")
+
+
+BACKENDS = {
+    "graph": Backend(lambda _, module: module),
+    "torch.compile": Backend(lambda _, module: torch.compile(module, dynamic=True)),
+    "aot_inductor": Backend(_aot_inductor, keeps_weights=True),
+    "onnxruntime": Backend(_onnxruntime, keeps_weights=True, needs=("onnx", "onnxscript", "onnxruntime")),
+}
+"""By name; `graph` is the program itself."""

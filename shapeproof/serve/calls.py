@@ -1,0 +1,83 @@
+"""Reads one call: its flat sizes, and all else that a program may depend on, as a key.
+
+Two calls of one key differ in sizes and data alone. What cannot be read is served by no program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+
+from shapeproof.export.shim.trees import flattened
+
+_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
+_CONSTANTS = frozenset({bool, str, float, complex, type(None)})
+_PLAIN = _TENSORS | _CONSTANTS | {int}
+
+
+class Unreadable(Exception):  # noqa: N818 - says what the input is
+    """An input is neither a plain tensor nor a number, a text or None."""
+
+
+class CallForm(NamedTuple):
+    """All of a call but its sizes and data: how its inputs lie in containers, and for each flat input what it is."""
+
+    structure: Hashable
+    inputs: tuple[Hashable, ...]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A call that was read, and the modes it came in."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    form: CallForm
+    modes: tuple[Hashable, ...]
+    sizes: list[int]
+    inputs: Sequence[Any]
+
+    @property
+    def key(self) -> Hashable:
+        """All but sizes and data."""
+        return self.form, self.modes
+
+    @property
+    def identity(self) -> Hashable:
+        """All but data."""
+        return self.form, self.modes, tuple(self.sizes)
+
+
+def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[CallForm, list[int], Sequence[Any]]:
+    """The form of a call, its flat sizes and its flat inputs.
+
+    Raises:
+        Unreadable: it has an input of which no program is made.
+
+    >>> form, sizes, _ = read((torch.ones(2, 3), 7), {"scale": None})
+    >>> sizes, len(form.inputs)
+    ([2, 3, 7], 3)
+    """
+    leaves: Sequence[Any] = (*args, *kwargs.values()) if kwargs else args
+    structure: Hashable = (len(args), *kwargs)
+    if not all(type(each) in _PLAIN for each in leaves):
+        leaves, structure = flattened((args, kwargs))
+    kinds: list[Hashable] = []
+    sizes: list[int] = []
+    for each in leaves:
+        kind = type(each)
+        if kind in _TENSORS:
+            shape = each.shape
+            sizes += shape
+            kinds.append((each.dtype, each.device, each.layout, len(shape)))
+        elif kind is int:
+            sizes.append(each)
+            kinds.append(int)
+        elif kind in _CONSTANTS:
+            kinds.append((kind, repr(each)))
+        else:
+            raise Unreadable(kind.__name__)
+    return CallForm(structure, tuple(kinds)), sizes, leaves

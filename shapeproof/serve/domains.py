@@ -1,0 +1,101 @@
+"""The domain of a program over the flat sizes of its inputs, so that the domains of several can be compared.
+
+Each export names its symbols in its own way; here the size at place i of all flat sizes is `s{i}` for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints import terms as t
+from shapeproof.constraints.evaluate import has_meaning
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term
+from shapeproof.constraints.text import format_formula, parse_formula
+from shapeproof.contract.sizes import Reading, readings
+from shapeproof.export.build.contract import Requirements
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+from shapeproof.solver.substitution import substitute
+
+
+@dataclass(frozen=True)
+class FlatDomain:
+    """What holds of the flat sizes of every input that a program serves.
+
+    Attributes:
+        formulas: over `s0`, `s1` and so on.
+        names: what the user calls each flat size.
+        lengths: how many of them belong to each flat input.
+    """
+
+    formulas: tuple[Formula, ...]
+    names: tuple[str, ...]
+    lengths: tuple[int, ...]
+
+    def texts(self) -> tuple[str, ...]:
+        """The formulas in the user's names."""
+        return tuple(self.said(formula) for formula in self.formulas)
+
+    def said(self, formula: Formula) -> str:
+        """A formula in the user's names."""
+        return format_formula(formula, rename=dict(zip(symbols(len(self.names)), self.names, strict=True)))
+
+    def within(self, other: FlatDomain) -> bool:
+        """Whether every size here is in the other: proved, or False."""
+        facts = Facts(self.formulas)
+        return all(decide(formula, facts).status in {"proved", "vacuous"} for formula in other.formulas)
+
+
+def symbols(count: int) -> tuple[str, ...]:
+    """The names of so many flat sizes."""
+    return tuple(f"s{index}" for index in range(count))
+
+
+def flat_domain(contract: Requirements) -> FlatDomain | None:
+    """The domain of a program; None where sizes alone do not tell whether an input lies in it."""
+    lengths = tuple(map(len, contract.sizes))
+    first = [sum(lengths[:leaf]) for leaf in range(len(lengths))]
+    places = {name: (first[place.leaf] + place.index, place) for name, place in readings(contract.sizes).items()}
+    if not all(has_meaning(each) and each.symbols <= places.keys() for each in contract.formulas):
+        return None
+    moved = [_moved(each, places) for each in contract.formulas]
+    if None in moved:
+        return None
+    kept = [*_equalities(contract.sizes, places), *(each for each in moved if each is not None)]
+    return FlatDomain(tuple(dict.fromkeys(kept)), _names(contract), lengths)
+
+
+def _moved(formula: Formula, places: Mapping[str, tuple[int, Reading]]) -> Formula | None:
+    """A formula over flat sizes. It is renamed as text, which keeps where it is defined; solving does not."""
+    if all(places[name][1].is_plain for name in formula.symbols):
+        return parse_formula(format_formula(formula, rename={each: f"s{places[each][0]}" for each in formula.symbols}))
+    if not formula.total:
+        return None
+    solved = substitute(formula, {name: _solved(*places[name]) for name in formula.symbols})
+    return solved if isinstance(solved, Formula) else None
+
+
+def _solved(index: int, place: Reading) -> Term:
+    return t.floor_div(t.symbol(f"s{index}") - place.offset, place.step)
+
+
+def _equalities(sizes: Sequence[Sequence[Term]], places: Mapping[str, tuple[int, Reading]]) -> Iterator[Formula]:
+    """That each size is what its term says."""
+    read = {index for index, place in places.values() if place.is_plain}
+    for index, term in enumerate(each for terms in sizes for each in terms):
+        if index not in read:
+            solved = substitute(term, {name: _solved(*places[name]) for name in term.symbols})
+            yield f.eq(t.symbol(f"s{index}"), solved)
+
+
+def _names(contract: Requirements) -> tuple[str, ...]:
+    """What the user calls each flat size: `x.shape[0]`, or an int by its own name."""
+    shaped = {index for index, layout in contract.memory.layouts.items()}
+    return tuple(
+        f"{name}.shape[{dim}]" if leaf in shaped else name
+        for leaf, (name, terms) in enumerate(zip(contract.inputs, contract.sizes, strict=True))
+        for dim in range(len(terms))
+    )

@@ -1,0 +1,73 @@
+"""Programs run in many threads at once; a model is traced while none runs.
+
+While torch traces, it patches `torch.nn.Module.__call__`, and an export puts functions into the model's classes: what
+runs meanwhile in another thread would meet both. One gate serves the whole process, since the patches do. Runs inside a
+run pass: a thread that is inside never waits. What runs outside of served models is not seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+
+class Gate:
+    """Open to any number of runs, or closed for one trace.
+
+    >>> gate = Gate()
+    >>> gate.enter(); gate.is_inside(); gate.leave(); gate.is_inside()
+    True
+    False
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._running = 0
+        self._closed = False
+        self._mine = threading.local()
+
+    def is_inside(self) -> bool:
+        """Whether this thread runs or traces."""
+        return getattr(self._mine, "depth", 0) > 0
+
+    def enter(self) -> None:
+        """Begin a run, as soon as nothing is traced."""
+        depth = getattr(self._mine, "depth", 0)
+        if not depth:
+            with self._changed:
+                while self._closed:
+                    self._changed.wait()
+                self._running += 1
+        self._mine.depth = depth + 1
+
+    def leave(self) -> None:
+        """End a run."""
+        self._mine.depth -= 1
+        if not self._mine.depth:
+            with self._changed:
+                self._running -= 1
+                if self._closed:
+                    self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def closed(self) -> Iterator[None]:
+        """Let nothing run but this thread; called by one that is not inside."""
+        with self._changed:
+            while self._closed:
+                self._changed.wait()
+            self._closed = True
+            while self._running:
+                self._changed.wait()
+        self._mine.depth = 1
+        try:
+            yield
+        finally:
+            self._mine.depth = 0
+            with self._changed:
+                self._closed = False
+                self._changed.notify_all()
+
+
+gate = Gate()
+"""Of this process."""

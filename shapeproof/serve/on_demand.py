@@ -1,0 +1,292 @@
+"""Programs on demand: a call goes to the program in whose proved domain it lies; a miss has the model exported anew.
+
+call    read it, find its program by one generated function, run                   calls.py, router.py
+miss    one thread exports while nothing runs; the others wait, and look again     attempts.py, gate.py
+keep    a program whose domain is proved within another's is dropped               programs.py, domains.py
+
+No program is ever run outside of its proved domain: what cannot be read, or is not proved, falls to eager.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from shapeproof.constraints.errors import ShapeproofError, UsageError, nearest
+from shapeproof.contract.outside import OutsideDomain
+from shapeproof.export import ConstraintViolation, VerifiedProgram
+from shapeproof.export.declare.from_seen import parameters
+from shapeproof.export.shim import guarding
+from shapeproof.export.shim.one_thread import exporting
+from shapeproof.export.shim.transforms import transforming
+from shapeproof.seen import Seen
+from shapeproof.seen.calls import Call
+from shapeproof.serve.archive import regions_of
+from shapeproof.serve.attempts import Exporter, Learned
+from shapeproof.serve.backends import Backend, Run, resolved
+from shapeproof.serve.calls import Request, Unreadable, read
+from shapeproof.serve.domains import flat_domain
+from shapeproof.serve.gate import gate
+from shapeproof.serve.misses import Miss, explained
+from shapeproof.serve.programs import Program
+from shapeproof.serve.router import Router
+from shapeproof.serve.state import ModelState, share_state
+
+MOST_MISSES = 1000
+"""Misses that are kept, each of another call; the first."""
+MOST_FAILED = 4
+"""Calls of one form that no attempt serves; after them nothing more is traced for it."""
+MOST_FORMS = 256
+"""Forms of calls of which something is remembered; then all is forgotten, and learned again."""
+_OTHERWISE = ("trace", "eager", "raise")
+
+
+def compile(  # noqa: A001, PLR0913 - the word that torch has for it
+    model: torch.nn.Module,
+    dynamic_shapes: Any = None,
+    constraints: Sequence[str] = (),
+    *,
+    seen: Seen | None = None,
+    at_most: int = 8,
+    otherwise: str = "trace",
+    backend: str | Callable[[VerifiedProgram], Run] | None = None,
+) -> Served:
+    """A model that is served by proved programs, made when they are needed.
+
+    The first call has a program made. A call that lies in the domain of a program goes there; for any other the model
+    is exported anew: what varied is dynamic, and all that was seen is served, by one program where one is proved.
+
+    Args:
+        model: the model. It is not changed; programs use its own parameters and buffers.
+        dynamic_shapes: what is declared, as for `export`; the first call must lie in it. Where one program does not
+            serve it, several are made at once. None: sizes become dynamic as they are seen to vary.
+        constraints: relations, as for `export`.
+        seen: what was seen before, of which nothing has to be learned again.
+        at_most: how many programs are kept; what they do not serve is run by the model itself.
+        otherwise: what becomes of a call that no program serves once there is one: "trace" makes another, "eager" has
+            the model run it, "raise" raises OutsideDomain.
+        backend: "graph" (the program itself, and the default), "torch.compile", "aot_inductor" or "onnxruntime"; or a
+            function from a program to a callable.
+
+    Returns:
+        A callable that takes what the model takes and gives what the model gives.
+
+    Raises:
+        UsageError: an argument cannot be meant, or a library that the backend needs is missing.
+
+    >>> run = compile(torch.nn.ReLU())
+    >>> [run(torch.ones(n)).shape[0] for n in (3, 4, 5, 0)]
+    [3, 4, 5, 0]
+    >>> print(*run.programs)
+    program 2: input.shape[0] >= 0
+    >>> print(*run.misses)
+    input.shape[0] = 4; program 1 serves input.shape[0] == 3, the only one seen before
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise UsageError(f"expected a torch.nn.Module, got {type(model).__name__}")
+    if otherwise not in _OTHERWISE:
+        raise UsageError(f"unknown otherwise={otherwise!r}{nearest(str(otherwise), _OTHERWISE)}")
+    if type(at_most) is not int or at_most < 1:
+        raise UsageError(f"expected at_most to be a number from 1, got {at_most!r}")
+    return Served(
+        model, Exporter(model, dynamic_shapes, constraints), seen or Seen(), at_most, otherwise, resolved(backend)
+    )
+
+
+class Served:
+    """What `compile` returns.
+
+    Attributes:
+        model: the model.
+        traced: how many times it was exported.
+        missed: how many calls no program served.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what compile was given
+        self, model: torch.nn.Module, exporter: Exporter, seen: Seen, at_most: int, otherwise: str, backend: Backend
+    ) -> None:
+        self.model = model
+        self.traced = 0
+        self.missed = 0
+        self._exporter = exporter
+        self._before = seen.named(parameters(model))
+        self._at_most, self._otherwise, self._backend = at_most, otherwise, backend
+        self._numbers = itertools.count(1)
+        self._state = ModelState(model)
+        self._router = Router(())
+        self._learned: dict[Hashable, Learned] = {}
+        self._misses: dict[Hashable, Miss] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The programs that are kept, in the order in which they were made."""
+        return self._router.programs
+
+    @property
+    def misses(self) -> tuple[Miss, ...]:
+        """The calls that no program served when they came, each once, in order; the first 1,000."""
+        return tuple(self._misses.values())
+
+    def save(self, path: str | Path) -> None:
+        """Write the programs as one archive, which `load_regions` reads.
+
+        Args:
+            path: the file.
+
+        Raises:
+            UsageError: there is no program, or there are some for inputs of other dtypes, ranks or modes.
+        """
+        regions_of(self.programs).save(path)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program of these inputs.
+
+        Raises:
+            OutsideDomain: there is none, and otherwise="raise".
+            ConstraintViolation: the model does not support what was declared.
+        """
+        if guarding.is_traced() or exporting() or transforming():
+            return self.model(*args, **kwargs)
+        gate.enter()
+        try:
+            program = self._find(args, kwargs)
+            if program is not None:
+                return program.run(*args, **kwargs)
+        finally:
+            gate.leave()
+        return self._without(args, kwargs)
+
+    def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program | None:
+        """The program that serves a call."""
+        if not self._state.is_current():
+            return None
+        try:
+            form, sizes, inputs = read(args, kwargs)
+        except Unreadable:
+            return None
+        return self._router.find((form, self._state.modes()), sizes, inputs)
+
+    def _without(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a call for which there was no program a moment ago."""
+        program = None
+        if not gate.is_inside():  # within another run nothing can be traced
+            with self._lock:
+                self._renew()
+                program = self._find(args, kwargs) or self._made_for(args, kwargs)
+        gate.enter()
+        try:
+            return (program.run if program else self.model)(*args, **kwargs)
+        finally:
+            gate.leave()
+
+    def _renew(self) -> None:
+        """Have the programs use the tensors that the model has now, or drop them where those are of another kind."""
+        if self._state.is_current():
+            return
+        with gate.closed():
+            alike = self._state.read() and not self._backend.keeps_weights
+            kept = self.programs if alike else ()
+            for each in kept:
+                share_state(each.module, self.model, each.exported.constants)
+            self._router = Router(kept)
+
+    def _made_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program | None:
+        """A program for a call, if one is to be made and can be; the miss is noted."""
+        self.missed += 1
+        try:
+            form, sizes, inputs = read(args, kwargs)
+            call = self._exporter.call(args, kwargs)
+        except (Unreadable, ShapeproofError, TypeError) as error:
+            self._refused(Miss({}, (), "eager", f"no program is made of it: {error}"), str(error))
+            return None
+        request = Request(args, kwargs, form, self._state.modes(), sizes, inputs)
+        learned = self._about(request.key, call)
+        learned.seen.add_call(call)
+        said = self._reluctance(request, learned)
+        tried = self._otherwise == "trace"
+        miss = explained(self.model, request, call.kind, learned.seen, self.programs, said if tried else "")
+        if said:
+            self._refused(miss, request.identity)
+            return None
+        try:
+            with gate.closed():
+                found, said = self._exported(request, learned)
+        except (UsageError, ConstraintViolation):
+            self._note(replace(miss, outcome="raised"), request.identity)
+            raise
+        if found is None:
+            self._refused(replace(miss, said=said), request.identity)
+        elif miss.reasons:
+            self._note(miss, request.identity)
+        return found
+
+    def _about(self, key: Hashable, call: Call) -> Learned:
+        """What was learned of calls of a form and in modes."""
+        if key not in self._learned:
+            if len(self._learned) >= MOST_FORMS:
+                self._learned.clear()
+            self._learned[key] = self._exporter.learned(call, self._before)
+        return self._learned[key]
+
+    def _reluctance(self, request: Request, learned: Learned) -> str:
+        """Why nothing is traced for a call; empty where it is."""
+        if self.programs and self._otherwise != "trace":
+            return f"nothing is traced under otherwise={self._otherwise!r}"
+        if self._backend.keeps_weights and torch.is_grad_enabled():
+            return "its backend gives no gradients: call it under torch.no_grad()"
+        if tuple(request.sizes) in learned.failed or len(learned.failed) >= MOST_FAILED:
+            return learned.said
+        alike = (each for each in self.programs if (each.form, each.modes) == request.key)
+        if len(self.programs) >= self._at_most and not any(each.is_static for each in alike):
+            return f"at_most={self._at_most} programs are kept"
+        return ""
+
+    def _refused(self, miss: Miss, identity: Hashable) -> None:
+        """Note a miss that the model itself runs.
+
+        Raises:
+            OutsideDomain: nothing but programs may run.
+        """
+        raising = self._otherwise == "raise"
+        self._note(replace(miss, outcome="raised" if raising else "eager"), identity)
+        if raising:
+            nearest_one = miss.nearest
+            raise OutsideDomain(str(miss), miss.sizes, nearest_one.served if nearest_one else "the domain of a program")
+
+    def _note(self, miss: Miss, identity: Hashable) -> None:
+        if len(self._misses) < MOST_MISSES:
+            self._misses.setdefault(identity, miss)
+
+    def _exported(self, request: Request, learned: Learned) -> tuple[Program | None, str]:
+        """The program of a call, exported now and kept; else why there is none."""
+        self.traced += 1
+        exported, declared, said = self._exporter.export(request.args, request.kwargs, learned)
+        made = [self._program(each, request, declared=declared) for each in exported]
+        new = [each for each in made if each is not None]
+        found = next((each for each in new if each.serves(request.sizes, request.inputs)), None)
+        if found is not None:
+            kept = [each for each in self.programs if not any(other.covers(each) for other in new)]
+            if len(kept) + len(new) <= self._at_most:
+                self._router = Router((*kept, *new))
+                return found, ""
+            said = f"at_most={self._at_most} programs are kept, and it needs another"
+        learned.failed.add(tuple(request.sizes))
+        learned.said = said or "the domain of its program cannot be told by sizes"
+        return None, learned.said
+
+    def _program(self, exported: VerifiedProgram, request: Request, *, declared: bool) -> Program | None:
+        """A program ready to be run; None where sizes do not tell its domain."""
+        flat = flat_domain(exported.contract)
+        if flat is None:
+            return None
+        module = exported.module()
+        share_state(module, self.model, exported.constants)
+        run = self._backend.make(exported, module)
+        return Program(next(self._numbers), exported, flat, request.form, request.modes, module, run, declared)

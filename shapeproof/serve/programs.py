@@ -1,0 +1,84 @@
+"""One program that is served: its domain, what it was made for, and how it is run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from shapeproof.constraints.evaluate import true_at
+from shapeproof.contract.outside import OutsideDomain
+from shapeproof.export import Report, VerifiedProgram
+from shapeproof.serve.calls import CallForm
+from shapeproof.serve.domains import FlatDomain, symbols
+from shapeproof.serve.state import attribute
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program with the domain on which it was proved.
+
+    Attributes:
+        number: counted from 1 in the order of tracing; a number is never given twice.
+        exported: the program.
+        declared: whether its domain was declared before anything was called.
+    """
+
+    number: int
+    exported: VerifiedProgram
+    flat: FlatDomain = field(repr=False)
+    form: CallForm = field(repr=False)
+    modes: tuple[Hashable, ...] = field(repr=False)
+    module: torch.fx.GraphModule = field(repr=False)
+    run: Callable[..., Any] = field(repr=False)
+    declared: bool = False
+
+    @property
+    def report(self) -> Report:
+        """What was proved."""
+        return self.exported.report
+
+    @functools.cached_property
+    def domain(self) -> tuple[str, ...]:
+        """What holds of the sizes of every input that it serves, in the user's names."""
+        return self.flat.texts()
+
+    def __str__(self) -> str:
+        return f"program {self.number}: {', '.join(self.domain) or 'every size'}"
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it serves one size of each input."""
+        return all(term.is_constant for terms in self.exported.contract.sizes for term in terms)
+
+    def serves(self, sizes: Sequence[int], inputs: Sequence[Any]) -> bool:
+        """Whether inputs of its form lie in its domain, in sizes and in memory."""
+        point = dict(zip(symbols(len(sizes)), sizes, strict=True))
+        return all(true_at(each, point) is True for each in self.flat.formulas) and self.takes(inputs)
+
+    def takes(self, inputs: Sequence[Any]) -> bool:
+        """Whether inputs, whose sizes lie in its domain, lie in memory as it relies on."""
+        return self.misfit(inputs) is None
+
+    def misfit(self, inputs: Sequence[Any]) -> OutsideDomain | None:
+        """How inputs lie in memory otherwise than the program relies on."""
+        memory = self.exported.contract.memory
+        if memory.matters:
+            try:
+                memory.check(inputs, {name: attribute(self.module, name) for name in self._state})
+            except OutsideDomain as outside:
+                return outside
+        return None
+
+    @functools.cached_property
+    def _state(self) -> tuple[str, ...]:
+        return self.exported.contract.state(self.exported)
+
+    def covers(self, other: Program) -> bool:
+        """Whether it serves all that another does: proved, or False."""
+        mine, others = self.exported.contract.memory, other.exported.contract.memory
+        same_kind = (self.form, self.modes) == (other.form, other.modes)
+        return same_kind and (not mine.matters or mine == others) and other.flat.within(self.flat)

@@ -1,0 +1,42 @@
+"""Finds the program of a call: one table of forms, and for each form one generated function of its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from shapeproof.constraints.compiled import first_holding
+from shapeproof.serve.domains import symbols
+from shapeproof.serve.programs import Program
+
+
+class Router:
+    """The programs that are kept; it never changes, so that threads need no lock to ask it."""
+
+    def __init__(self, programs: Sequence[Program]) -> None:
+        self.programs = tuple(programs)
+        groups: dict[Hashable, list[Program]] = {}
+        for program in self.programs:
+            groups.setdefault((program.form, program.modes), []).append(program)
+        self._groups = {key: (_finder(group), group) for key, group in groups.items()}
+
+    def find(self, key: Hashable, sizes: Sequence[int], inputs: Sequence[Any]) -> Program | None:
+        """The first program of this form and these modes whose domain has the sizes, if it takes the inputs."""
+        finder, group = self._groups.get(key, _NONE)
+        index = finder(*sizes)
+        if index is None:
+            return None
+        if group[index].takes(inputs):
+            return group[index]
+        return next((each for each in group[index + 1 :] if each.serves(sizes, inputs)), None)
+
+
+def _finder(group: Sequence[Program]) -> Callable[..., int | None]:
+    return first_holding([each.flat.formulas for each in group], symbols(len(group[0].flat.names)))
+
+
+def _nowhere(*_: int) -> None:
+    return None
+
+
+_NONE: tuple[Callable[..., int | None], list[Program]] = (_nowhere, [])

@@ -1,0 +1,111 @@
+"""The model's own parameters and buffers, which its programs use, and the modes in which it is called.
+
+A program holds copies of buffers. Here they are replaced by the model's own, so that the model and all its programs see
+a step of an optimizer or a running mean. Other attributes of the model are in a program as they were traced.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import torch
+
+from shapeproof.export.shim.modules import registered
+
+_DTYPE, _DEVICE, _TRAINING = map(operator.attrgetter, ("dtype", "device", "training"))
+_CASTING = ("cpu", "cuda")
+"""The kinds of devices whose autocast is looked at."""
+
+
+class ModelState:
+    """The tensors of a model as they are now, and its modes.
+
+    >>> model = torch.nn.Linear(2, 2)
+    >>> state = ModelState(model)
+    >>> _ = model.eval()
+    >>> [each for each in state.modes() if each not in ModelState(torch.nn.Linear(2, 2)).modes()]
+    [(False,)]
+    >>> model.weight = torch.nn.Parameter(torch.ones(2, 2))
+    >>> state.is_current()
+    False
+    """
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._model = model
+        self._take()
+
+    def read(self) -> bool:
+        """Take the tensors and modules that the model has now: whether they are like those that it had."""
+        before = self._likeness()
+        self._take()
+        return before == self._likeness()
+
+    def _likeness(self) -> list[Any]:
+        """What programs depend on: the modules themselves, and of each tensor all but its data."""
+        return [_looks(each) if isinstance(each, torch.Tensor) else each for each in self._held]
+
+    def _take(self) -> None:
+        self._modules = list(self._model.modules())
+        parts = registered(self._modules)
+        self._holders: list[dict[str, Any]] = [held for held, _ in parts]
+        self._names = [name for _, name in parts]
+        self._held = [held[name] for held, name in parts]
+        self._tensors = [each for each in self._held if isinstance(each, torch.Tensor)]
+
+    def is_current(self) -> bool:
+        """Whether no tensor and no module was replaced."""
+        try:
+            return all(map(operator.is_, map(operator.getitem, self._holders, self._names), self._held))
+        except KeyError:
+            return False
+
+    def modes(self) -> tuple[Hashable, ...]:
+        """What a program is traced under beside its inputs: MODES says what each is."""
+        casting = tuple(torch.get_autocast_dtype(kind) for kind in _CASTING if torch.is_autocast_enabled(kind))
+        return (
+            torch.is_grad_enabled(),
+            torch.is_inference_mode_enabled(),
+            casting,
+            torch.get_default_dtype(),
+            tuple(map(_TRAINING, self._modules)),
+            tuple(map(_DTYPE, self._tensors)),
+            tuple(map(_DEVICE, self._tensors)),
+        )
+
+
+def _looks(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.shape, tensor.dtype, tensor.device, tensor.layout, tensor.stride()
+
+
+MODES = (
+    "gradients are enabled",
+    "inference mode is on",
+    "dtypes of autocast",
+    "the default dtype",
+    "which modules are in training mode",
+    "dtypes of parameters and buffers",
+    "devices of parameters and buffers",
+)
+"""What `modes` gives, in words."""
+
+
+def share_state(module: torch.nn.Module, model: torch.nn.Module, constants: Iterable[str] = ()) -> None:
+    """Have a module of a program use the model's own tensors; `constants` are attributes that are no buffers."""
+    own: dict[str, torch.Tensor] = dict(model.named_parameters(remove_duplicate=False))
+    own |= dict(model.named_buffers(remove_duplicate=False))
+    own |= {name: found for name in constants if isinstance(found := attribute(model, name), torch.Tensor)}
+    for path, tensor in own.items():
+        held = attribute(module, path)
+        if isinstance(held, torch.Tensor) and held is not tensor and held.shape == tensor.shape:
+            holder, _, name = path.rpartition(".")
+            setattr(module.get_submodule(holder), name, tensor)
+
+
+def attribute(module: torch.nn.Module, path: str) -> Any:
+    """What a module has at a dotted path; None if there is nothing."""
+    found: Any = module
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found

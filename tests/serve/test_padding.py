@@ -1,0 +1,117 @@
+"""Padding: what is proved to keep rows apart does, on random programs with NaN in the padding."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.export import Dim
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.export import export
+from shapeproof.export.explore.replay import unequal
+from shapeproof.serve import buckets
+
+
+class Made(nn.Module):
+    """A model of a function, with some weights."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+        self.linear, self.norm, self.table = nn.Linear(4, 4), nn.LayerNorm(4), nn.Embedding(10, 4)
+        self.eval()
+
+    def forward(self, x):
+        return self.function(self, x)
+
+
+STEPS = {
+    "relu": lambda _, x: x.relu(),
+    "linear": lambda m, x: m.linear(x) if x.shape[-1] == 4 else x,
+    "norm": lambda m, x: m.norm(x) if x.shape[-1] == 4 else x,
+    "softmax 0": lambda _, x: x.softmax(0),
+    "softmax last": lambda _, x: x.softmax(-1),
+    "sum 0": lambda _, x: x.sum(0) if x.dim() > 1 else x,
+    "mean 1": lambda _, x: x.mean(1, keepdim=True) if x.dim() > 1 else x,
+    "centred": lambda _, x: x - x.mean(0, keepdim=True),
+    "cumsum 0": lambda _, x: x.cumsum(0),
+    "cumsum 1": lambda _, x: x.cumsum(1) if x.dim() > 1 else x,
+    "transposed": lambda _, x: x.transpose(0, -1),
+    "swapped": lambda _, x: x.transpose(0, 1) if x.dim() > 1 else x,
+    "flat": lambda _, x: x.flatten(),
+    "flat 2": lambda _, x: x.flatten(0, 1) if x.dim() > 1 else x,
+    "unflat": lambda _, x: x.unflatten(0, (-1, 3)) if isinstance(x.shape[0], int) and x.shape[0] % 3 == 0 else x,
+    "fours": lambda _, x: x.reshape(-1, 4) if x.shape[-1] == 4 else x,
+    "threes": lambda _, x: x.view(3, -1, *x.shape[1:]) if x.dim() == 2 and x.shape[-1] == 4 else x,
+    "gram": lambda _, x: x @ x.transpose(-1, -2) if x.dim() > 1 else x,
+    "gram, other": lambda _, x: x.transpose(-1, -2) @ x if x.dim() > 1 else x,
+    "positions": lambda _, x: x + torch.arange(x.shape[0]).view(-1, *[1] * (x.dim() - 1)),
+    "sized": lambda _, x: x / x.shape[0],
+    "first": lambda _, x: x[:1],
+    "but first": lambda _, x: x[1:],
+    "but last": lambda _, x: x[:-1],
+    "seconds": lambda _, x: x[::2],
+    "flipped": lambda _, x: x.flip(0),
+    "rolled": lambda _, x: x.roll(1, -1),
+    "doubled": lambda _, x: torch.cat([x, x], 0),
+    "doubled last": lambda _, x: torch.cat([x, x * 2], -1),
+    "stacked": lambda _, x: torch.stack([x, x.relu()], 0) if x.dim() < 4 else x,
+    "in place": lambda _, x: x.clone().add_(1).mul_(x),
+    "filled": lambda _, x: x.masked_fill(x > 0, 0.0),
+    "tril": lambda _, x: x.tril() if x.dim() > 1 else x,
+    "where": lambda _, x: torch.where(x > 0, x, x.log()),
+    "padded": lambda _, x: F.pad(x, (1, 1)),
+    "repeated": lambda _, x: x.repeat(2, *[1] * (x.dim() - 1)),
+    "expanded": lambda _, x: x.unsqueeze(0).expand(2, *x.shape) if x.dim() < 4 else x,
+    "sorted": lambda _, x: x.sort(-1).values,
+    "greatest": lambda _, x: x.amax(-1, keepdim=True),
+    "chosen": lambda _, x: x[..., torch.tensor([0])],
+    "einsum": lambda _, x: torch.einsum("ab,cb->ac", x, x) if x.dim() == 2 else x,
+    "einsum, other": lambda _, x: torch.einsum("ab,ac->bc", x, x) if x.dim() == 2 else x,
+    "attention": lambda _, x: F.scaled_dot_product_attention(x, x, x) if x.dim() > 2 else x,
+}
+
+
+def random_program(seed):
+    draw = random.Random(seed)
+    names = [draw.choice(list(STEPS)) for _ in range(draw.randint(1, 5))]
+
+    def function(model, x):
+        for name in names:
+            x = STEPS[name](model, x)
+        return x
+
+    place = draw.randint(0, 2)
+    example = torch.randn(*(5 if dim == place else size for dim, size in enumerate((3, 2, 4))))
+    return names, place, Made(function), example
+
+
+def held(seed):
+    """Whether a random program is proved to keep rows apart; what is proved does."""
+    names, place, model, example = random_program(seed)
+    try:
+        program = export(model, (example,), dynamic_shapes={"x": {place: Dim("n", min=2, max=9)}})
+        found = buckets(program, at_most=2)
+    except (UsageError, torch._dynamo.exc.UserError, RuntimeError, ValueError):
+        return False
+    if found.padding.status != "proved":
+        return False
+    for size in range(2, found.sizes[0] + 1):
+        x = torch.randn(*(size if dim == place else each for dim, each in enumerate(example.shape)))
+        for fill in (float("nan"), float("inf"), -1e30):
+            got = found.padding.call(found.corner_of, (x,), {}, fill=fill)
+            assert not unequal(model(x), got), (names, place, size, fill)
+    return True
+
+
+def test_what_is_proved_to_keep_rows_apart_does():
+    assert sum(map(held, range(25))) > 3
+
+
+@pytest.mark.slow
+def test_what_is_proved_of_300_programs_is_so():
+    assert sum(map(held, range(25, 325))) > 40
