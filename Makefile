@@ -5,9 +5,16 @@ PYTHON ?= python3
 CASES ?= ../shared/cases/run.py
 SEED ?= 0
 
-VENV := .venv
+# `make test TORCH=2.15.0`: with another release of torch, in an environment of its own. Consumers that are built for
+# the pinned release alone are left out there, and the tests of them are skipped.
+TORCH ?=
+
+comma := ,
+VENV := .venv$(TORCH:%=-%)
 RUN := $(VENV)/bin/python
-INSTALL := $(RUN) -m pip install --quiet --no-input --disable-pip-version-check --constraint constraints.txt
+CONSTRAINTS := $(if $(TORCH),$(VENV)/constraints.txt,constraints.txt)
+EXTRAS := test$(if $(TORCH),,$(comma)consumers)
+INSTALL := $(RUN) -m pip install --quiet --no-input --disable-pip-version-check --constraint $(CONSTRAINTS)
 IN_PARALLEL := --numprocesses auto --dist worksteal --durations=80
 EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 
@@ -18,6 +25,7 @@ help:
 	@echo "make demo          verify the models under examples/ and print the reports"
 	@echo "make test          the test suite, in a few minutes: of a law some examples, of many parameters the first two"
 	@echo "make test-slow     the rest of it: the slow tests, the other parameters, and all examples of the laws"
+	@echo "                   these two, demo, cases and bench take TORCH=2.15.0 (or another): in .venv-2.15.0"
 	@echo "make lint          ruff and mypy"
 	@echo "make cases         score torch.export and shapeproof on the cases (CASES=$(CASES))"
 	@echo "make bench         time verified export against torch.export"
@@ -32,13 +40,16 @@ $(VENV)/.made:
 	$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
-$(VENV)/.package: $(VENV)/.made pyproject.toml constraints.txt
+$(VENV)/constraints.txt: constraints.txt $(VENV)/.made
+	sed 's/^torch==.*/torch==$(TORCH)/' $< > $@
+
+$(VENV)/.package: $(VENV)/.made pyproject.toml $(CONSTRAINTS)
 	@echo "installing shapeproof (torch is large: a minute or more the first time)"
 	$(INSTALL) --editable .
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.package
-	$(INSTALL) --editable ".[test]"
+	$(INSTALL) --editable ".[$(EXTRAS)]"
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.package
@@ -94,5 +105,5 @@ fuzz: $(VENV)/.test
 	$(RUN) -m pytest -m hypothesis --hypothesis-profile=fuzz --hypothesis-seed=$(SEED)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -204,7 +204,7 @@ def test_another_torch_is_a_wrong_call(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "version", lambda _: "2.12.0")
     done = explain("subject:proved")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == "shapeproof: torch 2.12.0 is not supported; supported: 2.13.x\n"
+    assert done.stderr == "shapeproof: torch 2.12.0 is not supported; supported: 2.13.x, 2.14.x, 2.15.x\n"
 
 
 def test_a_missing_argument_is_a_wrong_call():

@@ -1,4 +1,7 @@
-"""How each consumer takes a program: from the program to a callable that takes the model's inputs."""
+"""How each consumer takes a program: from the program to a callable that takes the model's inputs.
+
+A test of a consumer that is not installed is skipped: ExecuTorch and torchao are each built for one release of torch.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch.export import ExportedProgram
 
@@ -40,8 +44,8 @@ def packaged(program: ExportedProgram, folder: Path) -> Run:
 
 def onnx(program: ExportedProgram) -> Run:
     """A session of ONNX Runtime on what torch.onnx writes."""
-    import onnxruntime
-
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
     made = torch.onnx.export(program, dynamo=True, verbose=False)
     content = made.model_proto.SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
@@ -56,6 +60,7 @@ def onnx(program: ExportedProgram) -> Run:
 
 def lowered(program: ExportedProgram, partitioners: Any = ()) -> Any:
     """The program of ExecuTorch."""
+    pytest.importorskip("executorch")
     from executorch.exir import to_edge_transform_and_lower
 
     return to_edge_transform_and_lower(program, partitioner=list(partitioners)).to_executorch()
@@ -63,9 +68,9 @@ def lowered(program: ExportedProgram, partitioners: Any = ()) -> Any:
 
 def executorch(program: ExportedProgram, partitioners: Any = ()) -> Run:
     """A method of ExecuTorch's runtime."""
+    content = lowered(program, partitioners).buffer
     from executorch.runtime import Runtime
 
-    content = lowered(program, partitioners).buffer
     loaded = Runtime.get().load_program(content)
     method = loaded.load_method("forward")
 
@@ -78,6 +83,7 @@ def executorch(program: ExportedProgram, partitioners: Any = ()) -> Run:
 
 def xnnpack(program: ExportedProgram) -> Run:
     """ExecuTorch with what XNNPACK takes delegated to it."""
+    pytest.importorskip("executorch")
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 
     return executorch(program, [XnnpackPartitioner()])
@@ -85,6 +91,7 @@ def xnnpack(program: ExportedProgram) -> Run:
 
 def quantized(program: ExportedProgram, example: Any) -> Run:
     """The program after torchao's pt2e quantization, weights in int8."""
+    pytest.importorskip("executorch")
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
         XNNPACKQuantizer,
         get_symmetric_quantization_config,

@@ -224,17 +224,17 @@ def test_strict_tracing_is_refused():
     assert "strict=True" in sentence((X,), {"x": {0: B}}, strict=True)
 
 
-@pytest.mark.parametrize("version", ["2.12.1", "2.14.0", "2.130.0", "3.13.0"])
+@pytest.mark.parametrize("version", ["2.12.1", "2.16.0", "2.130.0", "3.13.0"])
 @pytest.mark.parametrize("name", ["check", "export", "TensorSpec"])
 def test_another_torch_is_refused_with_the_supported_ones(monkeypatch, name, version):
     """When a name is asked for, that is: private names of torch may be missing before anything can be called."""
     monkeypatch.setattr(importlib.metadata, "version", lambda _: version)
-    expected = f"torch {version} is not supported; supported: 2.13.x"
+    expected = f"torch {version} is not supported; supported: 2.13.x, 2.14.x, 2.15.x"
     assert refusal(lambda: getattr(shapeproof.export, name)) == expected
 
 
-@pytest.mark.parametrize("version", ["2.13.0", "2.13.1+cu130", "2.13.0a0+git1234567"])
-def test_every_build_of_the_supported_torch_is_taken(monkeypatch, version):
+@pytest.mark.parametrize("version", ["2.13.0", "2.13.1+cu130", "2.13.0a0+git1234567", "2.14.0", "2.15.0+cu132"])
+def test_every_build_of_a_supported_torch_is_taken(monkeypatch, version):
     monkeypatch.setattr(importlib.metadata, "version", lambda _: version)
     assert shapeproof.export.check is check
 

@@ -1,4 +1,4 @@
-"""Facts about torch 2.13 that are relied on when a program is taken apart or saved. A new torch release starts here."""
+"""Facts about torch that are relied on when a program is taken apart or saved. A new torch release starts here."""
 
 from __future__ import annotations
 

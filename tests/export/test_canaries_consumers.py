@@ -23,13 +23,15 @@ def test_torch_bounds_a_quotient_of_one_symbol_loosely():
 
 
 def test_torch_loads_no_pickle_of_a_program():
-    """Else the pickle of a program could be torch's own."""
+    """Else the pickle of a program could be torch's own. What 2.15 loads has lost its metadata, and does not run."""
     program = torch.export.export(nn.ReLU(), (torch.ones(3),))
-    with pytest.raises(TypeError, match="scope_root"):
-        pickle.loads(pickle.dumps(program))  # noqa: S301 - written here
+    error, match = (TypeError, "scope_root") if torch.__version__ < "2.15" else (KeyError, "val")
+    with pytest.raises(error, match=match):
+        pickle.loads(pickle.dumps(program)).module()  # noqa: S301 - written here
 
 
 def test_executorch_admits_no_function_of_torch_and_all_of_pythons_operators():
+    pytest.importorskip("executorch")
     from executorch.exir.passes.executorch_prim_ops_registry import _PYTHON_SYM_OPS_TO_EXECUTORCH_SYM_OPS as known
     from executorch.exir.verification.verifier import EXIREdgeDialectVerifier
 

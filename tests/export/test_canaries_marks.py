@@ -77,7 +77,11 @@ def test_a_dynamic_mark_refuses_a_constant_and_a_mark_that_may_be_takes_it():
     assert exported(Fixed(), marked("maybe"), None).shape == (4, 3)
     both = marked("maybe")
     mark_dynamic(both, 0)
-    assert exported(Fixed(), both, None).shape == (4, 3)  # maybe_mark_dynamic comes first
+    if torch.__version__ < "2.15":  # maybe_mark_dynamic comes first
+        assert exported(Fixed(), both, None).shape == (4, 3)
+    else:  # mark_dynamic takes it off
+        with pytest.raises(UserError, match="Constraints violated"):
+            exported(Fixed(), both, None)
 
 
 def test_a_hint_is_kept_beside_any_entry():
@@ -92,7 +96,8 @@ def test_where_marks_are_kept():
     x = torch.randn(4, 3)
     mark_dynamic(x, 0, min=2, max=9)
     mark_dynamic(x, 0, max=7)
-    assert {(each.dim, each.min, each.max) for each in x._dynamo_dynamic_range} == {(0, 2, 9), (0, None, 7)}
+    ranges = {(0, 2, 9), (0, None, 7)} if torch.__version__ < "2.15" else {(0, None, 7)}  # the last call counts
+    assert {(each.dim, each.min, each.max) for each in x._dynamo_dynamic_range} == ranges
     mark_unbacked(x, 1, min=3, shape_id="b", specialize_on=[bool])
     assert (x._dynamo_unbacked_indices, x._dynamo_unbacked_bounds) == ({1}, {1: (3, None)})
     assert (x._dynamo_shape_ids, x._specialize_on) == ({1: "b"}, {1: [bool]})

@@ -11,6 +11,7 @@ from torch.export import Dim
 from shapeproof.constraints.diagnostics import Help
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import TensorSpec, check
+from shapeproof.export.shim.marks import Mark, mark_of
 from tests.agreement import RAISES, agree, outcome
 from tests.export.random_programs import built
 from tests.export.test_canaries_marks import ENTRIES, MARKS, NO_ENTRIES, Fixed, Twice
@@ -96,11 +97,27 @@ def test_the_bounds_of_a_dynamic_mark_are_claims_and_without_them_they_are_infer
     x = torch.randn(6, 3)
     mark_dynamic(x, 0)
     assert check(Branching(), (x,)).domain == ("x.shape[0] >= 5",)
-    mark_dynamic(x, 0, min=2)
-    mark_dynamic(x, 0, max=9)
+    mark_dynamic(x, 0, min=2, max=9)
     report = check(Branching(), (x,))
     assert (report.status, report.domain) == ("refuted", ("x.shape[0] >= 2", "x.shape[0] <= 9"))
     assert "mark_dynamic(x, 0, min=2, max=9)" in str(report)
+
+
+def test_of_two_dynamic_marks_each_counts_or_the_last_as_in_this_release_of_torch():
+    x = torch.randn(6, 3)
+    mark_dynamic(x, 0, min=2)
+    mark_dynamic(x, 0, max=9)
+    assert mark_of(x, 0) == Mark("mark_dynamic", 2 if torch.__version__ < "2.15" else None, 9)
+
+
+@pytest.mark.skipif(torch.__version__ < "2.15", reason="maybe_mark_dynamic takes no bounds")
+def test_the_bounds_of_a_mark_that_may_be_are_no_claims_and_that_is_said():
+    """As torch has it: the size may be narrowed, or fixed."""
+    x = torch.randn(4, 3)
+    maybe_mark_dynamic(x, 0, min=2, max=9)
+    report = check(Fixed(), (x,))
+    assert (report.status, report.domain) == ("proved", ("x.shape[0] == 4",))
+    assert any("`x.shape[0]` have no effect" in note for note in report.notes)
 
 
 def test_sizes_of_one_shape_id_are_one_symbol_that_a_constraint_may_name():

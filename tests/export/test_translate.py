@@ -71,6 +71,7 @@ MEANINGS = {
     sympy.And: lambda *args: all(args),  # all are computed: sympy does not keep their order
     sympy.Or: lambda *args: any(args),
     sympy.Not: operator.not_,
+    sympy.Xor: lambda *args: sum(args) % 2 == 1,
 }
 
 
@@ -215,7 +216,7 @@ def joined(make, *operands):
 
 
 def connect(conditions):
-    pairs = st.builds(joined, st.sampled_from((sympy.And, sympy.Or)), conditions, conditions)
+    pairs = st.builds(joined, st.sampled_from((sympy.And, sympy.Or, sympy.Xor)), conditions, conditions)
     return st.one_of(pairs, st.builds(joined, st.just(sympy.Not), conditions))
 
 

@@ -13,11 +13,15 @@ import torch
 import torch._dynamo.exc
 import torch._functorch.config
 import torch.utils._pytree as pytree
+from torch.export import dynamic_shapes as torchs_shapes
 from torch.export.dynamic_shapes import _combine_args, _tree_map_with_path
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.shim.symbols import TorchConstraintError
 from shapeproof.export.source.wording import first_line
+
+_normalized: Callable[..., Any] = getattr(torchs_shapes, "_normalize_dynamic_shapes", lambda shapes, *_: shapes)
+"""From torch 2.14 on: what goes into `**kwargs` may stand in dynamic_shapes by its own name."""
 
 
 def name_leaves(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, str, Any]]:
@@ -58,7 +62,8 @@ def map_shapes(
     """
     combined: Any = bind(mod, args, kwargs)
     names = list(combined)
-    given = shapes or _tree_map_with_path(lambda _path, _leaf: None, combined)
+    given = _under_their_parameter(mod, args, kwargs, shapes)
+    given = given or _tree_map_with_path(lambda _path, _leaf: None, combined)
     if isinstance(given, Mapping):
         if set(given) != set(names):
             message = f"dynamic_shapes names {sorted(map(str, given))}, but the inputs are {names}"
@@ -79,10 +84,19 @@ def map_shapes(
     return type(shapes)(mapped.values()) if isinstance(shapes, tuple | list) else mapped
 
 
+def _under_their_parameter(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> Any:
+    try:
+        return _normalized(shapes, mod, args, kwargs)
+    except torch._dynamo.exc.UserError as error:
+        raise UsageError(first_line(error)) from None
+
+
 def resolve_shapes(
     mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
 ) -> tuple[Any, list[tuple[tuple[Any, ...], dict[str, Any]]]]:
     """dynamic_shapes as a tree, and the further inputs that AdditionalInputs holds."""
+    if getattr(mod.forward, "_dynamic_spec", None) is not None:  # torch.export would take it for dynamic_shapes
+        raise UsageError("invalid @dynamic_spec on the model's forward: expected its sizes as Dims, in dynamic_shapes")
     try:
         if isinstance(shapes, torch.export.AdditionalInputs):
             others = [(given, more or {}) for given, more in shapes._examples]

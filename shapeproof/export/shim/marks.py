@@ -62,7 +62,7 @@ def mark_of(tensor: torch.Tensor, index: int) -> Mark | None:
     if weak:
         return Mark("maybe_mark_dynamic")
     if dynamic:
-        ranges = [each for each in getattr(tensor, "_dynamo_dynamic_range", ()) if each.dim == index]
+        ranges = _ranges(tensor, index)
         lower = max((each.min for each in ranges if each.min is not None), default=None)
         upper = min((each.max for each in ranges if each.max is not None), default=None)
         return Mark("mark_dynamic", lower, upper)
@@ -71,6 +71,11 @@ def mark_of(tensor: torch.Tensor, index: int) -> Mark | None:
         shape_id = getattr(tensor, "_dynamo_shape_ids", {}).get(index)
         return Mark("mark_unbacked", bounds[0], bounds[1], shape_id)
     return Mark("mark_unbacked") if index in getattr(tensor, _STRICT, ()) else None
+
+
+def _ranges(tensor: torch.Tensor, index: int) -> list[Any]:
+    """The bounds that are marked at a dimension: of each call, or of the last alone from torch 2.15 on."""
+    return [each for each in getattr(tensor, "_dynamo_dynamic_range", ()) if each.dim == index]
 
 
 def hint_override(tensor: torch.Tensor, index: int) -> int | None:
@@ -88,6 +93,9 @@ def without_effect(tensor: torch.Tensor, name: str) -> Iterator[str]:
     named = set[int]().union(*(getattr(tensor, each, ()) for each in (*_MARKING, _STRICT)))
     for index in sorted(named - set(range(tensor.dim()))):
         yield f"`{name}` is marked at dimension {index}, which torch passes over: it has {tensor.dim()}"
+    for index in sorted(getattr(tensor, _MARKING[0], ())):
+        if _ranges(tensor, index):
+            yield f"the bounds marked at `{name}.shape[{index}]` have no effect: maybe_mark_dynamic makes no claim"
     for index, conditions in getattr(tensor, "_specialize_on", {}).items():
         if conditions and index in range(tensor.dim()) and mark_of(tensor, index):
             yield f"specialize_on of `{name}.shape[{index}]` is left to torch.compile: one program serves every size"

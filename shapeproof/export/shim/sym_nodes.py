@@ -192,6 +192,15 @@ class ExactShapeEnv(ShapeEnv):
                 self.demand(condition, BY_ZERO)
         return None, False
 
+    def named(self, created: sympy.Symbol) -> sympy.Symbol:
+        """A symbol that torch has not made, which it finds by its name where it keeps such a table (from 2.15 on)."""
+        getattr(self, "name_to_symbol", {})[created.name] = created
+        return created
+
+    def forget_operations(self) -> None:
+        """Have torch compute again what it remembers of operations on expressions (from 2.15 on)."""
+        getattr(self, "_symop_cache", {}).clear()
+
     def create_symintnode(self, *args: Any, **kwargs: Any) -> Any:
         """As torch's."""
         return _of_ours(super().create_symintnode(*args, **kwargs))

@@ -6,8 +6,8 @@ import importlib.metadata
 
 from shapeproof.constraints.errors import UsageError
 
-SUPPORTED_TORCH = ("2.13",)
-"""The minor series whose internals tracer.py and shape_env.py rely on."""
+SUPPORTED_TORCH = ("2.13", "2.14", "2.15")
+"""The minor series whose internals tracer.py, shape_env.py and the shim rely on."""
 
 
 def check_version(version: str | None = None) -> None:
@@ -19,7 +19,7 @@ def check_version(version: str | None = None) -> None:
     >>> check_version("2.13.1+cpu")
     >>> check_version("2.12.0")
     Traceback (most recent call last):
-    shapeproof.constraints.errors.UsageError: torch 2.12.0 is not supported; supported: 2.13.x
+    shapeproof.constraints.errors.UsageError: torch 2.12.0 is not supported; supported: 2.13.x, 2.14.x, 2.15.x
     """
     version = version or importlib.metadata.version("torch")
     if not version.startswith(tuple(f"{series}." for series in SUPPORTED_TORCH)):

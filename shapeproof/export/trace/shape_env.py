@@ -143,7 +143,7 @@ class ProofShapeEnv(ExactShapeEnv):
         """Sympy is told at most that the size is not negative: `1 <= s0` would fold away if it were told more."""
         bounds = intervals.bounds(term, self.trial.facts.ranges)
         sign = {"nonnegative": True} if bounds.lower is not None and bounds.lower >= 0 else {}
-        created = make_symbol(SymT.SIZE, self._generate_unique_id(source.name), integer=True, **sign)
+        created = self.named(make_symbol(SymT.SIZE, self._generate_unique_id(source.name), integer=True, **sign))
         self.terms[created] = term
         if term in map(symbol, term.symbols):
             self._roots.setdefault(next(iter(term.symbols)), created)

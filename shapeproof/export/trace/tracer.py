@@ -1,8 +1,9 @@
 """Every touch of torch's exporter: how a model is traced, how its inputs are named, how declarations are read.
 
-Supported: the torch 2.13 series. What is relied on is written down in `tests/export/test_canaries.py`, so that a new
-torch release is this file's and shape_env.py's work. The way in is public: inside `torch._guards.tracing(context)`,
-torch.export takes the context's FakeTensorMode, whose ShapeEnv is ours; no global is patched.
+Supported: the releases of torch that shim/versions.py names. What is relied on is written down in
+`tests/export/test_canaries.py`, so that a new torch release is this file's and shape_env.py's work. The way in is
+public: inside `torch._guards.tracing(context)`, torch.export takes the context's FakeTensorMode, whose ShapeEnv is
+ours; no global is patched.
 """
 
 from __future__ import annotations
@@ -368,6 +369,7 @@ def close(
         known = KnownSizes(env.translator, facts, env.terms, lambda: env.var_to_range, _maker(env), refine)
         env.operators.known_sizes = known
         env._form = _written(known, env._form)  # type: ignore[assignment]
+        env.forget_operations()
 
 
 def _written(known: KnownSizes, form: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -124,7 +124,7 @@ class Translator:
             return f.real_compare(expr.op, *map(_as_number, args))
         if kind in _COMPARISONS:
             return _compare(kind, *args)
-        if kind in {"And", "Or", "Not"}:
+        if kind in {"And", "Or", "Not", "Xor"}:
             return _connect(kind, args)
         if kind == "Piecewise":
             return _piecewise(args)
@@ -151,8 +151,7 @@ class Translator:
 def _compare(kind: str, left: Value, right: Value) -> f.Formula:
     symbol, build = _COMPARISONS[kind]
     if isinstance(left, f.Formula) and isinstance(right, f.Formula):
-        same = f.disjunction(f.conjunction(left, right), f.conjunction(f.negate(left), f.negate(right)))
-        return same if kind == "Equality" else f.negate(same)
+        return _same(left, right) if kind == "Equality" else f.negate(_same(left, right))
     if isinstance(left, t.Term) and isinstance(right, t.Term):
         return build(left, right)
     if any(isinstance(side, t.RealConstant) for side in (left, right)):
@@ -161,10 +160,16 @@ def _compare(kind: str, left: Value, right: Value) -> f.Formula:
     raise Untranslatable(message)
 
 
+def _same(left: f.Formula, right: f.Formula) -> f.Formula:
+    return f.disjunction(f.conjunction(left, right), f.conjunction(f.negate(left), f.negate(right)))
+
+
 def _connect(kind: str, args: list[Value]) -> f.Formula:
     parts = [arg if isinstance(arg, f.Formula) else f.ne(_as_term(arg), 0) for arg in args]
     if kind == "Not":
         return f.negate(parts[0])
+    if kind == "Xor":
+        return functools.reduce(lambda left, right: f.negate(_same(left, right)), parts)
     return f.conjunction(*parts) if kind == "And" else f.disjunction(*parts)
 
 
