@@ -91,15 +91,18 @@ class Scout:
         """The equalities of the example without which eager takes no point in general; none if it does not with all."""
         if self._runs_in(region):
             return []
-        equal = [each for each in self._equal(example) if not region.assuming(each.negation).contradictory]
-        if len(equal) > MOST_TIED or not self._runs_in(region.assuming(*equal)):
-            return []
+        every = [each for each in self._equal(example) if not region.assuming(each.negation).contradictory]
+        free = [each for each in every if not any(map(_has_one_value(region), each.symbols))]
+        equal = next((each for each in (free, every) if self._serves(region, each)), [])
         for each in list(equal):
             others = [other for other in equal if other is not each]
             if self._runs_in(region.assuming(*others, each.negation)):
                 equal = others
         found = [Decision(each, Kind.ASSERTED, outcome=True) for each in equal]
         return asked_for(found, self.inputs, self.budget)
+
+    def _serves(self, region: Facts, equal: Sequence[Formula]) -> bool:
+        return len(equal) <= MOST_TIED and self._runs_in(region.assuming(*equal))
 
     def _runs_in(self, region: Facts) -> bool:
         point = self.generic(region)
@@ -112,6 +115,17 @@ class Scout:
         pairs = ((name, first.setdefault(example[name], name)) for name in names)
         equal = (f.eq(symbol(name), symbol(other)) for name, other in pairs if name != other)
         return [each for each in equal if all(holds_at(each, anchor) for anchor in self.inputs.anchors)]
+
+
+def _has_one_value(region: Facts) -> Callable[[str], bool]:
+    """Whether a size has one value in a region: that another one has it, too, is an accident."""
+    ranges = region.ranges
+
+    def fixed(name: str) -> bool:
+        bounds = ranges.get(name)
+        return bounds is not None and bounds.lower is not None and bounds.lower == bounds.upper
+
+    return fixed
 
 
 @dataclass(slots=True)
