@@ -30,6 +30,9 @@ from shapeproof.solver.facts import Facts
 MOST_TIED = 24
 """If more sizes than this are equal in the example without being known to be, none is kept equal."""
 
+MOST_ELEMENTS = 2**20
+"""Larger inputs are not made up to see whether eager takes sizes in general: a look costs less."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scouted:
@@ -69,7 +72,7 @@ class Scout:
 
     def look(self, domain: Facts, example: dict[str, int]) -> Scouted | None:
         """What the model asks for; None where eager takes sizes in general, or no simple domain is found."""
-        if not self.inputs.inferred or self._runs_in(domain):
+        if not self.inputs.inferred or self._runs_in(domain, MOST_ELEMENTS):
             return None
         traced = self.trace(domain, example)
         if traced.program is None:
@@ -104,9 +107,12 @@ class Scout:
     def _serves(self, region: Facts, equal: Sequence[Formula]) -> bool:
         return len(equal) <= MOST_TIED and self._runs_in(region.assuming(*equal))
 
-    def _runs_in(self, region: Facts) -> bool:
+    def _runs_in(self, region: Facts, elements: int | None = None) -> bool:
+        """Whether eager takes a point in general; one of more `elements` is not run."""
         point = self.generic(region)
-        return point is not None and eager_failure(self.mod, self.inputs, point) is None
+        if point is None or (elements is not None and self.inputs.elements(point) > elements):
+            return False
+        return eager_failure(self.mod, self.inputs, point) is None
 
     def _equal(self, example: dict[str, int]) -> Sequence[Formula]:
         """That inferred sizes that are equal in the example, and may vary, are equal."""
