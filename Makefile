@@ -8,6 +8,7 @@ SEED ?= 0
 VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --quiet --no-input --disable-pip-version-check --constraint constraints.txt
+IN_PARALLEL := --numprocesses auto --dist worksteal --durations=80
 EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 
 .DELETE_ON_ERROR:
@@ -15,8 +16,8 @@ EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
-	@echo "make test          the test suite, without the slow tests"
-	@echo "make test-slow     the slow tests"
+	@echo "make test          the test suite, in a few minutes: of a law some examples, of many parameters the first two"
+	@echo "make test-slow     the rest of it: the slow tests, the other parameters, and all examples of the laws"
 	@echo "make lint          ruff and mypy"
 	@echo "make cases         score torch.export and shapeproof on the cases (CASES=$(CASES))"
 	@echo "make bench         time verified export against torch.export"
@@ -52,10 +53,10 @@ demo: $(VENV)/.package
 	exit $$status
 
 test: $(VENV)/.test
-	$(RUN) -m pytest -m "not slow" --numprocesses auto --dist worksteal
+	$(RUN) -m pytest -m "not slow" --hypothesis-profile=quick $(IN_PARALLEL)
 
 test-slow: $(VENV)/.test
-	$(RUN) -m pytest -m slow
+	$(RUN) -m pytest -m "slow or hypothesis" $(IN_PARALLEL)
 
 lint: $(VENV)/.lint
 	$(RUN) -m ruff check .

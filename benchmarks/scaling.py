@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from shapeproof.constraints.text import parse_formula
-from shapeproof.solver.budget import one_ledger
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.ledger import one_ledger
 from shapeproof.solver.prove import truth
 
 DOMAIN = ("b >= 1", "b <= 64", "h >= 8", "h <= 1024", "w >= 8", "w <= 1024")

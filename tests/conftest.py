@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import settings
 
 GOLDEN = Path(__file__).parent / "golden"
 
-# The ordinary run tries the same examples each time, so that neither chance nor a slow machine can fail it.
-# `make fuzz` explores.
+# All runs but `make fuzz`, which explores, try the same examples each time, so that neither chance nor a slow machine
+# can fail them. `make test` tries a fifth of those that `make test-slow` tries.
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("ordinary", deadline=None, derandomize=True)
 settings.register_profile("fuzz", deadline=None, max_examples=20_000, print_blob=True)
 settings.load_profile("ordinary")
@@ -19,6 +21,22 @@ settings.load_profile("ordinary")
 # A process that was started in the background ignores SIGINT, and so would those that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_TRIED = 2
+_DEAR = ("tests/export/", "tests/ci/", "tests/consumers/", "tests/benchmarks/", "tests/solver/")
+"""Where a test traces a model, starts a process or asks Z3."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of a test with many parameters `make test` tries the first two; the others are slow."""
+    met = Counter()
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        met[test] += 1
+        if met[test] > _TRIED and test.startswith(_DEAR):
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_addoption(parser):

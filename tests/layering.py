@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOMS = ("constraints", "contract", "solver", "seen", "export", "serve", "ci")
+ROOMS = ("constraints", "contract", "solver", "seen", "export", "operators", "serve", "ci")
 """From the bottom up: a room may import itself and what stands before it."""
 
 PRIVATE_TORCH_ALLOWED = (

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conftest import Golden
+from tests.conftest import Golden, pytest_collection_modifyitems
 
 
 def test_golden_accepts_the_same_text(tmp_path):
@@ -21,3 +21,18 @@ def test_golden_refuses_another_text_and_a_missing_file(tmp_path):
 def test_golden_is_rewritten_when_asked(tmp_path):
     Golden(tmp_path, update=True).check("export/a.txt", "two")
     assert (tmp_path / "export" / "a.txt").read_text() == "two\n"
+
+
+def test_of_many_parameters_all_but_two_are_slow():
+    class Item:
+        def __init__(self, nodeid):
+            self.nodeid, self.marks = nodeid, []
+
+        def add_marker(self, mark):
+            self.marks.append(mark.name)
+
+    items = [
+        Item(f"{file}::test_it[{number}]") for file in ("tests/export/a.py", "tests/seen/b.py") for number in "123"
+    ]
+    pytest_collection_modifyitems(items)
+    assert [item.marks for item in items] == [[], [], ["slow"], [], [], []]

@@ -7,6 +7,6 @@ run        all of them, here or on a cluster        run.py, executors.py, cluste
 remember   verdicts that still hold                 cache.py, identity.py, changes.py
 watch      what a verdict was made from             sources.py, watch.py, opened.py
 compare    what is accepted, with what was          lock.py, narrowing.py, contracts.py
-say        what was found                           render/, plain.py, terminal.py
+say        what was found                           render/, spec_help.py, plain.py, terminal.py
 ask        from a shell, or from pytest             cli.py, pages.py, commands/, pytest_plugin.py, pytest_items.py
 """

@@ -13,7 +13,7 @@ from shapeproof.constraints.terms import constant, symbol
 from shapeproof.constraints.text import parse_relation, parse_term
 
 if TYPE_CHECKING:
-    from shapeproof.ci.spec import Dim, Model
+    from shapeproof.ci.spec import Dim, Model, Operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def demands(name: str, dim: Dim) -> Iterator[tuple[str, str]]:
         yield "one_of", " or ".join(f"{name} == {value}" for value in dim.one_of)
 
 
-def check_dims(dims: Mapping[str, Dim], models: Mapping[str, Model]) -> None:
+def check_dims(dims: Mapping[str, Dim], tables: Mapping[str, Mapping[str, Model | Operator]]) -> None:
     """Every size and relation can be read, and names dims that there are.
 
     Raises:
@@ -66,14 +66,14 @@ def check_dims(dims: Mapping[str, Dim], models: Mapping[str, Model]) -> None:
     for name, dim in dims.items():
         if dim.min is not None and dim.max is not None and dim.min > dim.max:
             raise SpecError(f"`dims.{name}` has min = {dim.min}, above max = {dim.max}", ["dims", name, "min"])
-    for name, model in models.items():
+    for table, name, model in ((table, *item) for table, items in tables.items() for item in items.items()):
         used = set()
         for key, input_ in (model.inputs or {}).items():
             for index, size in enumerate(input_.dims):
                 if isinstance(size, str):
-                    used.add(_dim_of(size, dims, ["models", name, "inputs", key, "dims", index]))
+                    used.add(_dim_of(size, dims, [table, name, "inputs", key, "dims", index]))
         for index, text in enumerate(model.relations):
-            _check_relation(text, None if model.inputs is None else used, ["models", name, "relations", index])
+            _check_relation(text, None if model.inputs is None else used, [table, name, "relations", index])
 
 
 def _dim_of(size: str, dims: Mapping[str, Dim], path: list[str | int]) -> str:

@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from shapeproof.ci.dims import demands, parse_size
-from shapeproof.ci.spec import Dim, Input, Model, Spec, SpecFile, Status
+from shapeproof.ci.spec import Dim, Found, Input, Model, Operator, Spec, SpecFile
 from shapeproof.constraints.diagnostics import Diagnostic
 
 TIMEOUT = 3600.0
@@ -29,6 +29,10 @@ class Job(BaseModel):
     inputs: dict[str, Input] | None = None
     dims: dict[str, Dim] = {}
     relations: tuple[str, ...] = ()
+    operator: bool = False
+    """Whether the target returns an operator and not a model."""
+    values: dict[str, bool | int | float | str] = {}
+    """The arguments of an operator that are no tensors."""
     seen: str | None = None
     narrow: bool = False
     splitting: bool = False
@@ -36,6 +40,8 @@ class Job(BaseModel):
     """Where the spec says what: by the name of a dim, and by each claim as text (`n <= 8`, `x.shape[0] == 2*n`)."""
     spec: str = ""
     """The name of its file, in the folder."""
+    model: str = ""
+    """What the spec calls it."""
     timeout: float | None = TIMEOUT
     """Seconds after which the process is ended; None if never."""
     traceback: bool = False
@@ -68,7 +74,7 @@ class Contract:
 class Result:
     """The verdict on a model. Without one, `status` is None and `text` the sentence that says why."""
 
-    status: Status | None
+    status: Found | None
     text: str
     diagnostics: tuple[Diagnostic, ...] = ()
     contract: Contract = Contract()
@@ -118,7 +124,7 @@ class Check:
     name: str
     file: Path
     line: int
-    expected: Status
+    expected: Found
     accept_undecided: bool
     job: Job
 
@@ -138,6 +144,8 @@ class Outcome:
     def passed(self) -> bool:
         """Whether the verdict is one that the spec accepts."""
         status = self.result.status
+        if self.check.expected == "agrees":
+            return status in {"agrees", "proved"}
         return status == self.check.expected or (status == "undecided" and self.check.accept_undecided)
 
 
@@ -156,8 +164,9 @@ def checks_of(
             seen=model.seen,
             narrow=model.narrow,
             splitting=model.branches == "split",
-            lines=_lines(file, name),
+            lines=_lines(file, "models", name),
             spec=file.path.name,
+            model=name,
             timeout=model.timeout or timeout or None,
             traceback=traceback,
             verbose=verbose,
@@ -165,23 +174,47 @@ def checks_of(
         yield Check(name, file.path, file.line("models", name), model.expect, model.accept_undecided, job)
 
 
-def _dims_of(spec: Spec, model: Model) -> dict[str, Dim]:
+def operator_checks_of(
+    file: SpecFile, timeout: float = TIMEOUT, *, traceback: bool = False, verbose: bool = False
+) -> Iterator[Check]:
+    """What a spec asks for, operator by operator."""
+    root = str(file.path.resolve().parent)
+    for name, operator in file.spec.operators.items():
+        job = Job(
+            root=root,
+            target=operator.target,
+            inputs=operator.inputs,
+            dims=_dims_of(file.spec, operator),
+            relations=tuple(operator.relations),
+            operator=True,
+            values=operator.values,
+            lines=_lines(file, "operators", name),
+            spec=file.path.name,
+            timeout=operator.timeout or timeout or None,
+            traceback=traceback,
+            verbose=verbose,
+        )
+        line = file.line("operators", name)
+        yield Check(f"operators.{name}", file.path, line, operator.expect, accept_undecided=False, job=job)
+
+
+def _dims_of(spec: Spec, model: Model | Operator) -> dict[str, Dim]:
     """The dims that the inputs name: a job holds what it is about, and not the whole spec."""
     sizes = (size for given in (model.inputs or {}).values() for size in given.dims)
     used = {parse_size(size).name for size in sizes if isinstance(size, str)}
     return {name: spec.dims[name] for name in sorted(used)}
 
 
-def _lines(file: SpecFile, name: str) -> dict[str, int]:
+def _lines(file: SpecFile, table: str, name: str) -> dict[str, int]:
     lines: dict[str, int] = {}
-    for text, keys in _claims(file.spec, name):
+    for text, keys in _claims(file.spec, table, name):
         lines.setdefault(text, file.line(*keys))
     return lines
 
 
-def _claims(spec: Spec, name: str) -> Iterator[tuple[str, tuple[str | int, ...]]]:
+def _claims(spec: Spec, table: str, name: str) -> Iterator[tuple[str, tuple[str | int, ...]]]:
     """What a spec declares of a model, piece by piece, each with its keys; a dim before what is claimed of it."""
-    model = spec.models[name]
+    model: Model | Operator = spec.models[name] if table == "models" else spec.operators[name]
     for dim, bounds in _dims_of(spec, model).items():
         yield dim, ("dims", dim)
         if bounds.min is not None:
@@ -190,7 +223,7 @@ def _claims(spec: Spec, name: str) -> Iterator[tuple[str, tuple[str | int, ...]]
             yield f"{dim} <= {bounds.max}", ("dims", dim, "max")
         yield from ((text, ("dims", dim, key)) for key, text in demands(dim, bounds))
     for index, text in enumerate(model.relations):
-        yield text, ("models", name, "relations", index)
+        yield text, (table, name, "relations", index)
     for key, given in (model.inputs or {}).items():
         for index, size in enumerate(given.dims):
-            yield f"{key}.shape[{index}] == {size}", ("models", name, "inputs", key, "dims", index)
+            yield f"{key}.shape[{index}] == {size}", (table, name, "inputs", key, "dims", index)

@@ -1,4 +1,4 @@
-"""The tests that pytest makes of a spec: one for each model, which runs in a process of its own."""
+"""The tests that pytest makes of a spec: one for each model and operator, which runs in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shapeproof.ci.isolation import answer
-from shapeproof.ci.jobs import Check, Outcome, checks_of
+from shapeproof.ci.jobs import Check, Outcome, checks_of, operator_checks_of
 from shapeproof.ci.plain import plain
 from shapeproof.ci.spec import load_spec
 from shapeproof.constraints.errors import UsageError
@@ -20,12 +20,12 @@ class SpecTests(pytest.File):
     """A spec."""
 
     def collect(self) -> Iterator[ModelTest]:
-        """The models."""
+        """The models and operators."""
         try:
             file = load_spec(self.path)
         except UsageError as error:
             raise self.CollectError(str(error)) from None
-        for check in checks_of(file):
+        for check in (*checks_of(file), *operator_checks_of(file)):
             yield ModelTest.from_parent(self, name=check.name, check=check)
 
 

@@ -1,4 +1,4 @@
-"""The pytest plugin: `pytest --shapeproof` makes a test of each model of a spec; `verify_export` is for other tests.
+"""The pytest plugin: `pytest --shapeproof` makes a test of each model of a spec; two fixtures are for other tests.
 
 pytest loads this file whenever it runs, so that it loads nothing else before it is asked to.
 """
@@ -13,6 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from shapeproof.export import VerifiedProgram
+    from shapeproof.operators import OperatorReport
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,5 +63,24 @@ def verify_export() -> Callable[..., VerifiedProgram]:
             pytest.fail(str(report), pytrace=False)
         program: VerifiedProgram = report.program  # type: ignore[assignment] # of one program, unless it is split
         return program
+
+    return verify
+
+
+@pytest.fixture
+def verify_operator() -> Callable[..., OperatorReport]:
+    """`shapeproof.operators.check_operator`, which fails the test with the report unless it proves or agrees."""
+
+    def verify(*args: Any, **kwargs: Any) -> OperatorReport:
+        from shapeproof.constraints.errors import UsageError
+        from shapeproof.operators import check_operator
+
+        try:
+            report = check_operator(*args, **kwargs)
+        except UsageError as error:
+            pytest.fail(str(error), pytrace=False)
+        if not report.passed:
+            pytest.fail(str(report), pytrace=False)
+        return report
 
     return verify

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from shapeproof.ci.dims import check_dims
 from shapeproof.ci.spec_errors import SpecError, worded
@@ -23,6 +24,8 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.files import read_bounded
 
 Status: TypeAlias = Literal["proved", "refuted", "undecided", "vacuous"]
+Found: TypeAlias = Status | Literal["agrees"]
+"""Of an operator that was run and not proved: no run differs."""
 Dtype: TypeAlias = Literal[
     "bool", "uint8", "int8", "int16", "int32", "int64",
     "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
@@ -88,13 +91,42 @@ class Model(_Table):
     """Seconds that checking it may take; left out: what the command line says."""
 
 
+class Operator(_Table):
+    """An operator to hold against its fake kernel."""
+
+    target: Annotated[str, Field(pattern=r"^[^:\s]+:[^:\s]+$")]
+    """`module.path:callable` or `path/to/file.py:callable`, called without arguments: it returns the operator."""
+    inputs: Annotated[dict[Name, Input], Field(min_length=1)]
+    """The tensors that it takes, by the names in its schema."""
+    values: dict[Name, bool | int | float | str] = {}
+    """Its other arguments; those that are left out have their defaults."""
+    relations: list[str] = []
+    """What else holds of the sizes."""
+    expect: Literal["proved", "agrees", "refuted", "undecided"] = "agrees"
+    """The verdict that passes; where that is "agrees", proved passes, too."""
+    timeout: Annotated[int, Field(ge=1, le=2**31)] | None = None
+    """Seconds that checking it may take; left out: what the command line says."""
+
+
 class Spec(_Table):
     """A shapeproof spec."""
 
+    model_config = ConfigDict(
+        **_Table.model_config, json_schema_extra={"anyOf": [{"required": ["models"]}, {"required": ["operators"]}]}
+    )
+
     dims: dict[Name, Dim] = {}
     """The sizes that vary, by name; inputs refer to them."""
-    models: Annotated[dict[str, Model], Field(min_length=1)]
+    models: Annotated[dict[str, Model], Field(min_length=1)] = {}
     """What to check, by a name for the report."""
+    operators: Annotated[dict[str, Operator], Field(min_length=1)] = {}
+    """Operators to hold against their fake kernels, by a name for the report, which is `operators.NAME`."""
+
+    @model_validator(mode="after")
+    def _is_about_something(self) -> Spec:
+        if not self.models and not self.operators:
+            raise PydanticCustomError("nothing", "there is nothing to check")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +212,7 @@ def parse_spec(document: Mapping[str, Any]) -> Spec:
         spec = Spec.model_validate(document)
     except ValidationError as error:
         raise worded(error, Spec, document) from None
-    check_dims(spec.dims, spec.models)
+    check_dims(spec.dims, {"models": spec.models, "operators": spec.operators})
     return spec
 
 

@@ -31,6 +31,8 @@ def worded(error: ValidationError, root: type[BaseModel], document: Any) -> Spec
         case "extra_forbidden":
             valid = _keys(root.model_json_schema(), path[:-1])
             return SpecError(f"{_dotted(path)} is not a key of a spec{nearest(str(path[-1]), valid)}", path)
+        case "nothing":
+            return SpecError("the spec has no `models`, which it needs", path)
         case "missing":
             return SpecError(f"{_dotted(path)} has no `{first['loc'][-1]}`, which it needs", path)
         case "string_pattern_mismatch" if first["loc"][-1] == "[key]":
@@ -112,6 +114,6 @@ def _of_any_key(node: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _resolved(schema: Mapping[str, Any], node: Mapping[str, Any]) -> Mapping[str, Any]:
     """The node itself, where it is a reference or may be left out."""
-    node = node["anyOf"][0] if "anyOf" in node else node
+    node = node["anyOf"][0] if "anyOf" in node and "properties" not in node else node
     found: Mapping[str, Any] = schema["$defs"][node["$ref"].rpartition("/")[2]] if "$ref" in node else node
     return found

@@ -14,7 +14,7 @@ from rich.text import Text
 from shapeproof.ci.plain import no_command, plain
 from shapeproof.export.report.render import WIDTH
 
-EXIT_STATUS = {"proved": 0, "refuted": 1, "vacuous": 1, "undecided": 3}
+EXIT_STATUS = {"proved": 0, "agrees": 0, "refuted": 1, "vacuous": 1, "undecided": 3}
 NO_VERDICT = 2
 INTERRUPTED = 130
 

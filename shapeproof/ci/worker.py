@@ -25,6 +25,7 @@ from shapeproof.ci.identity import TOKEN, versions
 from shapeproof.ci.jobs import ANSWER, JOB, Answer, Contract, Job, Result
 from shapeproof.ci.processes import end_all
 from shapeproof.ci.sources import Recorder
+from shapeproof.ci.spec_help import in_spec
 from shapeproof.ci.subjects import Subject, beside, call_target, check_subject, load_subject, questions, refused
 from shapeproof.ci.tracebacks import told
 from shapeproof.constraints.decisions import SourceLocation
@@ -33,7 +34,7 @@ from shapeproof.export.source.declared_at import Where, nowhere
 from shapeproof.seen import Seen
 
 if TYPE_CHECKING:
-    from shapeproof.ci.spec import Status
+    from shapeproof.ci.spec import Found, Status
 
 
 def main() -> None:
@@ -67,11 +68,14 @@ def _received(descriptor: int) -> Any:
 
 def _verdict(job: Job, progress: Any, begin: float) -> Result:
     progress(f"loading {job.target}")
+    if job.operator:
+        return _operator_verdict(job, progress, begin)
     subject = _subject(job)
     if job.seen is not None:
         subject = dataclasses.replace(subject, seen=Seen.load(Path(job.root, job.seen)))
     progress("checking")
     report = check_subject(subject, progress)
+    report = dataclasses.replace(report, diagnostics=in_spec(report.diagnostics, job))
     for line in questions(report) if job.verbose else ():
         progress(line)
     return Result(
@@ -90,6 +94,18 @@ def _verdict(job: Job, progress: Any, begin: float) -> Result:
     )
 
 
+def _operator_verdict(job: Job, progress: Any, begin: float) -> Result:
+    operator = call_target(job.target)
+    inputs, relations = _inputs(job)
+    progress("checking")
+    with refused("the operator could not be checked"):
+        from shapeproof.operators import check_operator
+
+        report = check_operator(operator, (), inputs | job.values, constraints=relations)
+    status = cast("Found", report.status)
+    return Result(status, str(report), report.diagnostics, notes=report.notes, seconds=time.monotonic() - begin)
+
+
 def _subject(job: Job) -> Subject:
     """The model, with inputs as the job declares them or as the target returns them."""
     if job.inputs is None:
@@ -99,6 +115,14 @@ def _subject(job: Job) -> Subject:
         narrow, splitting = job.narrow, job.splitting
         return dataclasses.replace(found, constraints=constraints, narrow=narrow, splitting=splitting, where=where)
     model = call_target(job.target)
+    inputs, relations = _inputs(job)
+    where = functools.partial(_where, job, nowhere)
+    return Subject(model, (), inputs, None, relations, job.narrow, job.splitting, where)
+
+
+def _inputs(job: Job) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The tensors that the job declares, and what else holds of their sizes."""
+    declared = job.inputs or {}
     with refused("the exporter cannot be loaded"):
         import torch
 
@@ -106,12 +130,11 @@ def _subject(job: Job) -> Subject:
     dims = {name: _torch_dim(name, job) for name in job.dims}
     inputs = {
         name: TensorSpec(getattr(torch, given.dtype), tuple(_torch_size(size, dims) for size in given.dims))
-        for name, given in job.inputs.items()
+        for name, given in declared.items()
     }
-    used = {parse_size(size).name for given in job.inputs.values() for size in given.dims if isinstance(size, str)}
+    used = {parse_size(size).name for given in declared.values() for size in given.dims if isinstance(size, str)}
     demanded = [text for name, dim in job.dims.items() if name in used for _, text in demands(name, dim)]
-    where = functools.partial(_where, job, nowhere)
-    return Subject(model, (), inputs, None, (*demanded, *job.relations), job.narrow, job.splitting, where)
+    return inputs, (*demanded, *job.relations)
 
 
 def _where(job: Job, elsewhere: Where, name: str) -> SourceLocation | None:

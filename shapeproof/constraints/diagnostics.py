@@ -26,6 +26,8 @@ class Help:
 
     text: str
     proof: str
+    requires: tuple[str, ...] = ()
+    """What the change declares in addition, as `constraints=` has it; empty for a change of the model."""
 
     def __post_init__(self) -> None:
         if not self.text.strip():
@@ -49,3 +51,5 @@ class Diagnostic:
     notes: tuple[Note, ...] = ()
     witness: Mapping[str, int] | None = None
     help: tuple[Help, ...] = ()
+    weakest: Help | None = None
+    """What else settles it and asks for less, where the help is what people would rather write."""

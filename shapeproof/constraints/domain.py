@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from shapeproof.constraints.decisions import SourceLocation
-from shapeproof.constraints.formulas import And, Compare, Formula
+from shapeproof.constraints.evaluate import holds_at
+from shapeproof.constraints.formulas import And, Compare, Formula, eq
 from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.polynomials import UNIT
-from shapeproof.constraints.terms import Symbol
+from shapeproof.constraints.terms import FloorDiv, Symbol, modulo, symbol
 
 VariableKind: TypeAlias = Literal["size", "int", "unbacked", "dim"]
 
@@ -96,3 +98,19 @@ def _bound(op: str, coefficient: int, offset: int) -> Interval:
     if op == "==":
         return Interval(value, value)
     return Interval(None, value) if coefficient > 0 else Interval(value, None)
+
+
+def residue(name: str, formula: Formula) -> tuple[int, int] | None:
+    """`(modulus, rest)` if the formula says just that `name % modulus == rest`.
+
+    >>> from shapeproof.constraints.text import parse_formula
+    >>> residue("n", parse_formula("n % 16 == 3"))
+    (16, 3)
+    """
+    for node in postorder(formula):
+        if isinstance(node, FloorDiv) and node.divisor.is_constant and node.divisor.constant_value > 1:
+            modulus = node.divisor.constant_value
+            rest = next((value for value in range(modulus) if holds_at(formula, {name: value})), 0)
+            if formula is eq(modulo(symbol(name), modulus), rest):
+                return modulus, rest
+    return None

@@ -134,7 +134,12 @@ def _backquoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _integer(value: int) -> str:
+def integer_text(value: int) -> str:
+    """An integer as it is written, of whatever length: Python refuses to write one of thousands of digits in decimals.
+
+    >>> integer_text(12), integer_text(10**5000)[:6]
+    ('12', '0x198a')
+    """
     return str(value) if value.bit_length() <= _LONGEST_DECIMAL else hex(value)
 
 
@@ -238,10 +243,10 @@ def _sum(summands: tuple[_Summand, ...]) -> tuple[int, list[_Piece]]:
 def _product(coefficient: int, factors: tuple[_Factor, ...]) -> tuple[int, list[_Piece]]:
     """One summand. A division that stands alone needs no parentheses; with a sign or other factors it does."""
     sign: list[_Piece] = ["-"] if coefficient < 0 else []
-    parts: list[list[_Piece]] = [] if factors and abs(coefficient) == 1 else [[_integer(abs(coefficient))]]
+    parts: list[list[_Piece]] = [] if factors and abs(coefficient) == 1 else [[integer_text(abs(coefficient))]]
     least = PRODUCT if len(factors) == 1 and not parts and not sign else UNARY
     for shown, exponent in factors:
-        parts.append([(shown, least)] if exponent == 1 else [(shown, PRIMARY), f"**{_integer(exponent)}"])
+        parts.append([(shown, least)] if exponent == 1 else [(shown, PRIMARY), f"**{integer_text(exponent)}"])
     precedence = PRODUCT if len(parts) > 1 or least == PRODUCT else UNARY if sign else PRIMARY
     return precedence, sign + [piece for index, part in enumerate(parts) for piece in (["*"] if index else []) + part]
 

@@ -64,6 +64,22 @@ def metered(meter: Meter) -> Iterator[Meter]:
 
 
 @contextmanager
+def unmetered() -> Iterator[None]:
+    """Charges inside the block cost nothing: what is written for a reader must not change an answer.
+
+    >>> with at_most(10) as meter, unmetered():
+    ...     charge(20)
+    >>> meter.left
+    10
+    """
+    token = _open.set(None)
+    try:
+        yield
+    finally:
+        _open.reset(token)
+
+
+@contextmanager
 def at_most(units: int) -> Iterator[Meter]:
     """Charges inside the block come to no more than this, nor to more than what is left around it.
 

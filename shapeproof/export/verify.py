@@ -38,16 +38,17 @@ from shapeproof.export.report.advice import distinct
 from shapeproof.export.report.explain import also, contradiction, diagnose, disagreeing, unexplored, untraceable
 from shapeproof.export.report.given import of_given, offering_split
 from shapeproof.export.report.rebound import lost, offering_return, rebinding_notes
-from shapeproof.export.report.remedies import Cause, causes, helps, remedied, weakest_note
+from shapeproof.export.report.remedies import Cause, causes, helps, remedied, weakest
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.collecting import only_new_garbage
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.builtins import found_once
 from shapeproof.export.trace.rebinding import Left
-from shapeproof.solver.budget import Budget, one_ledger
+from shapeproof.solver.budget import Budget
 from shapeproof.solver.certificate import Subject
 from shapeproof.solver.clash import clash
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.ledger import one_ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +170,7 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     ]
     diagnostics += [disagreeing(each, inputs, code) for each, code in zip(wrong, help_[len(settled) :], strict=True)]
     if diagnostics and not wrong:
-        notes = weakest_note(found, inputs, budget, repairs)
-        diagnostics[0] = replace(diagnostics[0], notes=(*diagnostics[0].notes, *notes))
+        diagnostics[0] = replace(diagnostics[0], weakest=weakest(found, inputs, budget, repairs))
     errors = [*missed, *diagnostics, *faults]
     found.shared = () if errors else shared_failures(task.mod, inputs, found)
     return conclude(inputs, found, errors, repairs, budget)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from shapeproof.constraints.formulas import Formula
-    from shapeproof.solver.budget import Ledger
+    from shapeproof.solver.ledger import Ledger
     from shapeproof.solver.lower import Bounds
 
 

@@ -19,7 +19,8 @@ from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.reals import Real
 from shapeproof.constraints.terms import Apply, Term, symbol
 from shapeproof.solver import ask
-from shapeproof.solver.budget import Budget, Ledger
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.ledger import Ledger
 from shapeproof.solver.lower import Script, script
 from shapeproof.solver.session import Answer
 

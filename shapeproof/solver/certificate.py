@@ -25,9 +25,10 @@ from shapeproof.constraints.text import format_formula
 from shapeproof.constraints.verdicts import Proved, Refuted, Undecided
 from shapeproof.files import sha256, write_whole
 from shapeproof.solver.audit import Auditor, Claim, auditing
-from shapeproof.solver.budget import Budget, Entry
+from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.history import BEGINNING, History
+from shapeproof.solver.ledger import Entry
 from shapeproof.solver.prove import decide
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def write_certificate(
 
     >>> import tempfile
     >>> from shapeproof.solver import prove
-    >>> from shapeproof.solver.budget import one_ledger
+    >>> from shapeproof.solver.ledger import one_ledger
     >>> with one_ledger() as ledger, tempfile.TemporaryDirectory() as folder:
     ...     _ = prove("h % 2 == 0", given=["h % 4 == 0"])
     ...     write_certificate(Subject(ledger.entries), Path(folder) / "proof.smt2")["refuted"]

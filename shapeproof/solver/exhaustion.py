@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from shapeproof.constraints.formulas import Formula
     from shapeproof.constraints.intervals import Interval
-    from shapeproof.solver.budget import Allowance, Ledger
+    from shapeproof.solver.budget import Allowance
+    from shapeproof.solver.ledger import Ledger
 
 _AT_ONCE = 512
 _NODES_A_STEP = 64

@@ -20,19 +20,13 @@ from shapeproof.constraints.terms import constant
 from shapeproof.constraints.verdicts import Evidence, Proved
 from shapeproof.constraints.work import OutOfWork, charge, current_meter
 from shapeproof.solver import ask
-from shapeproof.solver.budget import (
-    Allowance,
-    Budget,
-    Ledger,
-    current_allowance,
-    current_ledger,
-    spending,
-)
+from shapeproof.solver.budget import Allowance, Budget, current_allowance, spending
 from shapeproof.solver.conditions import Conditions
 from shapeproof.solver.exhaustion import TooManyPointsError, points_where
 from shapeproof.solver.history import BEGINNING, History
 from shapeproof.solver.knowledge import Knowledge
 from shapeproof.solver.learning import absorb
+from shapeproof.solver.ledger import Ledger, current_ledger
 from shapeproof.solver.points import (
     Point,
     candidates,

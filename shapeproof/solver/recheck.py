@@ -71,7 +71,7 @@ def recheck(
 
     >>> import tempfile
     >>> from shapeproof.solver import prove
-    >>> from shapeproof.solver.budget import one_ledger
+    >>> from shapeproof.solver.ledger import one_ledger
     >>> from shapeproof.solver.certificate import Subject, write_certificate
     >>> with one_ledger() as ledger, tempfile.TemporaryDirectory() as folder:
     ...     _ = prove("h % 2 == 0", given=["h % 4 == 0"])

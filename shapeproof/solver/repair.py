@@ -35,6 +35,7 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.optimum import greatest_lower_bound, least_upper_bound
 from shapeproof.solver.points import Point
 from shapeproof.solver.prove import implied
+from shapeproof.solver.round_anchor import LARGEST_MODULUS, divisors
 from shapeproof.solver.simplify import simplified
 from shapeproof.solver.witness import smallest
 from shapeproof.solver.wording import reworded
@@ -46,7 +47,6 @@ _SIMPLEST: tuple[Kind, ...] = ("fixed", "bounds", "multiple", "line", "multiples
 _MOST_VALUES = 8
 _WIDEST = 128
 """A symbol with more values than this is not gone through value by value."""
-_LARGEST_MODULUS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ def _moduli(required: Formula) -> list[int]:
         if isinstance(node, FloorDiv) and node.divisor.is_constant and node.divisor.constant_value
     ]
     whole = lcm(*constants)
-    return [n for n in range(2, whole + 1) if whole % n == 0] if whole <= _LARGEST_MODULUS else sorted(set(constants))
+    return [n for n in range(2, whole + 1) if whole % n == 0] if whole <= LARGEST_MODULUS else sorted(set(constants))
 
 
 def _nearest(name: str, side: Formula, failing: Facts, budget: Budget | None, *, sign: int) -> int | Undecided | None:
@@ -255,12 +255,8 @@ def _lines(name: str, other: str, required: Formula, point: Point) -> Iterator[R
 
 def _multiples(required: Formula, point: Point) -> Iterator[Repair]:
     """For each symbol that is divided by constants, the residue that the anchor has."""
-    moduli: dict[str, int] = {}
-    for node in postorder(required):
-        if isinstance(node, FloorDiv) and node.divisor.is_constant and node.divisor.constant_value > 0:
-            for name in node.numerator.symbols & point.keys():
-                moduli[name] = lcm(moduli.get(name, 1), node.divisor.constant_value)
-    if len(moduli) > 1 and max(moduli.values()) <= _LARGEST_MODULUS:
+    moduli = {name: modulus for name, modulus in divisors(required).items() if name in point}
+    if len(moduli) > 1 and max(moduli.values()) <= LARGEST_MODULUS:
         residues = (eq(modulo(symbol(name), moduli[name]), point[name] % moduli[name]) for name in sorted(moduli))
         yield Repair("multiples", conjunction(*residues))
 
@@ -314,7 +310,8 @@ def _ranked(candidates: Sequence[Repair], facts: Facts, budget: Budget | None) -
 def _simplest(found: Sequence[Repair], facts: Facts, point: Point) -> Repair:
     """Of the repairs that people would write, the one that serves most sizes near the anchor; else the weakest."""
     simple = [each for each in found if _is_simple(each.formula)]
-    return max(simple, key=lambda each: _breadth(each.formula, facts, point), default=found[0])
+    names = sorted(frozenset[str]().union(*(each.formula.symbols for each in simple)) & point.keys())
+    return max(simple, key=lambda each: _breadth(each.formula, names, facts, point), default=found[0])
 
 
 def _is_simple(formula: Formula) -> bool:
@@ -336,10 +333,10 @@ def _is_residue(part: Formula) -> bool:
     return modulus > 0 and any(part is eq(modulo(symbol(name), modulus), rest) for rest in range(modulus))
 
 
-def _breadth(formula: Formula, facts: Facts, point: Point) -> int:
-    """How many values near the anchor's the symbols may have, each by itself."""
+def _breadth(formula: Formula, names: Sequence[str], facts: Facts, point: Point) -> int:
+    """How many values near the anchor's these symbols may have, each by itself."""
     count = 1
-    for name in formula.symbols & point.keys():
+    for name in names:
         around = range(point[name] - _WIDEST, point[name] + _WIDEST + 1)
         within = [value for value in around if value in facts.range_of(name)]
         count *= sum(holds_at(formula, point | {name: value}) for value in within)

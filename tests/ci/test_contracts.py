@@ -12,6 +12,7 @@ from shapeproof.ci.contracts import Lost, lost
 from shapeproof.ci.jobs import Contract
 from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.text import parse_formula, parse_term
+from tests.thoroughness import examples
 
 LIMIT = 7
 """Sizes and symbols are at most this."""
@@ -55,7 +56,7 @@ def accepted(contract):
             yield sizes
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(contracts(), contracts())
 def test_what_is_lost_is_what_brute_force_finds(old, new):
     missing = set(accepted(old)) - set(accepted(new))

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from shapeproof.ci.cache import recall, remember
 from shapeproof.ci.jobs import Answer, Job, Result
+from tests.thoroughness import examples
 
 ZYGOTE = """
 import json, os, sys, time
@@ -264,7 +265,7 @@ def recalled(project, job):
         return recall(job, frozenset(), {"python": "3"})
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(PROBES), min_size=1, max_size=4), st.lists(EDITS, min_size=1, max_size=3))
 @example(["module"], [("write", "helper/__init__.py", 2)])
 @example(["module", "absent"], [("write", "plugin/__init__.py", 2)])

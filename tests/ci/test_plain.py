@@ -18,6 +18,7 @@ from shapeproof.ci.render import Format, render
 from shapeproof.ci.spec import load_spec
 from shapeproof.ci.terminal import fail, show
 from shapeproof.constraints.diagnostics import Diagnostic, Note
+from tests.thoroughness import examples
 
 HOSTILE = [
     "\x1b[31m", "\x1b]0;title\x07", "\n::error::no", "\r::error::no", " \t::error::no", "##[error]no", "\u2028::a::",
@@ -58,7 +59,7 @@ def commands(text):
     return [line for line in lines if line.strip().startswith("::") or "##[" in line]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(TEXTS, TEXTS)
 @example("a\n::error::b", " ::error::no ##[error]")
 def test_every_form_holds_whatever_is_said(name, message):

@@ -25,10 +25,10 @@ from shapeproof.export.build.bounds import Bound
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.report import Report
 from shapeproof.files import MOST
-from shapeproof.solver.budget import Entry
 from shapeproof.solver.certificate import DIGEST, Subject, write_certificate
 from shapeproof.solver.certificate import digest as certificate_digest
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.ledger import Entry
 from shapeproof.solver.recheck import installed_solvers, recheck
 
 SPEC = b"""\

@@ -9,9 +9,10 @@ from shapeproof.ci import cli
 from shapeproof.constraints.text import parse_formula as parse
 from shapeproof.constraints.verdicts import Evidence, Proved
 from shapeproof.solver.ask import solve_script
-from shapeproof.solver.budget import Budget, Entry
+from shapeproof.solver.budget import Budget
 from shapeproof.solver.certificate import Subject, write_certificate
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.ledger import Entry
 
 SOLVERS = ["z3", "cvc5"]
 

@@ -21,6 +21,7 @@ from shapeproof.ci.toml_lines import line_of
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.text import parse_term
+from tests.thoroughness import examples
 
 SPEC = """\
 [dims.batch]
@@ -230,7 +231,7 @@ def documents(draw):
     return document
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(documents())
 def test_schema_and_parser_agree_and_whatever_is_wrong_is_a_sentence(document):
     assert "\n" not in said_of(document)

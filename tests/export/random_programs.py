@@ -138,7 +138,7 @@ class Program:
 def few(part):
     """An export takes a second or so: a part of the examples, and none of the hundreds that shrinking would take."""
     return settings(
-        max_examples=settings().max_examples // part,
+        max_examples=max(1, settings().max_examples // part),
         phases=[phase for phase in Phase if phase is not Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )

@@ -25,6 +25,7 @@ from shapeproof import contract
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import OutsideDomain, TensorSpec, check, export, load_regions, load_report
 from tests.export.random_programs import few, programs
+from tests.thoroughness import examples
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,7 +86,7 @@ def declarations(draw):
     ) if known else ()
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(declarations())
 def test_a_contract_accepts_what_the_program_accepts_at_every_point_of_a_box(tmp_path_factory, declared):
     shapes, relations = declared

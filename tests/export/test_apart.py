@@ -16,6 +16,7 @@ from torch.export import Dim
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check
 from tests.agreement import agree
+from tests.thoroughness import examples
 
 
 def model(forward: Any) -> torch.nn.Module:
@@ -149,7 +150,7 @@ OPERATORS = {
 }
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(st.lists(st.sampled_from(sorted(OPERATORS)), min_size=1, max_size=2))
 def test_random_programs_do_the_same_taken_apart_or_are_refused(names: list[str]) -> None:
     def forward(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:

@@ -16,6 +16,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import export, load_regions
+from tests.thoroughness import examples
 
 
 class Sides(torch.nn.Module):
@@ -135,7 +136,7 @@ def test_what_was_rewritten_and_not_changed_is_loaded(saved, tmp_path):
     assert load_regions(tmp_path / "same.pt2").domains == load_regions(saved).domains
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_damaged_file_is_one_sentence_or_the_same_program(saved, tmp_path, data):
     content = bytearray(saved.read_bytes())

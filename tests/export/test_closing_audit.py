@@ -24,6 +24,7 @@ from shapeproof.export.shim.symbols import ASSERTION
 from shapeproof.export.trace import tracer
 from shapeproof.solver.budget import Budget
 from tests.strategies import NAMES, formula_texts
+from tests.thoroughness import examples
 
 DATA = (1.0, -1.0, 0.0, -0.0, 2.5, 3.0, 4.0, 7.0, math.nan, math.inf, -math.inf)
 N = Dim("n", min=1, max=9)
@@ -160,7 +161,7 @@ def test_what_no_graph_computes_is_undecided_and_said():
 POINTS = st.fixed_dictionaries({name: st.integers(0, 9) for name in NAMES})
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(formula_texts, POINTS)
 def test_what_is_written_is_read_back_with_the_same_meaning(text, point):
     """Law: emit and readback are inverse, though they share no code: at every point both say what `evaluate` says."""

@@ -12,6 +12,7 @@ from shapeproof.export.ops.call import Call, Shape, Span, span
 from shapeproof.export.ops.value_ranges import SPEAKING, contents
 from tests.export import calls
 from tests.export.calls import WHOLE, bounds, flags, of_elements, of_its_dtype, small, tensors, with_dim
+from tests.thoroughness import examples
 
 whole = tensors(dtypes=WHOLE)
 scalars = st.integers(-4, 300) | st.sampled_from((2**31, -(2**40)))
@@ -193,7 +194,7 @@ def test_every_speaking_operator_is_tested():
 
 
 @pytest.mark.parametrize("name", sorted(ARGUMENTS))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_elements_lie_in_their_span(name, data):
     args, kwargs = data.draw(ARGUMENTS[name])

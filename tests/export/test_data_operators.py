@@ -21,6 +21,7 @@ from shapeproof.export import check
 from shapeproof.export.shim import symbols
 from shapeproof.export.trace import tracer
 from tests.agreement import RAISES, agree, outcome
+from tests.thoroughness import examples
 
 LONGEST = 12
 
@@ -210,7 +211,7 @@ def below(value, end, point):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=st.integers(0, 10**6), size=st.integers(1, LONGEST))
 def test_no_fact_that_is_assumed_is_broken(name, seed, size):
     report, inputs = proved(name), drawn(seed, size)

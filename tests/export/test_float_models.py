@@ -21,6 +21,7 @@ from tests.export.float_programs import (
     of_data,
     of_sizes,
 )
+from tests.thoroughness import examples
 
 DIMS = {"x": {0: Dim("h", min=1, max=5), 1: Dim("w", min=1, max=3)}}
 POINTS = [torch.ones(h, w) for h, w in itertools.product(range(1, 6), range(1, 4))]
@@ -60,7 +61,7 @@ def agrees(model, report, inputs):
         assert mine == eagers or (report.status == "undecided" and mine == "raises"), (args, mine, eagers, str(report))
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(text=integers_of_sizes)
 def test_a_size_that_a_float_gives_is_eagers(text):
     model = model_of(f"return torch.full((1,), {text}, dtype=torch.int64)")
@@ -68,7 +69,7 @@ def test_a_size_that_a_float_gives_is_eagers(text):
     agrees(model, check(model, (EXAMPLE,), dynamic_shapes=DIMS), [(x,) for x in POINTS])
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(text=of_sizes)
 def test_a_float_of_sizes_is_eagers(text):
     model = model_of(f"return torch.full((1,), {text}, dtype=torch.float64)")
@@ -76,7 +77,7 @@ def test_a_float_of_sizes_is_eagers(text):
     agrees(model, check(model, (EXAMPLE,), dynamic_shapes=DIMS), [(x,) for x in POINTS])
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(text=conditions_of_sizes)
 def test_a_branch_on_a_float_is_eagers(text):
     model = model_of(f"return x + 1 if {text} else x - 1")
@@ -92,13 +93,13 @@ def test_a_branch_on_a_float_is_eagers(text):
 CHECKS = ("torch._check({})", "assert {}", "if not ({}):\n    raise ValueError")
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(text=conditions_of_data, check=st.sampled_from(CHECKS))
 def test_a_check_of_a_float_from_data_is_eagers(text, check):
     on_data(model_of(f"v = y.item()\n{check.format(text)}\nreturn x + 1", data=True))
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(text=of_data)
 def test_a_float_from_data_is_eagers(text):
     on_data(model_of(f"v = y.item()\nreturn torch.full((1,), {text}, dtype=torch.float64)", data=True))

@@ -19,6 +19,7 @@ from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from tests.export.float_programs import FLOATS, conditions_of_data, integers_of_sizes, of_data, outcome
+from tests.thoroughness import examples
 
 BOX = ((1, 1), (2, 3), (3, 2), (5, 1), (4, 5))
 
@@ -86,19 +87,19 @@ def refuses(symbolic, found, point):
     return False
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(text=of_data)
 def test_a_float_has_the_value_that_python_gives_it(text):
     agrees(text, FLOATS)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(text=conditions_of_data)
 def test_a_condition_on_floats_holds_where_it_does_in_python(text):
     agrees(text, FLOATS)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(text=integers_of_sizes)
 def test_an_integer_of_a_float_is_the_one_of_python(text):
     agrees(text, (0.0,))

@@ -14,6 +14,7 @@ from shapeproof.export import ConstraintViolation, TensorSpec, check, export, wa
 from shapeproof.seen import Seen
 from tests.agreement import agree
 from tests.export.random_programs import built, programs
+from tests.thoroughness import examples
 
 
 def model(result, names="x"):
@@ -170,7 +171,7 @@ def test_what_cannot_be_meant_is_one_sentence():
         check(model("x"), (TensorSpec(torch.float32, (3,)),), dynamic_shapes=seen_of(vectors(3)))
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 @given(programs(), st.data())
 def test_every_input_that_was_seen_is_accepted_by_every_proved_program(program, data):
     """Law. What is proved serves all that was seen as eager does; what is lost is said, with an input that was seen."""

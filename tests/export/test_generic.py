@@ -16,6 +16,7 @@ from shapeproof.constraints.terms import Term, constant, floor_div, maximum, min
 from shapeproof.export import export
 from shapeproof.export.build.hints import unremarkable
 from shapeproof.solver.facts import Facts
+from tests.thoroughness import examples
 
 N, M = symbol("n"), symbol("m")
 SIZES = st.sampled_from(
@@ -23,7 +24,7 @@ SIZES = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(SIZES, min_size=1, unique=True), st.integers(3, 9), st.integers(1, 9))
 def test_the_point_is_one_of_the_facts_and_no_worse(sizes: list[Term], n: int, m: int) -> None:
     facts = Facts([f.ge(N, 3), f.le(N, 9), f.ge(M, 1), f.le(M, 9)])

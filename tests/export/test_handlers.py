@@ -18,6 +18,7 @@ from shapeproof.export.source.frames import OURS
 from shapeproof.export.source.handlers import catching
 from tests.agreement import agree
 from tests.export import handled
+from tests.thoroughness import examples
 
 N = Dim("n", min=1, max=6)
 PAIRS = [(torch.tensor(pair),) for pair in itertools.product(range(4), repeat=2)]
@@ -294,7 +295,7 @@ def sources(draw):
     return f"class Model(torch.nn.Module):\n    def forward(self, x):\n{body}\n"
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(sources())
 def test_a_program_of_random_handlers_does_what_eager_does(source):
     scope = {"torch": torch, "contextlib": contextlib, "done": []}

@@ -16,6 +16,7 @@ from torch.export import Dim, ExportedProgram
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from shapeproof.export import ConstraintViolation, export
+from tests.thoroughness import examples
 
 LARGEST = 10
 
@@ -100,7 +101,7 @@ def held_against_runs(program: ExportedProgram, sizes: range, step: int = 1) -> 
                 assert isinstance(size, int) == (len(set(values)) == 1), (name, size)
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=examples(12))
 @given(st.lists(st.sampled_from(STEPS), min_size=1, max_size=3), st.booleans())
 def test_noted_sizes_are_those_of_runs_and_their_bounds_are_attained(steps: Any, even: bool) -> None:
     step = 2 if even else 1

@@ -16,6 +16,7 @@ from torch.export import Dim
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import OutsideDomain, TensorSpec, check, export, load_regions
 from tests.agreement import agree
+from tests.thoroughness import examples
 
 ROWS = {0: Dim("n", max=8)}
 
@@ -466,7 +467,7 @@ def matrices(draw, count):
     return tuple(made)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data(), form=st.sampled_from(["module", "decomposed"]), model=st.sampled_from(LAWFUL + READING))
 def test_a_program_agrees_with_eager_or_refuses(data, form, model):
     """Law: whatever it is given; and what the example is like, it takes."""

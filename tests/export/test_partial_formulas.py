@@ -17,6 +17,7 @@ from shapeproof.export import Dim, check, export
 from shapeproof.export.graph.emit import Computation
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.totality import computed_whole
+from tests.thoroughness import examples
 
 POINTS = [{"n": n, "m": m} for n, m in itertools.product(range(6), range(4))]
 BOX = [parse(text) for text in ("n >= 0", "n <= 5", "m >= 0", "m <= 3")]
@@ -72,7 +73,7 @@ def takes(module, point):
 
 
 @given(formulas)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @example(parse("m == 0 or n % m == 0"))
 @example(parse("m <= 1 or n // m >= 1"))
 def test_a_program_takes_just_where_a_partial_formula_holds(formula):

@@ -15,6 +15,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check, export
+from tests.thoroughness import examples
 
 
 @dataclasses.dataclass
@@ -393,7 +394,7 @@ RESULTS = {
 }
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.lists(st.sampled_from(sorted(STEPS)), max_size=3), st.lists(st.sampled_from(sorted(RESULTS)), max_size=2))
 def test_whatever_eager_leaves_is_there_or_returned_where_it_is_proved(steps, results):
     """Law: proved, a caller has each tensor that eager leaves: in the input, or as an output. Else one is missed."""

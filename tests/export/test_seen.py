@@ -16,6 +16,7 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.repair import repaired
 from tests.agreement import agree
 from tests.export.random_programs import built, programs
+from tests.thoroughness import examples
 
 
 def model(result, names="x"):
@@ -115,7 +116,7 @@ def test_a_repair_keeps_every_anchor():
     assert repaired(needed, facts, {"n": 3}, others=[{"n": 7}]) is None
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(programs(), st.data())
 def test_each_input_that_was_given_lies_in_the_domain_of_every_proved_report(program, data):
     """Law. What is lost is said, with an input that was given; what is proved serves them all, as eager does."""

@@ -13,6 +13,7 @@ from torch import nn
 from torch.export import Dim
 
 from shapeproof.export import export
+from tests.thoroughness import examples
 
 BOUNDS = st.none() | st.integers(-9, 9)
 LARGEST = 12
@@ -38,7 +39,7 @@ class _Ordered(torch.fx.Interpreter):
         return super().call_function(target, args, kwargs)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(st.lists(st.builds(slice, BOUNDS, BOUNDS, st.none() | st.integers(1, 3)), min_size=1, max_size=3))
 def test_written_bounds_are_those_that_eager_takes_at_every_size(where: list[slice]) -> None:
     model = _Sliced(*where)

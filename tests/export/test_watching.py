@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check, watching
 from shapeproof.seen import Seen
+from tests.thoroughness import examples
 
 
 class Model(torch.nn.Module):
@@ -42,7 +43,7 @@ TREES = st.recursive(
 CALLS = st.tuples(st.lists(TREES, max_size=2).map(tuple), st.dictionaries(st.sampled_from(["scale", "z"]), TREES))
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.tuples(TENSORS, CALLS), min_size=1, max_size=5))
 def test_a_watched_call_is_what_add_reads(calls):
     model, seen, by_hand = Model(), Seen(), Seen()

@@ -18,8 +18,10 @@ from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.text import parse_formula
 from shapeproof.constraints.work import Meter, metered
 from shapeproof.solver import prove
-from shapeproof.solver.budget import Budget, one_ledger
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.ledger import one_ledger
 from shapeproof.solver.points import true_at
+from tests.thoroughness import examples
 
 BUDGET = Budget(rlimit=300_000, exhaustion_points=5000, work=1_000_000)
 LATE = 2.0
@@ -29,7 +31,7 @@ CALLS = 40
 READING = 20_000
 """So many are made to read a text or to begin, whatever the budget."""
 
-some = settings(max_examples=max(60, settings.default.max_examples * 3 // 5), suppress_health_check=list(HealthCheck))
+some = settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 
 NAMES = tuple("abcdefg")
 _CONSTANTS = ("0", "1", "2", "-3", "7", "30000", "2**64", "2**9000", "10**3000", "-10**3000", "(a - a)")

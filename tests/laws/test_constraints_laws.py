@@ -15,8 +15,9 @@ from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.intervals import Interval, bounds, truth
 from shapeproof.constraints.text import parse_any, parse_formula, parse_term
 from tests import strategies as s
+from tests.thoroughness import examples
 
-many = settings(max_examples=300, deadline=None)
+many = settings(max_examples=examples(300), deadline=None)
 
 
 @many

@@ -20,9 +20,10 @@ from shapeproof.solver.points import true_at
 from shapeproof.solver.prove import decide
 from shapeproof.solver.session import Answer, Core, Session
 from tests import strategies as s
+from tests.thoroughness import examples
 
-many = settings(max_examples=max(100, settings.default.max_examples))
-some = settings(max_examples=max(100, settings.default.max_examples))
+many = settings(max_examples=examples(100))
+some = settings(max_examples=examples(100))
 
 PYTHON = {"and": int.__and__, "or": int.__or__, "xor": int.__xor__}
 wide = st.one_of(st.integers(-70, 70), st.integers(-(2**70), 2**70))

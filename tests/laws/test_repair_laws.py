@@ -21,6 +21,7 @@ from shapeproof.solver.points import true_at
 from shapeproof.solver.repair import repaired, repairs
 from shapeproof.solver.simplify import simplified
 from tests import strategies as s
+from tests.thoroughness import examples
 
 NAMES = ("x", "y")
 SIDE = range(13)
@@ -41,7 +42,7 @@ _shaped = st.builds(
 _drawn = s.formula_texts.filter(lambda text: "z" not in text)
 requirements = st.one_of(_shaped, _shaped, _shaped, _drawn).map(parse_formula)
 declared = st.one_of(st.just([]), st.lists(_shaped.map(parse_formula), max_size=2))
-many = settings(max_examples=max(40, settings.default.max_examples))
+many = settings(max_examples=examples(40))
 
 
 def where(formulas, points=POINTS):

@@ -21,8 +21,9 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.masks import without_masks
 from shapeproof.solver.points import true_at
 from tests.strategies import value_of
+from tests.thoroughness import examples
 
-many = settings(max_examples=max(150, settings.default.max_examples))
+many = settings(max_examples=examples(150))
 SIDE = range(-9, 10)
 
 _SHORT = st.one_of(st.sampled_from(["x", "y", "x//2", "x % 4", "(x & y)", "(x | y)", "(x - y)", "(-x)"]))

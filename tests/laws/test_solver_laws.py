@@ -28,15 +28,16 @@ from shapeproof.solver.search import search
 from shapeproof.solver.session import Answer, Core, Session
 from shapeproof.solver.witness import find, generic, smallest
 from tests import strategies as s
+from tests.thoroughness import examples
 
 SIDE = 3
 BOX = [parse_formula(f"-{SIDE} <= {name} <= {SIDE}") for name in s.NAMES]
 POINTS = [dict(zip(s.NAMES, values, strict=True)) for values in product(range(-SIDE, SIDE + 1), repeat=len(s.NAMES))]
 
 # In `make fuzz` as many as the profile says.
-many = settings(max_examples=max(300, settings.default.max_examples))
-some = settings(max_examples=max(100, settings.default.max_examples))
-few = settings(max_examples=max(50, settings.default.max_examples))
+many = settings(max_examples=examples(300))
+some = settings(max_examples=examples(100))
+few = settings(max_examples=examples(50))
 
 # What exports ask is far more regular than what can be drawn: both kinds are drawn.
 _SHAPES = (

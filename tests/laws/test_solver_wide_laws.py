@@ -16,13 +16,14 @@ from shapeproof.solver.points import true_at
 from shapeproof.solver.prove import decide, truth
 from shapeproof.solver.substitution import substitute
 from tests import strategies as s
+from tests.thoroughness import examples
 
 SIDE = 3
 BOX = [parse_formula(f"-{SIDE} <= {name} <= {SIDE}") for name in s.NAMES]
 POINTS = [dict(zip(s.NAMES, values, strict=True)) for values in product(range(-SIDE, SIDE + 1), repeat=len(s.NAMES))]
 
-many = settings(max_examples=max(150, settings.default.max_examples))
-few = settings(max_examples=max(40, settings.default.max_examples * 2 // 5))
+many = settings(max_examples=examples(150))
+few = settings(max_examples=examples(40))
 
 comparisons = st.builds(
     "({} {} {})".format, s.wide_integer_texts, st.sampled_from(["<", "<=", "==", "!=", ">", ">="]), s.wide_integer_texts

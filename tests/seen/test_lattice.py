@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shapeproof.seen.lattice import Lattice
+from tests.thoroughness import examples
 
 NEAR, FAR = 6, 30
 
@@ -39,7 +40,7 @@ def points(width, largest=5):
     return st.lists(st.tuples(*[numbers] * width), min_size=1, max_size=5)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.one_of(points(1), points(2)))
 def test_the_lattice_holds_what_differences_reach(seen):
     found, brute = lattice(seen), reached(seen)
@@ -47,7 +48,7 @@ def test_the_lattice_holds_what_differences_reach(seen):
         assert (point in found) == (point in brute), point
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(points(4, largest=50), st.data())
 def test_a_join_is_a_least_upper_bound_in_canonical_form(seen, data):
     whole = lattice(seen)

@@ -17,6 +17,7 @@ from shapeproof.seen import points as kept
 from shapeproof.seen import seen as profiles
 from shapeproof.seen.calls import size_names
 from tests.seen.calls import STREAMS, Tensor
+from tests.thoroughness import examples
 
 
 def watched(stream):
@@ -36,7 +37,9 @@ def limit(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("limit")
-@settings(max_examples=1000, suppress_health_check=[HealthCheck.function_scoped_fixture])  # one limit for all examples
+@settings(
+    max_examples=examples(1000), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)  # one limit for all examples
 @given(STREAMS, st.data())
 def test_merging_is_a_join(stream, data):
     whole = watched(stream)
@@ -50,7 +53,7 @@ def test_merging_is_a_join(stream, data):
     assert one | (watched(stream[cut:middle]) | watched(stream[middle:])) == whole
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(STREAMS)
 def test_all_that_was_seen_is_covered_and_keeps_every_relation(stream):
     seen = watched(stream)
@@ -62,7 +65,7 @@ def test_all_that_was_seen_is_covered_and_keeps_every_relation(stream):
             assert relation.witnesses >= 2
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(STREAMS)
 def test_it_survives_a_process(stream):
     seen = watched(stream)

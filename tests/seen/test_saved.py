@@ -13,6 +13,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.seen import Seen
 from tests.seen.calls import STREAMS, Tensor
 from tests.seen.test_laws import watched
+from tests.thoroughness import examples
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def written(path):
     return seen, path.read_bytes()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(STREAMS)
 def test_what_is_saved_is_loaded(path, stream):
     seen = watched(stream)
@@ -41,7 +42,7 @@ def test_what_is_saved_is_loaded(path, stream):
     assert path.read_bytes() == content
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(data=st.data())
 def test_bytes_that_were_changed_are_another_profile_or_an_error(written, path, data):
     _, content = written

@@ -8,15 +8,16 @@ import sys
 from pathlib import Path
 
 from shapeproof.constraints.text import parse_formula as parse
-from shapeproof.solver.budget import Budget, one_ledger
+from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.ledger import one_ledger
 from shapeproof.solver.prove import decide, truth
 from tests.solver import corpus
 
 _ANSWERS = """
 import hashlib
 from shapeproof.constraints.text import parse_formula as parse
-from shapeproof.solver.budget import one_ledger
+from shapeproof.solver.ledger import one_ledger
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide, truth
 from tests.solver import corpus

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula as parse
 from shapeproof.constraints.verdicts import Evidence, Proved
-from shapeproof.solver.budget import Budget, Entry, one_ledger
+from shapeproof.solver.budget import Budget
 from shapeproof.solver.certificate import DIGEST, Subject, digest, write_certificate
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.ledger import Entry, one_ledger
 from shapeproof.solver.prove import decide, truth
 from shapeproof.solver.recheck import installed_solvers, recheck
 from tests.solver import corpus
+from tests.thoroughness import examples
 
 Z3 = {"z3": installed_solvers()["z3"]}
 
@@ -201,7 +203,7 @@ HOSTILE = [
 ]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(HOSTILE) | st.text(max_size=9), max_size=3).map("\n".join))
 def test_no_name_changes_what_is_claimed(path, name):
     """Law: a certificate says the same whatever the user calls a size; and so it does of a wrong claim."""

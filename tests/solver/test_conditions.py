@@ -9,6 +9,7 @@ from shapeproof.constraints.evaluate import has_meaning, true_at
 from shapeproof.constraints.text import parse_formula as parse
 from shapeproof.solver.conditions import Conditions
 from tests import strategies as s
+from tests.thoroughness import examples
 
 POINTS = [dict(zip(s.NAMES, values, strict=True)) for values in product((-4, -1, 0, 1, 2, 5), repeat=3)]
 
@@ -18,7 +19,7 @@ comparisons = st.builds(
 facts = st.lists(st.one_of(comparisons, s.formula_texts).map(parse), max_size=8)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(facts)
 def test_conditions_hold_just_where_every_fact_does(formulas):
     conditions = Conditions()

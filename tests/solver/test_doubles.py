@@ -17,6 +17,7 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.knowledge import within
 from shapeproof.solver.prove import decide, prove, truth
 from tests.strategies import value_of
+from tests.thoroughness import examples
 
 
 def facts(low, high):
@@ -207,7 +208,7 @@ def boxed_points(draw):
     return ranges, points
 
 
-@settings(max_examples=max(400, settings.default.max_examples))
+@settings(max_examples=examples(400))
 @given(real_texts, boxed_points())
 def test_the_range_of_a_float_expression_holds_every_value_that_python_computes(text, boxed):
     ranges, points = boxed
@@ -223,7 +224,7 @@ def test_the_range_of_a_float_expression_holds_every_value_that_python_computes(
                 assert rounded in bounds.of(parse_term(f"{rounding}({text})"))
 
 
-@settings(max_examples=max(400, settings.default.max_examples))
+@settings(max_examples=examples(400))
 @given(real_texts, st.sampled_from(["<", "<=", "==", "!="]), st.integers(-3, 9), boxed_points())
 def test_what_is_cut_off_by_a_fact_about_doubles_is_only_where_it_fails(text, op, value, boxed):
     ranges, points = boxed
@@ -235,7 +236,7 @@ def test_what_is_cut_off_by_a_fact_about_doubles_is_only_where_it_fails(text, op
                 assert all(point[name] in facts.range_of(name) for name in ranges)
 
 
-@settings(max_examples=max(400, settings.default.max_examples))
+@settings(max_examples=examples(400))
 @given(
     real_texts, st.sampled_from(["<", "<=", "==", "!=", ">", ">="]), st.one_of(real_texts, _INTEGERS), boxed_points()
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 import logging
 
-from shapeproof.solver import Budget, prove
-from shapeproof.solver.budget import one_ledger
+from shapeproof.constraints.formulas import ge, le
+from shapeproof.constraints.terms import maximum, minimum, symbol
+from shapeproof.solver import Budget, Facts, decide, prove, truth
+from shapeproof.solver.ledger import one_ledger
 
 
 def test_a_question_is_a_line(caplog):
@@ -32,3 +35,23 @@ def test_a_long_formula_is_cut(caplog):
     with caplog.at_level(logging.DEBUG, "shapeproof.questions"):
         prove(" + ".join(f"symbol_{index} % 2" for index in range(500)) + " >= 0")
     assert 0 < len(caplog.messages[0]) < 1000
+
+
+def test_whoever_listens_changes_no_answer(caplog):
+    size = symbol("h")
+    for index in range(200):
+        size = maximum(1, (size - 1) // 3 + 1) if index % 2 else minimum(size + 6, 7 * symbol("k"))
+
+    def answer(work):
+        return truth(ge(size, 1), Facts([ge(symbol("k"), 1), ge(symbol("h"), 1)], budget=Budget(work=work))).always
+
+    enough = bisect.bisect_left(range(2**20), 1, key=lambda work: answer(work) is True)
+    with caplog.at_level(logging.DEBUG, "shapeproof.questions"):
+        assert answer(enough) is True
+    assert caplog.messages
+
+
+def test_a_number_of_thousands_of_digits_is_written(caplog):
+    with caplog.at_level(logging.DEBUG, "shapeproof.questions"):
+        assert decide(le(symbol("x"), 10**5000), Facts([ge(symbol("x"), 10**5000)])).status == "refuted"
+    assert "x = 0x" in caplog.messages[0]

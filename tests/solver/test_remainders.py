@@ -12,6 +12,7 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.points import named, satisfies
 from shapeproof.solver.prove import truth
 from shapeproof.solver.remainders import remainder_in
+from tests.thoroughness import examples
 
 LARGEST = 70
 POINTS = [{"h": h} for h in range(LARGEST + 1)]
@@ -52,7 +53,7 @@ def test_what_is_no_remainder_is_not_taken_for_one(text):
     assert remainder_in(parse_term(text)) is None
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(several, st.lists(divisions.map(parse_term), min_size=1, max_size=3), st.booleans())
 def test_every_division_keeps_its_value_where_the_facts_hold(facts, terms, at_once):
     known = box(*facts) if at_once else box()
@@ -69,7 +70,7 @@ def test_every_division_keeps_its_value_where_the_facts_hold(facts, terms, at_on
         assert agrees == (point in inside)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(several, remainder_texts.map(parse))
 def test_what_is_asked_of_remainders_is_answered_as_by_trying_all(facts, question):
     inside = [point for point in POINTS if all(holds(fact, point) for fact in facts)]
@@ -79,7 +80,7 @@ def test_what_is_asked_of_remainders_is_answered_as_by_trying_all(facts, questio
     assert answer.always == (outcomes.pop() if len(outcomes) == 1 else None)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(several, divisions.map(parse_term))
 def test_what_was_written_otherwise_is_proved_again(facts, term):
     with auditing() as auditor:

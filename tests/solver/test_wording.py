@@ -14,6 +14,7 @@ from shapeproof.constraints.text import parse_term
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.simplify import simplified
 from shapeproof.solver.wording import has_value, reworded
+from tests.thoroughness import examples
 
 comparisons = st.builds(
     "{} {} {}".format,
@@ -29,7 +30,7 @@ formulas = st.recursive(
 ends = st.one_of(st.none(), st.integers(-8, 8))
 
 
-@settings(max_examples=max(500, settings.default.max_examples))
+@settings(max_examples=examples(500))
 @given(formulas, ends, ends)
 def test_fewer_words_say_the_same_wherever_the_quantities_may_lie(formula: Formula, low, high):
     interval = Interval(low, high)

@@ -15,7 +15,7 @@ import typer
 from shapeproof.ci.commands.explain import Quiet, Traceback, Verbose
 from shapeproof.ci.display import Display, Verbosity
 from shapeproof.ci.executors import Executor, Local
-from shapeproof.ci.jobs import TIMEOUT, Check, Outcome, checks_of
+from shapeproof.ci.jobs import TIMEOUT, Check, Outcome, checks_of, operator_checks_of
 from shapeproof.ci.render import Format, render
 from shapeproof.ci.run import Interrupted, Memory, run_checks
 from shapeproof.ci.spec import load_specs
@@ -113,14 +113,14 @@ def check(  # noqa: PLR0913 - the options of a command
     verbose: Verbose = False,
     traceback: Traceback = False,
 ) -> None:
-    """Check all models of the specs, each in a process of its own.
+    """Check all models and operators of the specs, each in a process of its own.
 
     Exit status: 0 if every verdict is one that its spec accepts; else 1 if one is refuted, vacuous or not expected,
     2 if there is one model without a verdict, 3 if one is undecided.
     """
     options = Options(jobs, executor, since, cached, timeout, models, exit_first, quiet, verbose, traceback)
     try:
-        outcomes = checked(specs, options)
+        outcomes = checked(specs, options, operators=True)
     except UsageError as error:
         fail(str(error))
     except Interrupted as stopped:
@@ -130,8 +130,8 @@ def check(  # noqa: PLR0913 - the options of a command
     raise typer.Exit(exit_status(outcomes))
 
 
-def checked(specs: list[Path] | None, options: Options) -> list[Outcome]:
-    """The outcome of every model of the specs, or of those whose names match.
+def checked(specs: list[Path] | None, options: Options, *, operators: bool = False) -> list[Outcome]:
+    """The outcome of every model of the specs, and of every operator if asked for, or of those whose names match.
 
     Raises:
         UsageError: a spec cannot be meant, or there is no such model, cluster or revision.
@@ -141,7 +141,8 @@ def checked(specs: list[Path] | None, options: Options) -> list[Outcome]:
     found = [
         each
         for file in load_specs(specs or [])
-        for each in checks_of(file, options.timeout, traceback=options.traceback, verbose=options.verbose)
+        for each_of in (checks_of, *([operator_checks_of] if operators else []))
+        for each in each_of(file, options.timeout, traceback=options.traceback, verbose=options.verbose)
     ]
     wanted = selected(found, options.models or ["*"])
     memory = Memory(options.since) if options.cached or options.since is not None else None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from shapeproof.ci.jobs import Outcome
 from shapeproof.constraints.diagnostics import Severity
+from shapeproof.export.report.render import on_one_line
 
 NO_VERDICT = "no-verdict"
 NOT_RUN = "not-run"
@@ -37,6 +38,7 @@ def remarks(outcome: Outcome) -> Iterator[Remark]:
         if diagnostic.file and diagnostic.line and _in_project(diagnostic.file, check.job.root):
             file, line = Path(diagnostic.file), diagnostic.line
         notes = [f"{note.label}: {note.text}" for note in diagnostic.notes]
+        notes += [f"weakest: {on_one_line(diagnostic.weakest)}"] if diagnostic.weakest else []
         notes += [f"help: {help_.text} ({help_.proof})" for help_ in diagnostic.help]
         text = "\n".join([diagnostic.message, *notes])
         yield Remark(diagnostic.id, diagnostic.severity, check.name, text, file, line)

@@ -5,6 +5,7 @@ Nothing is traced, run or worded here, and nothing is decided but what of the do
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -102,6 +103,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         bounds=bounding.tensors() if bounding else Bounds(),
         peak_bytes_bound=bounding.peak_bytes() if bounding else None,
         shared_failures=found.shared,
+        trusted=dict(found.trusted),
         program=program,
         contract=outward,
         remedy=None if repairs is None else declarations(repairs, inputs),
@@ -165,6 +167,7 @@ def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic], bud
             inputs.user_names,
         ),
         statistics=counts | {"regions": len(reports), "traces": traces},
+        trusted=dict(sum((Counter(report.trusted) for report in reports), Counter())),
         inputs=inputs.shapes,
     )
     programs = [each.program for each in reports if isinstance(each.program, VerifiedProgram)]

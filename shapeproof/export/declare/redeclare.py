@@ -16,12 +16,11 @@ from typing import Any
 from torch.export import Dim
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.domain import ranges
-from shapeproof.constraints.evaluate import evaluate, holds_at
+from shapeproof.constraints.domain import ranges, residue
+from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.intervals import Interval
-from shapeproof.constraints.nodes import postorder
-from shapeproof.constraints.terms import FloorDiv, Symbol, Term, modulo, symbol
+from shapeproof.constraints.terms import Symbol, Term, symbol
 from shapeproof.constraints.text import format_formula, format_term, parse_formula
 from shapeproof.export.declare.inputs import Inputs, Leaf, listed_dims
 from shapeproof.export.shim import dims
@@ -136,9 +135,9 @@ class _Writer:
             interval = ranges([part]).get(name)
             said = interval is not None and (name in self._named or _is_natural(interval))
             bounds, left = (bounds & interval, left) if said and interval is not None else (bounds, [*left, part])
-        residue = _residue(name, left[0]) if len(left) == 1 else None
-        if residue is not None and name in self._named and not tied:
-            self._set(name, _within(self._fresh(name), *residue, bounds))
+        rest = residue(name, left[0]) if len(left) == 1 else None
+        if rest is not None and name in self._named and not tied:
+            self._set(name, _within(self._fresh(name), *rest, bounds))
         else:
             self.relate(left)
             if bounds != declared:
@@ -245,17 +244,6 @@ def _solved(part: Formula, name: str, root: str) -> tuple[int, int] | None:
         return None
     step, offset = -other * own, -start * own
     return (step, offset) if part is f.eq(symbol(name), step * symbol(root) + offset) else None
-
-
-def _residue(name: str, part: Formula) -> tuple[int, int] | None:
-    """`(modulus, rest)` if the part says just that `name % modulus == rest`."""
-    for node in postorder(part):
-        if isinstance(node, FloorDiv) and node.divisor.is_constant and node.divisor.constant_value > 1:
-            modulus = node.divisor.constant_value
-            rest = next((value for value in range(modulus) if holds_at(part, {name: value})), 0)
-            if part is f.eq(modulo(symbol(name), modulus), rest):
-                return modulus, rest
-    return None
 
 
 def _within(root: str, step: int, offset: int, bounds: Interval) -> _Form:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from shapeproof.export.explore import replay
 from shapeproof.export.explore.corners import fits, points
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.explore.limits import KERNEL_ELEMENTS, KERNEL_POINTS
+from shapeproof.export.explore.statements import broken_statement
 from shapeproof.export.graph import nodes
 from shapeproof.export.shim import symbols
 from shapeproof.export.shim.storages import storage_of
@@ -57,17 +58,17 @@ def operator_faults(inputs: Inputs, found: Exploration, domain: Facts) -> list[D
     if program is None or not (names := nodes.foreign_operators(program.graph_module)):
         return []
     found.trusted = dict.fromkeys(names, 0)
-    run = _Runs(program, inputs)
+    run = Runs(program, inputs)
     for point in _chosen(inputs, found, domain, run.weight):
         seen = run.at(point)
         if isinstance(seen, Fault):
-            return [_diagnostic(*_smallest_fault(seen, point, _smaller(point, inputs, domain), run), inputs)]
+            return [fault_diagnostic(*_smallest_fault(seen, point, _smaller(point, inputs, domain), run), inputs)]
         for name in seen:
             found.trusted[name] += 1
     return []
 
 
-def _smallest_fault(fault: Fault, point: Point, smaller: Iterator[Point], run: _Runs) -> tuple[Fault, Point]:
+def _smallest_fault(fault: Fault, point: Point, smaller: Iterator[Point], run: Runs) -> tuple[Fault, Point]:
     """The fault at the first of these points that has one, the smallest first; otherwise the one that was found."""
     for each in smaller:
         seen = run.at(each)
@@ -144,7 +145,7 @@ def _smallest(names: Sequence[str], domain: Facts) -> Iterator[Point]:
 # ---------------------------------------------------------------------- runs
 
 
-class _Runs:
+class Runs:
     """Runs a program node by node."""
 
     def __init__(self, program: torch.export.ExportedProgram, inputs: Inputs) -> None:
@@ -245,6 +246,7 @@ class _Interpreter(torch.fx.Interpreter):
         result = super().run_node(n)
         self._known.take(n.meta.get("val"), result)
         text = _written(n.target, args, kwargs, before) or _unlike(n, (args, kwargs), result, self._known.value)
+        text = text or broken_statement(n.target, args, kwargs, result)
         if text is not None:
             raise _Found(Fault(n, text))
         self._compared.append(n.target.name())  # type: ignore[union-attr]
@@ -332,16 +334,21 @@ def _unlike_sizes(had: torch.Tensor, noted: torch.Tensor, value: Callable[[Any],
     return f"gives strides {list(had.stride())} where its fake says {steps}" if reached else None
 
 
-def _diagnostic(fault: Fault, point: Point, inputs: Inputs) -> Diagnostic:
+def fault_diagnostic(fault: Fault, point: Point, inputs: Inputs) -> Diagnostic:
+    """What is said of a fault that a run at a point has shown."""
+    found = operator_diagnostic(fault.node.target, fault.text, point, inputs)
+    where = nodes.line_of(fault.node)
+    return found if where is None else replace(found, file=where.file, line=where.line)
+
+
+def operator_diagnostic(operator: Any, text: str, point: Point, inputs: Inputs) -> Diagnostic:
+    """What is said of an operator that was run at a point."""
     named = {inputs.user_names.get(name, name): value for name, value in point.items()}
     sizes = ", ".join(f"{name} = {value}" for name, value in named.items()) or "the example"
-    where = nodes.line_of(fault.node)
     return Diagnostic(
         id="operator",
-        message=f"{fault.node.target.name()} {fault.text}",  # type: ignore[union-attr]
+        message=f"{operator.name()} {text}",
         severity="error",
-        file=where.file if where else None,
-        line=where.line if where else None,
         notes=(Note("fails at", f"{sizes}   replayed"),),
         witness=named,
     )

@@ -13,22 +13,17 @@ from dataclasses import dataclass
 
 import torch
 
-from shapeproof.constraints import formulas as f
 from shapeproof.constraints.decisions import Decision, Kind
-from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.coincidences import pins
 from shapeproof.export.explore.findings import Narrowing, Traced, narrowed
+from shapeproof.export.explore.kept_equal import MOST_TIED, equal_in_example
 from shapeproof.export.explore.limits import LOOK_LIMIT, LOOK_NODES
 from shapeproof.export.explore.narrowing import asked_for
 from shapeproof.export.explore.replay import eager_failure
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-
-MOST_TIED = 24
-"""If more sizes than this are equal in the example without being known to be, none is kept equal."""
 
 MOST_ELEMENTS = 2**20
 """Larger inputs are not made up to see whether eager takes sizes in general: a look costs less."""
@@ -94,9 +89,9 @@ class Scout:
         """The equalities of the example without which eager takes no point in general; none if it does not with all."""
         if self._runs_in(region):
             return []
-        every = [each for each in self._equal(example) if not region.assuming(each.negation).contradictory]
-        free = [each for each in every if not any(map(_has_one_value(region), each.symbols))]
-        equal = next((each for each in (free, every) if self._serves(region, each)), [])
+        every = [equal_in_example(self.inputs, example, apart_from) for apart_from in (_of_one_value(region), ())]
+        open_ = [[each for each in some if not region.assuming(each.negation).contradictory] for some in every]
+        equal = next((some for some in open_ if self._serves(region, some)), [])
         for each in list(equal):
             others = [other for other in equal if other is not each]
             if self._runs_in(region.assuming(*others, each.negation)):
@@ -114,24 +109,10 @@ class Scout:
             return False
         return eager_failure(self.mod, self.inputs, point) is None
 
-    def _equal(self, example: dict[str, int]) -> Sequence[Formula]:
-        """That inferred sizes that are equal in the example, and may vary, are equal."""
-        first: dict[int, str] = {}
-        names = [name for name in self.inputs.domain.symbols if name in self.inputs.inferred]
-        pairs = ((name, first.setdefault(example[name], name)) for name in names)
-        equal = (f.eq(symbol(name), symbol(other)) for name, other in pairs if name != other)
-        return [each for each in equal if all(holds_at(each, anchor) for anchor in self.inputs.anchors)]
 
-
-def _has_one_value(region: Facts) -> Callable[[str], bool]:
-    """Whether a size has one value in a region: that another one has it, too, is an accident."""
-    ranges = region.ranges
-
-    def fixed(name: str) -> bool:
-        bounds = ranges.get(name)
-        return bounds is not None and bounds.lower is not None and bounds.lower == bounds.upper
-
-    return fixed
+def _of_one_value(region: Facts) -> set[str]:
+    """The sizes that have one value in a region: that another has it, too, in the example is an accident."""
+    return {name for name, bounds in region.ranges.items() if bounds.lower is not None and bounds.lower == bounds.upper}
 
 
 @dataclass(slots=True)

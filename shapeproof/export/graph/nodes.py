@@ -72,7 +72,7 @@ def line_of(node: torch.fx.Node) -> SourceLocation | None:
 
 def is_foreign(target: Any) -> bool:
     """Whether it is an operator that is not torch's own."""
-    return schema_of(target) is not None and target.namespace not in _OWN
+    return schema_of(target) is not None and target.namespace not in OWN
 
 
 def foreign_operators(module: torch.fx.GraphModule) -> list[str]:
@@ -87,7 +87,7 @@ def schema_of(target: Any) -> Any:
     return getattr(target, "_schema", None)
 
 
-_OWN = {"aten", "prims", "prim", "higher_order"}
+OWN = {"aten", "prims", "prim", "higher_order"}
 """The namespaces of torch's own operators."""
 _STATING = {"aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default"}
 """Operators by which a user states the range of a number."""
@@ -95,7 +95,7 @@ _STATING = {"aten.sym_constrain_range.default", "aten.sym_constrain_range_for_si
 
 def is_trusted(target: Any) -> bool:
     """Whether what an operator says of its results is torch's own word, and not the user's."""
-    return getattr(target, "namespace", None) in _OWN and str(target) not in _STATING
+    return getattr(target, "namespace", None) in OWN and str(target) not in _STATING
 
 
 def mutates(graph: torch.fx.Graph) -> bool:

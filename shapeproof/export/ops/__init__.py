@@ -2,6 +2,7 @@
 
 output_sizes.py     what the sizes of a result are, where they come from data
 value_ranges.py     where the integers of a result lie
+stated.py           both of these, as users state them of their own operators
 decompositions.py   functions of torch that freeze a size, written in others that do not
 recurrent.py        what LSTM, GRU and RNN give
 elementwise.py      whose result lies as the operand does

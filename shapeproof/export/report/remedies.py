@@ -12,18 +12,21 @@ from dataclasses import dataclass, replace
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.diagnostics import Help, Note
+from shapeproof.constraints.diagnostics import Help
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.redeclare import Declarations, redeclared
 from shapeproof.export.explore.corners import Disagreement, disagreement
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, narrowed, served_part
+from shapeproof.export.explore.kept_equal import kept_equal
 from shapeproof.export.explore.narrowing import anchors_of, sayable
 from shapeproof.export.explore.serving_bound import serving_bound
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 from shapeproof.solver.repair import Repair, repaired
+from shapeproof.solver.round_anchor import round_anchor
 
 
 def remedies(
@@ -42,6 +45,8 @@ def remedies(
     ]
     domain = Facts(inputs.domain.formulas, budget)
     anchor, *others = anchors_of(found, inputs)
+    if not inputs.anchors:
+        anchor = round_anchor(required, domain, anchor, budget)
     return repaired(required, domain, anchor, budget, others=others, sayable=sayable, simple=simple)
 
 
@@ -67,6 +72,11 @@ def remedied(  # noqa: PLR0913, PLR0917 - what was found, and of what
         for formula in [*bounds, *(repair.formula for repair in (repairs or () if told else ()))]:
             left.learn(formula)
         other = disagreement(mod, inputs, found, left)
+        if other is not None and not other.result.agrees and inputs.inferred:
+            kept = kept_equal(mod, inputs, found, left, other.point, budget)
+            found.take(kept)
+            if kept:
+                continue
         if other is None or len(wrong) > 2 * len(inputs.domain.symbols):
             return repairs, wrong
         bound = serving_bound(mod, inputs, found, other.point) if other.result.agrees else None
@@ -141,17 +151,23 @@ def helps(required: Sequence[Formula], repairs: Sequence[Repair], inputs: Inputs
         about = [i for i, formula in enumerate(required) if symbols & formula.symbols]
         code = "\n".join(declarations(group, inputs).code)
         if about and code:
-            found[about[0]] += (Help(code, _proof(len(about) - 1, inputs, together=len(groups) > 1)),)
+            proof = _proof(len(about) - 1, inputs, together=len(groups) > 1)
+            found[about[0]] += (Help(code, proof, _requires(group)),)
     return found
 
 
-def weakest_note(found: Exploration, inputs: Inputs, budget: Budget, repairs: Sequence[Repair] | None) -> list[Note]:
+def weakest(found: Exploration, inputs: Inputs, budget: Budget, repairs: Sequence[Repair] | None) -> Help | None:
     """What else suffices and asks for less, where what is proposed is what people would rather write."""
-    weakest = remedies(found, inputs, budget, (), simple=False) if repairs else None
-    if not weakest or not repairs or {each.formula for each in weakest} <= {each.formula for each in repairs}:
-        return []
-    code = " ".join(line.strip() for line in declarations(weakest, inputs).code)
-    return [Note("weakest", f"{code.replace('[ ', '[').replace(', ]', ']')}   (proved, too, and asks for less)")]
+    others = remedies(found, inputs, budget, (), simple=False) if repairs else None
+    if not others or not repairs or {each.formula for each in others} <= {each.formula for each in repairs}:
+        return None
+    code = "\n".join(declarations(others, inputs).code)
+    return Help(code, "proved, too, and asks for less", _requires(others))
+
+
+def _requires(repairs: Sequence[Repair]) -> tuple[str, ...]:
+    """What is declared in addition, as `constraints=` has it."""
+    return tuple(format_formula(repair.formula) for repair in repairs)
 
 
 def _proof(others: int, inputs: Inputs, *, together: bool) -> str:

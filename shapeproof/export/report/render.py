@@ -67,7 +67,10 @@ def diagnostic_text(diagnostic: Diagnostic, width: int = WIDTH) -> str:
     if diagnostic.file:
         source = linecache.getline(diagnostic.file, diagnostic.line or 0).strip()
         lines.append(_fitting(f"  --> {short(diagnostic.file)}:{diagnostic.line}   {source}".rstrip(), width))
-    lines += [_wrap(f"   = {note.label:<9} {note.text}", width, " " * 16) for note in diagnostic.notes]
+    notes = [(note.label, note.text) for note in diagnostic.notes]
+    if diagnostic.weakest is not None:
+        notes.append(("weakest", on_one_line(diagnostic.weakest)))
+    lines += [_wrap(f"   = {label:<9} {text}", width, " " * 16) for label, text in notes]
     lines += [line for help_ in diagnostic.help for line in _help_lines(help_, width)]
     return "\n".join(lines)
 
@@ -96,6 +99,17 @@ def _help_lines(help_: Help, width: int) -> list[str]:
     if len(code[-1]) + 3 + len(proof) <= width:
         return [*code[:-1], f"{code[-1]}   {proof}"]
     return [*code, _wrap(f"      {proof}", width, "       ")]
+
+
+def on_one_line(help_: Help) -> str:
+    r"""A help where it is but mentioned.
+
+    >>> from shapeproof.constraints.diagnostics import Help
+    >>> on_one_line(Help('constraints=[\n    "n <= 8",\n]', "proved, too"))
+    'constraints=["n <= 8"]   (proved, too)'
+    """
+    code = " ".join(line.strip() for line in help_.text.splitlines())
+    return f"{code.replace('[ ', '[').replace(', ]', ']')}   ({help_.proof})"
 
 
 def _fitting(line: str, width: int) -> str:

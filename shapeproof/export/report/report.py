@@ -61,6 +61,8 @@ class Report:
     """At most this many bytes are held at once by the tensors of the program; None where some size has no bound."""
     shared_failures: tuple[SharedFailure, ...] = ()
     """Sizes that come out of data, at which eager and the program were both seen to raise; a note says each."""
+    trusted: Mapping[str, int] = field(default_factory=dict)
+    """The operators that are not torch's own, and at how many inputs their fake kernels were compared; not saved."""
     contract: Contract | None = field(default=None, repr=False)
     """What the inputs of the program must be, for whoever has no torch; None where no program is given out."""
     program: VerifiedProgram | Regions | None = field(default=None, repr=False, compare=False)

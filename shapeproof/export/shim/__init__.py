@@ -7,5 +7,6 @@ runs       guards, how inputs lie in memory, what they hold       guarding.py, s
 tracing    hash and text of numbers, transforms that a trace leaves  protocols.py, transforms.py
 numbers    float arithmetic as Python wrote it                    doubles.py, sym_nodes.py, recording.py
 process    noise, garbage, one thread at a time, releases         quiet.py, collecting.py, one_thread.py, versions.py
+operators  that are not torch's own, and their kernels in Python   custom_operators.py
 ranks      where the ranks of torch.distributed have met          ranks.py
 """

@@ -11,6 +11,7 @@ answer    what follows from the facts; the rest is a decision   trial.py
 check     checks on data, written where they are made           check_writer.py, raising.py, failures.py
 operate   operators run, settled, remembered                    operators.py, settle.py, repeats.py, views.py
           rows of sparse tensors, numbers of the user's own     sparse.py, claimed.py
+          what users state of their operators, checked          stated.py
 tell      consumers, what is known of sizes                     known_sizes.py, branch_notes.py
 know      equal calls give equal data; where integers lie       value_numbering.py, values.py
 """

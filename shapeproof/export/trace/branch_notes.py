@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._dispatch.python import enable_python_dispatcher
 
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops.output_sizes import VIEWING
@@ -24,8 +23,8 @@ _COND = torch.ops.higher_order.cond
 
 
 def note_branches(program: torch.export.ExportedProgram, env: ProofShapeEnv) -> None:
-    """Note what the branches of a program give, from what it notes of their operands."""
-    with enable_python_dispatcher(), env.trial.viewing_everywhere():
+    """Note what the branches of a program give, from what it notes of their operands. Run under its FakeTensorMode."""
+    with env.trial.viewing_everywhere():
         _note_branches(program.graph_module, {node: node.meta.get("val") for node in program.graph.nodes}, env)
 
 
@@ -50,11 +49,21 @@ def _note(branch: torch.fx.GraphModule, operands: Sequence[Any], env: ProofShape
             values[node] = env.operators.record(node.target, args, kwargs)
         else:
             values[node] = node.meta.get("val")
-    if env.brought == before and not nodes.mutates(branch.graph):
-        for node, value in values.items():
-            if isinstance(value, torch.Tensor) and node.op == "call_function":
-                node.meta["val"] = value
+    made = {
+        node: value for node, value in values.items() if isinstance(value, torch.Tensor) and node.op != "placeholder"
+    }
+    if env.brought == before and not nodes.mutates(branch.graph) and all(map(_is_alike, made, made.values())):
+        for node, value in made.items():
+            node.meta["val"] = value
     _note_branches(branch, values, env)
+
+
+def _is_alike(node: torch.fx.Node, value: torch.Tensor) -> bool:
+    """Whether a tensor is what a node notes, sizes apart: a mode that the branch was traced under may be over."""
+    noted = node.meta.get("val")
+    return isinstance(noted, torch.Tensor) and all(
+        getattr(noted, name) == getattr(value, name) for name in ("dtype", "device", "layout", "requires_grad", "ndim")
+    )
 
 
 def _runs_again(node: torch.fx.Node) -> bool:

@@ -84,7 +84,7 @@ class ProofShapeEnv(ExactShapeEnv):
         self._sizes = sizes
         self.handlers = Handlers(lambda: self._place().user)
         self._running: list[Running] = []
-        self._terms: dict[sympy.Symbol, Term] = {}
+        self.terms: dict[sympy.Symbol, Term] = {}
         self._expected: list[sympy.Expr] = []
         self._roots: dict[str, sympy.Expr] = {}
         self._contents = Contents()
@@ -112,9 +112,9 @@ class ProofShapeEnv(ExactShapeEnv):
         Data has symbols of its own, numbered apart from torch's: what is known of one of them must mean the same number
         in the next trace, where torch may need fewer symbols for the views in between.
         """
-        if sympy_symbol not in self._terms:
-            self._terms[sympy_symbol] = symbol(next(self._names) if self._is_data(sympy_symbol) else sympy_symbol.name)
-        return self._terms[sympy_symbol]
+        if sympy_symbol not in self.terms:
+            self.terms[sympy_symbol] = symbol(next(self._names) if self._is_data(sympy_symbol) else sympy_symbol.name)
+        return self.terms[sympy_symbol]
 
     def create_symbol(self, val: Any, source: Source, *_: object, **__: object) -> sympy.Expr:
         """A symbol of its own for each declared size of an input. Other strides and offsets are the example's.
@@ -144,7 +144,7 @@ class ProofShapeEnv(ExactShapeEnv):
         bounds = intervals.bounds(term, self.trial.facts.ranges)
         sign = {"nonnegative": True} if bounds.lower is not None and bounds.lower >= 0 else {}
         created = make_symbol(SymT.SIZE, self._generate_unique_id(source.name), integer=True, **sign)
-        self._terms[created] = term
+        self.terms[created] = term
         if term in map(symbol, term.symbols):
             self._roots.setdefault(next(iter(term.symbols)), created)
         self.backed_var_to_val[created] = sympy.Integer(evaluate(term, self.trial.point))
@@ -168,9 +168,9 @@ class ProofShapeEnv(ExactShapeEnv):
         """Bounds that a user's operator states of its result, or the user of a number: the program checks them."""
         value = torch.SymInt(SymNode(s, self, int, None))
         for bound in ranged(self._term(s), low, int_oo):
-            self._check(bound, lambda: value >= int(low))
+            self.must_hold(bound, lambda: value >= int(low))
         for bound in ranged(self._term(s), -int_oo, high):
-            self._check(bound, lambda: value <= int(high))
+            self.must_hold(bound, lambda: value <= int(high))
 
     def read(self, size: int | torch.SymInt) -> Term:
         """The term of a size, a stride or an offset."""
@@ -213,11 +213,11 @@ class ProofShapeEnv(ExactShapeEnv):
         for promise in promises(call):
             self.trial.learn(promise)
         aliased = set(storages([*args, *kwargs.values()]))
-        for result, found in zip(listed, contents(call, self._bounds), strict=False):
+        for result, found in zip(listed, contents(call, self.bounds), strict=False):
             if isinstance(result, torch.Tensor) and aliased.isdisjoint(storages(result)):
                 self._contents.note(result, found)
 
-    def _bounds(self, term: Term) -> Interval:
+    def bounds(self, term: Term) -> Interval:
         """Bounds of a term; every size and every number taken from data is an int64."""
         known = self.trial.facts.ranges
         return intervals.bounds(term, {name: INT64 & known.get(name, INT64) for name in term.symbols})
@@ -239,7 +239,7 @@ class ProofShapeEnv(ExactShapeEnv):
     def move(self, point: Mapping[str, int]) -> None:
         """Have the symbols of sizes stand for those of a point, where an example of them is asked for."""
         for backed in self.backed_var_to_val:
-            self.backed_var_to_val[backed] = sympy.Integer(evaluate(self._terms[backed], point))
+            self.backed_var_to_val[backed] = sympy.Integer(evaluate(self.terms[backed], point))
 
     def note_example(self, number: object) -> None:
         """Have a symbolic number carry its value at the point that its symbols stand for."""
@@ -265,7 +265,7 @@ class ProofShapeEnv(ExactShapeEnv):
             if running.meanings is None:
                 running.meanings = meanings(self._operands.call(running.func, running.args, running.kwargs, ()))
             if running.meanings:
-                self._terms[fresh.node.expr] = running.meanings.pop(0)
+                self.terms[fresh.node.expr] = running.meanings.pop(0)
                 return fresh
         self._take_from_data(fresh.node.expr, running)
         return fresh
@@ -273,7 +273,7 @@ class ProofShapeEnv(ExactShapeEnv):
     def _take_from_data(self, fresh: sympy.Symbol, running: Running | None) -> None:
         promising = running if running is not None and running.name in PROMISING else None
         if promising:
-            self._terms[fresh] = self.numbering.taken(promising, lambda: self._term(fresh))
+            self.terms[fresh] = self.numbering.taken(promising, lambda: self._term(fresh))
         value = self._term(fresh)
         for name in value.symbols:
             if name not in self.trial.origins:
@@ -366,8 +366,8 @@ class ProofShapeEnv(ExactShapeEnv):
         condition = self._condition(expr)
         side, text = side_that_raises(self.trial, formula, self._place, failing=frames.side_that_fails())
         if side is False:
-            return self._check(formula, condition, text)
-        return not self._check(f.negate(formula), lambda: torch.sym_not(condition()), text) if side else None
+            return self.must_hold(formula, condition, text)
+        return not self.must_hold(f.negate(formula), lambda: torch.sym_not(condition()), text) if side else None
 
     def about_data(self, expr: sympy.Basic) -> bool:
         """Whether a number or a question is taken from data."""
@@ -386,7 +386,7 @@ class ProofShapeEnv(ExactShapeEnv):
         if self.checks.writing or (power is not None and self._is_real(*power)):
             return True
         self._asked = sys._getframe(1).f_locals.get("self")
-        return self._check(self.translator.formula(orig_expr), self._condition(orig_expr))
+        return self.must_hold(self.translator.formula(orig_expr), self._condition(orig_expr))
 
     def _is_real(self, base: torch.SymFloat, whole: bool) -> bool:  # noqa: FBT001 - as `powers` gives it
         """Whether a power is real; not known of a base from data, it is refused."""
@@ -404,7 +404,7 @@ class ProofShapeEnv(ExactShapeEnv):
             asked = exact(SymNode(expr, self, bool, None))
         return lambda: torch.SymBool(asked)
 
-    def _check(self, formula: Formula, condition: Callable[[], Any], message: str | None = None) -> bool:
+    def must_hold(self, formula: Formula, condition: Callable[[], Any], message: str | None = None) -> bool:
         """Answer a check. One on data that is not known to hold becomes an assertion of the program."""
         before = len(self.trial.checks)
         on_data = self.trial.about_data(formula)
@@ -487,11 +487,11 @@ class ProofShapeEnv(ExactShapeEnv):
             self.handlers.must_not_catch(failures.OF_NUMBERS[function], "this")
 
     def demand(self, condition: torch.SymBool, message: str) -> None:  # noqa: D102
-        self._check(self.translator.formula(condition.node.expr), lambda: condition, message)
+        self.must_hold(self.translator.formula(condition.node.expr), lambda: condition, message)
 
     def may_be_infinite(self, expr: sympy.Expr) -> bool:  # noqa: D102
         value = self.translator.number(expr)
-        return isinstance(value, Real) and not range_of(value, self._bounds).is_finite
+        return isinstance(value, Real) and not range_of(value, self.bounds).is_finite
 
     # ------------------------------------------------------------------ places
 

@@ -18,6 +18,7 @@ import torch
 import torch._dynamo.exc
 import torch._functorch.config
 import torch.utils._pytree as pytree
+from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import TracingContext
 from torch._guards import tracing as torch_tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -52,6 +53,7 @@ from shapeproof.export.trace.plain_numbers import bounded_by_numbers
 from shapeproof.export.trace.rebinding import Left, Watched
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.sparse import refuse_hidden, with_rows
+from shapeproof.export.trace.stated import Stated
 from shapeproof.export.trace.translate import Translator
 from shapeproof.export.trace.views import VIEW_OF_COPY, as_asked
 
@@ -82,6 +84,7 @@ def recording_mode(
     env = ProofShapeEnv(trial, sizes)
     with torch._functorch.config.patch(fake_tensor_propagate_real_tensors=on_data):
         mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True, export=True)
+    stated = Stated(env)
     operators = env.operators = Operators(env, apart=proxy_tensor.disable_proxy_modes_tracing, by_rule=not on_data)
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -97,6 +100,7 @@ def recording_mode(
 
         result = operators.run(func, args, kwargs or {}, run)
         env.called(func, args, kwargs or {}, result)
+        stated.called(func, args, kwargs or {}, result)
         return result
 
     mode.dispatch = dispatch  # type: ignore[method-assign]
@@ -131,7 +135,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
             dynamic_shapes=_hints(mod, inputs),
             preserve_module_call_signature=preserve_module_call_signature,
         )
-        with mode:
+        with mode, enable_python_dispatcher():
             note_branches(program, env)
     _note_ranges(program, inputs, env)
     env.left = watched.left(functools.partial(_hold_the_same, env))
@@ -361,7 +365,7 @@ def close(
         for free in env.var_to_range:
             refine(free)
         facts = env.trial.facts
-        known = KnownSizes(env.translator, facts, env._terms, lambda: env.var_to_range, _maker(env), refine)
+        known = KnownSizes(env.translator, facts, env.terms, lambda: env.var_to_range, _maker(env), refine)
         env.operators.known_sizes = known
         env._form = _written(known, env._form)  # type: ignore[assignment]
 
@@ -385,8 +389,8 @@ def _refine_range(env: ProofShapeEnv, free: Any) -> None:
 
     Of an int input that may be negative torch says all the same that it is at least 0.
     """
-    if free.is_integer and free in env._terms:
-        proved = value_range(proved_bounds(env._terms[free], env.trial.facts))
+    if free.is_integer and free in env.terms:
+        proved = value_range(proved_bounds(env.terms[free], env.trial.facts))
         env.var_to_range[free] = proved if proved.lower < 0 else env.var_to_range[free] & proved
 
 

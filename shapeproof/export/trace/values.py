@@ -33,11 +33,19 @@ class Contents:
         dtype = str(tensor.dtype)
         if dtype not in INTEGRAL:
             return ANYTHING
-        for storage in storages(tensor):
-            noted, found = self._noted.get(storage, ("", ANYTHING))
-            if noted == dtype:
-                return found
-        return _of_constant(tensor) or of_dtype(dtype)
+        found = self.noted(tensor)
+        return found if found.known else _of_constant(tensor) or of_dtype(dtype)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was noted."""
+        return not self._noted
+
+    def noted(self, tensor: torch.Tensor) -> Span:
+        """What was noted of a tensor."""
+        dtype = str(tensor.dtype)
+        found = (self._noted.get(storage, ("", ANYTHING)) for storage in storages(tensor))
+        return next((span for noted, span in found if noted == dtype), ANYTHING)
 
     def forget(self, values: list[Any]) -> None:
         """Something was written into these tensors."""

@@ -1,0 +1,119 @@
+"""What users state of their own operators: what the sizes of a result are, and where its integers lie.
+
+The rules have the form of those of torch's own operators (output_sizes.py, value_ranges.py). What a rule of torch's
+says is a fact, since a property test holds it against eager; what a user's rule says becomes a check that the program
+makes (trace/stated.py), and each real run is held against it (explore/statements.py). Nothing here is believed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.formulas import Formula
+from shapeproof.export.graph import nodes
+from shapeproof.export.ops import output_sizes, value_ranges
+from shapeproof.export.ops.call import Call, Span
+from shapeproof.export.ops.value_ranges import Bounds
+
+_PROMISES: dict[str, output_sizes.Rule] = {}
+_CONTENTS: dict[str, value_ranges.Rule] = {}
+_NAME = re.compile(r"(\w+)::(\w+)(?:\.(\w+))?")
+_RuleT = TypeVar("_RuleT", bound=Callable[..., Any])
+
+
+def promise(operator: str) -> Callable[[output_sizes.Rule], output_sizes.Rule]:
+    """State what the sizes of an operator's results are, where its fake takes them from data.
+
+    The rule is given the operator's `Call` and returns formulas over its sizes. A program that calls the operator
+    asserts them after it, unless they follow from what is known; from there on they are facts.
+
+    Args:
+        operator: the operator's name, `namespace::name` or `namespace::name.overload`.
+
+    Raises:
+        UsageError: that is no such name, or names an operator of torch.
+
+    >>> from shapeproof.operators import le, promise
+    >>> @promise("shapeproof_doc::keep")
+    ... def _(call):
+    ...     return [le(call.result().sizes[0], call.tensor("x").numel)]
+    """
+    return _registering(_PROMISES, operator)
+
+
+def contents(operator: str) -> Callable[[value_ranges.Rule], value_ranges.Rule]:
+    """State where the integers lie that an operator puts into its results.
+
+    The rule is given the operator's `Call` and a function that bounds a term, and returns a `Span` for the first result
+    or one for each. A number that the model takes from such a result (`item()`) is asserted to lie there.
+
+    Args:
+        operator: the operator's name, `namespace::name` or `namespace::name.overload`.
+
+    Raises:
+        UsageError: that is no such name, or names an operator of torch.
+
+    >>> from shapeproof.operators import contents, span
+    >>> @contents("shapeproof_doc::bucket")
+    ... def _(call, bounds):
+    ...     return span(0, call.integer("k") - 1)
+    """
+    return _registering(_CONTENTS, operator)
+
+
+def _registering(table: dict[str, Any], operator: str) -> Callable[[_RuleT], _RuleT]:
+    found = _NAME.fullmatch(operator) if isinstance(operator, str) else None
+    if found is None:
+        raise UsageError(f"expected the name of an operator, such as 'sp::keep', got {operator!r}")
+    namespace, name, overload = found.groups()
+    if namespace in nodes.OWN:
+        raise UsageError(f"`{operator}` is torch's own operator: a rule can be stated of your own alone")
+
+    def register(rule: _RuleT) -> _RuleT:
+        table[f"{namespace}.{name}.{overload or 'default'}"] = rule
+        return rule
+
+    return register
+
+
+def is_stated(name: str) -> bool:
+    """Whether users state something of the operator of this name (`sp.keep.default`)."""
+    return name in _PROMISES or name in _CONTENTS
+
+
+def stated_promises(call: Call) -> list[Formula]:
+    """What users promise of this call.
+
+    Raises:
+        UsageError: the rule raises, or returns something else than formulas.
+    """
+    found = _applied(_PROMISES, call)
+    if not isinstance(found, Sequence) or not all(isinstance(each, Formula) for each in found):
+        raise UsageError(f"the promise of {call.name} must return a list of formulas, got {found!r}")
+    return list(found)
+
+
+def stated_contents(call: Call, bounds: Bounds) -> list[Span]:
+    """The span that users state of each result of this call, in order.
+
+    Raises:
+        UsageError: the rule raises, or returns something else than spans.
+    """
+    found = _applied(_CONTENTS, call, bounds)
+    spans = [found] if isinstance(found, Span) else found
+    if not isinstance(spans, Sequence) or not all(isinstance(each, Span) for each in spans):
+        raise UsageError(f"the contents of {call.name} must return a Span or a list of them, got {found!r}")
+    return list(spans)
+
+
+def _applied(table: dict[str, Any], call: Call, *rest: Any) -> Any:
+    rule = table.get(call.name)
+    if rule is None:
+        return []
+    try:
+        return rule(call, *rest)
+    except Exception as error:
+        raise UsageError(f"the rule stated of {call.name} raises {type(error).__name__}: {error}") from error

@@ -1,0 +1,249 @@
+"""`check_operator`: is an operator what its fake kernel says?
+
+1. The fake is explored alone, over the declared sizes; the operator is run beside it at every point of a small box,
+   and beside each border of what the fake asks. What is stated (`promise`, `contents`) is held against the same runs.
+2. torch.library.opcheck holds the schema against runs: aliases, writes.
+3. A size that the fake takes from data has an upper bound.
+4. A kernel in Python is traced and proved equal to the fake (proof.py). Any other was run, and is not proved.
+
+Trusted: that inputs lie in memory as those here do (contiguous); dtypes other than the declared are not looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.diagnostics import Diagnostic, Help
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.text import format_term
+from shapeproof.export.build.dispatch import Regions
+from shapeproof.export.declare.inputs import Inputs, declare
+from shapeproof.export.explore import replay
+from shapeproof.export.explore.kernels import operator_diagnostic
+from shapeproof.export.graph import nodes
+from shapeproof.export.report.report import Report
+from shapeproof.export.shim.custom_operators import overload_of, python_kernel
+from shapeproof.export.shim.one_thread import one_thread
+from shapeproof.export.shim.quiet import quiet
+from shapeproof.export.shim.trees import map_tensors
+from shapeproof.export.source.wording import first_line
+from shapeproof.export.verify import verified
+from shapeproof.operators.proof import Program, compare
+from shapeproof.operators.report import OperatorReport
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.optimum import least_upper_bound
+from shapeproof.solver.witness import smallest
+
+
+def check_operator(  # noqa: PLR0913 - as export
+    operator: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    constraints: Sequence[str] = (),
+    budget: Budget | None = None,
+) -> OperatorReport:
+    """Hold an operator against its fake kernel, over declared sizes.
+
+    Args:
+        operator: what `torch.library.custom_op` gave, an operator of `torch.ops`, or its name.
+        args: its arguments: a TensorSpec for each tensor, or an example of it; other values as they are.
+        kwargs: those that are given by name.
+        dynamic_shapes: which sizes of examples, and which ints, are dynamic, in any form that `export` takes.
+        constraints: relations over the sizes.
+        budget: what one question may cost.
+
+    Returns:
+        A report whose status is "proved", "agrees", "refuted", "undecided" or "vacuous".
+
+    Raises:
+        UsageError: that is no operator, it has no fake kernel, or the declarations cannot be meant.
+
+    >>> import torch
+    >>> from shapeproof.operators import TensorSpec, check_operator
+    >>> @torch.library.custom_op("shapeproof_doc::half", mutates_args=())
+    ... def half(x: torch.Tensor) -> torch.Tensor:
+    ...     return x[: (x.shape[0] + 1) // 2].clone()
+    >>> @half.register_fake
+    ... def _(x):
+    ...     return x.new_empty((x.shape[0] + 1) // 2, *x.shape[1:])
+    >>> rows = torch.export.Dim("rows", min=0, max=64)
+    >>> check_operator(half, (TensorSpec(torch.float32, (rows, 3)),)).status
+    'proved'
+    """
+    found = overload_of(operator)
+    if found is None:
+        raise UsageError(f"expected an operator with one overload, such as torch.ops.sp.half.default, got {operator!r}")
+
+    def declared(function: Callable[..., Any]) -> tuple[torch.nn.Module, Inputs]:
+        mod = _Calling(function, found)
+        return mod, declare(mod, tuple(args), kwargs, dynamic_shapes, tuple(constraints))
+
+    with one_thread:
+        return _checked(found, declared, budget or Budget())
+
+
+Declared = Callable[[Callable[..., Any]], tuple[torch.nn.Module, Inputs]]
+"""Makes a model that only calls a function, and its declared inputs."""
+
+
+_SHOWN = 300
+"""Characters of what torch says that are shown."""
+
+
+class _Calling(torch.nn.Module):
+    """A model that only calls an operator, its arguments named as in its schema."""
+
+    def __init__(self, function: Callable[..., Any], operator: Any) -> None:
+        super().__init__()
+        self.function = function
+        self.forward = _with_names(function, operator)
+
+
+def _with_names(function: Callable[..., Any], operator: Any) -> Callable[..., Any]:
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    empty, kind = inspect.Parameter.empty, inspect.Parameter
+    forward.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            kind(
+                each.name,
+                kind.KEYWORD_ONLY if each.kwarg_only else kind.POSITIONAL_OR_KEYWORD,
+                default=each.default_value if each.has_default_value() else empty,
+            )
+            for each in nodes.schema_of(operator).arguments
+        ]
+    )
+    return forward
+
+
+def _checked(operator: Any, declared: Declared, budget: Budget) -> OperatorReport:
+    mod, inputs = declared(operator)
+    alone = verified(mod, inputs, splitting=True, budget=budget)
+    report = functools.partial(OperatorReport, operator.name(), compared=sum(alone.trusted.values()), alone=alone)
+    if alone.status != "proved" or not isinstance(alone.program, Regions):
+        wrong = _refused(operator, inputs, alone)
+        told = tuple(map(_without_line, alone.diagnostics)) if wrong is None else (wrong,)
+        return report(alone.status if wrong is None else "refuted", told)
+    fakes = _programs(alone)
+    results = tuple(dict.fromkeys(_results(each, inputs) for each in fakes))
+    wrong = _against_schema(operator, inputs, fakes)
+    if wrong is not None:
+        return report("refuted", (wrong,), results)
+    unbounded = {each.message: each for program in fakes for each in _unbounded(program, operator, inputs)}
+    if unbounded:
+        return report("undecided", tuple(unbounded.values()), results)
+    if not sum(alone.trusted.values()):
+        return report("undecided", results=results, notes=("the operator raises wherever it was run",))
+    kernel = python_kernel(operator)
+    if kernel is None:
+        return report(
+            "agrees",
+            results=results,
+            notes=("its kernel is no function in Python that torch knows of: it was run, and not read",),
+        )
+    try:
+        real = verified(*declared(kernel), splitting=True, budget=budget)
+    except Exception as error:  # noqa: BLE001 - whatever it raises, it cannot be followed
+        return report("agrees", results=results, notes=(f"the kernel cannot be traced: {first_line(error)}",))
+    if real.status != "proved" or not isinstance(real.program, Regions):
+        return report("agrees", results=results, notes=("the kernel, traced as a model, is not proved itself",))
+    compared = compare(fakes, _programs(real), inputs)
+    if compared.faults:
+        return report("refuted", tuple(compared.faults), results)
+    notes = tuple(dict.fromkeys(compared.open))
+    return report("agrees" if notes else "proved", results=results, notes=notes)
+
+
+def _without_line(diagnostic: Diagnostic) -> Diagnostic:
+    """The only line of the model is ours, and says nothing."""
+    return replace(diagnostic, file=None, line=None) if diagnostic.file == __file__ else diagnostic
+
+
+def _programs(report: Report) -> list[Program]:
+    regions = report.program
+    return [Program.of(*each) for each in zip(regions.programs, regions.holds, strict=True)]  # type: ignore[union-attr]
+
+
+def _refused(operator: Any, inputs: Inputs, alone: Report) -> Diagnostic | None:
+    """The smallest sizes that the fake refuses, though the operator runs; None if there is no program to tell by."""
+    if alone.status != "undecided" or not isinstance(alone.program, Regions):
+        return None
+    names, domain = sorted(inputs.domain.symbols), Facts(inputs.domain.formulas)
+    served = f.disjunction(*alone.program.holds)
+    points = [smallest(each, domain, names) for each in (served, f.negate(served))]
+    inside, beyond = ({name: p[name] for name in names} if isinstance(p, dict) else None for p in points)
+    if inside is None or beyond is None or _raised(operator, inputs, inside, "meta") is not None:
+        return None
+    said = _raised(operator, inputs, beyond, "meta")
+    if said is None or _raised(operator, inputs, beyond, "cpu") is not None:
+        return None
+    return operator_diagnostic(operator, f"runs where its fake raises: {first_line(said)[:_SHOWN]}", beyond, inputs)
+
+
+def _raised(operator: Any, inputs: Inputs, point: dict[str, int], device: str) -> Exception | None:
+    """What an operator raises at a point; on `meta` its fake is run."""
+    args, kwargs = map_tensors(inputs.at(point, filled=True), lambda tensor: tensor.to(device))
+    return replay.outcome(operator, args, kwargs)[1]
+
+
+def _results(program: Program, inputs: Inputs) -> str:
+    """What a program gives, in words."""
+    names = inputs.user_names
+
+    def text(value: Any) -> str:
+        if isinstance(value, torch.Tensor):
+            sizes = ", ".join(format_term(program.term(size), rename=names) for size in value.shape)
+            return f"{str(value.dtype).removeprefix('torch.')}[{sizes}]"
+        return format_term(program.term(value), rename=names) if isinstance(value, torch.SymInt) else str(value)
+
+    return ", ".join(map(text, program.results)) or "nothing"
+
+
+def _against_schema(operator: Any, inputs: Inputs, fakes: Sequence[Program]) -> Diagnostic | None:
+    """What torch.library.opcheck finds at the smallest sizes of a region."""
+    for point in _smallest(inputs, fakes):
+        args, kwargs = inputs.at(point, filled=True)
+        with quiet():
+            found = torch.library.opcheck(operator, args, kwargs, test_utils=("test_schema",), raise_exception=False)[
+                "test_schema"
+            ]
+        if isinstance(found, Exception):
+            text = f"does not keep to its schema (torch.library.opcheck): {first_line(found)[:_SHOWN]}"
+            return operator_diagnostic(operator, text, point, inputs)
+    return None
+
+
+def _smallest(inputs: Inputs, fakes: Sequence[Program]) -> Iterator[dict[str, int]]:
+    names = sorted(inputs.domain.symbols)
+    filled = [f.ge(symbol(name), 2) for name in names]
+    for program in fakes:
+        known = [each for each in program.facts if each.symbols <= set(names)]
+        for more in ([], filled):
+            point = smallest(f.TRUE, Facts([*known, *more]), names)
+            if isinstance(point, dict):
+                yield {name: point[name] for name in names}
+
+
+def _unbounded(program: Program, operator: Any, inputs: Inputs) -> Iterator[Diagnostic]:
+    """The sizes from data that may be anything, though all declared sizes are known."""
+    point = next(iter(reversed(list(_smallest(inputs, [program])))), {})
+    facts = Facts([*program.facts, *(f.eq(symbol(name), value) for name, value in point.items())])
+    for number, result in enumerate(program.results):
+        for dim, size in enumerate(result.shape if isinstance(result, torch.Tensor) else ()):
+            term: Term = program.term(size)
+            if not term.symbols <= point.keys() and not isinstance(least_upper_bound(term, facts), int):
+                text = f"takes the size {dim} of result {number} from data, and nothing bounds it"
+                found = operator_diagnostic(operator, text, point, inputs)
+                yield replace(found, help=(Help(f'promise("{operator.name()}") states a bound', ""),))

@@ -1,0 +1,175 @@
+"""A kernel in Python, traced like a model, and proved to give what the fake says: sizes, dtype, strides, sharing.
+
+Both are programs over the declared sizes, each with regions. A size that the fake takes from data is any number that
+its facts allow (a range, a promise): these are what has to be proved of the size that the kernel gives.
+
+Law: `proved` covers every declared size at which the fake gives a result. A claim that the solver refutes is believed
+once a run shows it; whatever else is not proved is said as a reason.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.diagnostics import Diagnostic
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.text import format_formula
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.kernels import Fault, Runs, fault_diagnostic
+from shapeproof.export.shim.symbols import size_expression
+from shapeproof.export.shim.trees import leaves
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.settle import sharing
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+from shapeproof.solver.substitution import substitute
+from shapeproof.solver.witness import smallest
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What became of the claims: none left open and no fault is a proof."""
+
+    faults: list[Diagnostic] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program, what it gives, and what holds wherever it is entered."""
+
+    exported: torch.export.ExportedProgram
+    given: Sequence[Any]
+    results: Sequence[Any]
+    facts: tuple[Formula, ...]
+
+    @classmethod
+    def of(cls, exported: torch.export.ExportedProgram, holds: Formula) -> Program:
+        """The program of a region."""
+        nodes = list(exported.graph.nodes)
+        (returned,) = nodes[-1].args
+        try:
+            facts = tracer.shape_env_of(exported).trial.facts.formulas
+        except LookupError:
+            facts = ()
+        taken = set(exported.graph_signature.user_inputs)
+        given = [node.meta.get("val") for node in nodes if node.op == "placeholder" and node.name in taken]
+        results = [each.meta.get("val") if isinstance(each, torch.fx.Node) else each for each in leaves(returned)]
+        return cls(exported, given, results, (*facts, holds))
+
+    def term(self, size: Any) -> Term:
+        """The term of a size that it notes."""
+        return tracer.translator_of(self.exported).term(size_expression(size))
+
+
+def compare(fakes: Sequence[Program], kernels: Sequence[Program], inputs: Inputs) -> Comparison:
+    """Compare what the fake says with what the kernel gives, wherever a region of one meets a region of the other."""
+    found = Comparison()
+    names = frozenset(inputs.domain.symbols)
+    for fake in fakes:
+        covered = Facts([*inputs.domain.formulas, *(each for each in fake.facts if each.symbols <= names)])
+        served = f.disjunction(*(f.conjunction(*_of_sizes(each, names)) for each in kernels))
+        if decide(served, covered).status != "proved":
+            found.open.append("the kernel is not known to give a result at every declared size")
+        for kernel in kernels:
+            facts = Facts([*covered.formulas, *kernel.facts])
+            if not facts.contradictory:
+                _compare(fake, kernel, facts, inputs, found)
+    return found
+
+
+def _of_sizes(program: Program, names: frozenset[str]) -> list[Formula]:
+    return [each for each in program.facts if each.symbols <= names]
+
+
+def _compare(fake: Program, kernel: Program, facts: Facts, inputs: Inputs, found: Comparison) -> None:
+    names = sorted(inputs.domain.symbols)
+    for claim in [*_alike(fake, kernel), *_claims(fake, kernel, frozenset(names))]:
+        verdict = decide(claim, facts)
+        if verdict.status == "proved":
+            continue
+        point = smallest(f.negate(claim), facts, names) if verdict.status == "refuted" else None
+        whole = {name: point.get(name, 0) for name in names} if isinstance(point, dict) else None
+        seen = Runs(fake.exported, inputs).at(whole) if whole is not None and _is_small(inputs, whole) else None
+        if isinstance(seen, Fault):
+            found.faults.append(fault_diagnostic(seen, whole or {}, inputs))
+            return
+        found.open.append(f"not proved of the kernel: {format_formula(claim, rename=inputs.user_names)}")
+
+
+_ELEMENTS = 2**24
+"""Inputs with more elements are not made to show what the solver has found."""
+
+
+def _is_small(inputs: Inputs, point: Mapping[str, int]) -> bool:
+    return inputs.elements(point) <= _ELEMENTS
+
+
+def _alike(fake: Program, kernel: Program) -> Iterator[Formula]:
+    """FALSE for whatever differs and is no size."""
+    if len(fake.results) != len(kernel.results) or any(map(_unlike, fake.results, kernel.results)):
+        yield f.FALSE
+        return
+    if sharing([*fake.given, *fake.results]) != sharing([*kernel.given, *kernel.results]):
+        yield f.FALSE
+
+
+def _unlike(mine: Any, other: Any) -> bool:
+    if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
+        return any(getattr(mine, name) != getattr(other, name) for name in ("dtype", "device", "layout", "ndim"))
+    numbers = isinstance(mine, int | torch.SymInt) and isinstance(other, int | torch.SymInt)
+    return not numbers and not (mine is None and other is None)
+
+
+def _claims(fake: Program, kernel: Program, names: frozenset[str]) -> Iterator[Formula]:
+    """What the fake says of sizes and strides, about the kernel's."""
+    if len(fake.results) != len(kernel.results) or any(map(_unlike, fake.results, kernel.results)):
+        return
+    known: dict[str, Term] = {}
+    pairs = list(itertools.chain.from_iterable(map(_numbers, fake.results, kernel.results)))
+    for said, had in pairs:
+        term, real = fake.term(said), kernel.term(had)
+        (name,) = term.symbols if len(term.symbols) == 1 else ("",)
+        if term is symbol(name) and name not in names and name not in known:
+            known[name] = real
+        else:
+            yield _replaced(f.eq(term, real), term, real, known, names)
+    for fact in fake.facts:
+        if not fact.symbols <= names:
+            yield substitute(fact, known) if fact.symbols <= names | known.keys() else f.FALSE
+    for mine, other in zip(fake.results, kernel.results, strict=True):
+        if isinstance(mine, torch.Tensor):
+            yield from _strides(fake, kernel, mine, other, known, names)
+
+
+def _replaced(formula: Formula, said: Term, had: Term, known: Mapping[str, Term], names: frozenset[str]) -> Formula:
+    """An equation of what the fake says, its sizes from data replaced by the kernel's."""
+    if said.symbols <= names:
+        return formula
+    return f.eq(substitute(said, known), had) if said.symbols <= names | known.keys() else f.FALSE
+
+
+def _numbers(mine: Any, other: Any) -> list[tuple[Any, Any]]:
+    if isinstance(mine, torch.Tensor):
+        return list(zip(mine.shape, other.shape, strict=True))
+    return [] if mine is None else [(mine, other)]
+
+
+def _strides(  # noqa: PLR0913, PLR0917 - two programs, two tensors
+    fake: Program, kernel: Program, mine: Any, other: Any, known: Mapping[str, Term], names: frozenset[str]
+) -> Iterator[Formula]:
+    """Strides are equal, or reach no element."""
+    if mine.layout != torch.strided:
+        return
+    empty = [f.eq(kernel.term(size), 0) for size in other.shape]
+    for size, said, had in zip(other.shape, mine.stride(), other.stride(), strict=True):
+        term, real = fake.term(said), kernel.term(had)
+        equal = _replaced(f.eq(term, real), term, real, known, names)
+        yield f.disjunction(equal, f.le(kernel.term(size), 1), *empty)

@@ -1,0 +1,54 @@
+"""What was found of an operator: the verdict, with how it was reached, and one diagnostic per fault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from shapeproof.constraints.diagnostics import Diagnostic
+from shapeproof.export.report.render import diagnostic_text, sized
+from shapeproof.export.report.report import Report
+
+
+@dataclass(frozen=True)
+class OperatorReport:
+    """The outcome of `check_operator`; `str()` is the rendered text.
+
+    Attributes:
+        operator: its name, `namespace::name.overload`.
+        status: "proved": the kernel, which is Python over torch's operators, gives what the fake says at every declared
+            size. "agrees": no run differs, and nothing is proved. "refuted": a run differs. "undecided": what is stated
+            does not say enough, or the budget ran out. "vacuous": no input satisfies the declarations.
+        diagnostics: the faults, each with the sizes of a run that shows it.
+        results: dtype and sizes of each result as the fake says them, over the declared sizes; one for each region.
+        compared: at how many inputs the operator was run and compared with its fake.
+        notes: what else is to be said.
+        alone: the report on a model that only calls the operator.
+    """
+
+    operator: str
+    status: str
+    diagnostics: tuple[Diagnostic, ...] = ()
+    results: tuple[str, ...] = ()
+    compared: int = 0
+    notes: tuple[str, ...] = ()
+    alone: Report | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def passed(self) -> bool:
+        """Whether no fault is known, and the fake says enough: "proved" or "agrees"."""
+        return self.status in {"proved", "agrees"}
+
+    def __str__(self) -> str:
+        lines = [diagnostic_text(each) for each in self.diagnostics]
+        lines += [f"note: {each}" for each in self.notes]
+        lines += [f"{self.operator} gives {each}" for each in self.results]
+        return "\n".join([*lines, f"{self.status}: {self.operator} {self._reached}"])
+
+    @property
+    def _reached(self) -> str:
+        runs = f"run at {sized(self.compared, 'inputs')}"
+        if self.status == "proved":
+            return f"is what its fake says at every declared size; {runs}"
+        if self.status == "agrees":
+            return f"is what its fake says where it was {runs}; not proved"
+        return runs

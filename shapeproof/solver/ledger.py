@@ -1,0 +1,130 @@
+"""What a run has asked and spent so far: each question with its answer, and the work that went into them.
+
+A question is logged by `shapeproof.questions`, at the level DEBUG. Law: whoever listens changes no answer; what a line
+of the log costs is taken from no allowance.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints.printing import integer_text
+from shapeproof.constraints.work import unmetered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shapeproof.constraints.formulas import Formula
+    from shapeproof.constraints.verdicts import Verdict
+    from shapeproof.solver.history import History
+
+
+_LONGEST_LOGGED = 500
+_QUESTIONS = logging.getLogger("shapeproof.questions")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One question: does the formula hold wherever these facts do? And the verdict."""
+
+    formula: Formula
+    facts: History
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        """The question and its answer in a line.
+
+        >>> from shapeproof.solver import prove
+        >>> with one_ledger() as ledger:
+        ...     _ = prove("n % 4 == 0", given=["n % 2 == 0", "n >= 1"])
+        >>> print(ledger.entries[0])
+        refuted by evaluation at n = 2: n % 4 == 0, given 2 facts
+        """
+        evidence, witness = self.verdict.evidence, self.verdict.witness
+        by = f" by {evidence.step}" if evidence else ""
+        at = f" at {', '.join(f'{name} = {integer_text(value)}' for name, value in witness.items())}" if witness else ""
+        given = "1 fact" if len(self.facts) == 1 else f"{len(self.facts)} facts"
+        return f"{self.verdict.status}{by}{at}: {_cut(str(self.formula))}, given {given}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_LOGGED else f"{text[:_LONGEST_LOGGED]}..."
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What a run asked and spent: one is shared by a Facts and everything forked from it.
+
+    >>> ledger = Ledger()
+    >>> ledger.note("intervals", "proved")
+    >>> ledger.answers
+    Counter({('intervals', 'proved'): 1})
+    """
+
+    answers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(step, status) -> how many questions that step answered so."""
+    rlimit: int = 0
+    """Z3's resource counter, summed over every query."""
+    queries: int = 0
+    """How many times Z3 was asked."""
+    points: int = 0
+    """How many points exhaustion tried."""
+    entries: list[Entry] = field(default_factory=list)
+    """Every question that was answered, once for each state of the facts that it was asked of."""
+
+    @property
+    def spent(self) -> dict[str, int]:
+        """What the run cost, in the units in which work is counted: the same on every machine.
+
+        >>> Ledger().spent
+        {'questions': 0, 'z3_queries': 0, 'z3_rlimit': 0, 'points': 0}
+        """
+        return {
+            "questions": len(self.entries),
+            "z3_queries": self.queries,
+            "z3_rlimit": self.rlimit,
+            "points": self.points,
+        }
+
+    def enter(self, formula: Formula, facts: History, verdict: Verdict) -> None:
+        """Keep a question with its answer, and log it for whoever listens."""
+        self.entries.append(Entry(formula, facts, verdict))
+        if _QUESTIONS.isEnabledFor(logging.DEBUG):
+            with unmetered():
+                _QUESTIONS.debug("%s", self.entries[-1])
+
+    def note(self, step: str, status: str) -> None:
+        """Count one answer."""
+        self.answers[step, status] += 1
+
+
+_open: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
+
+
+@contextmanager
+def one_ledger() -> Iterator[Ledger]:
+    """All facts that are made inside the block write into one ledger.
+
+    >>> from shapeproof.solver import prove
+    >>> with one_ledger() as ledger:
+    ...     prove("n % 2 == 0", given=["n % 4 == 0"]).status, prove("n >= 1", {"n": (0, 9)}).status
+    ('proved', 'refuted')
+    >>> [str(entry.formula) for entry in ledger.entries]
+    ['n % 2 == 0', 'n >= 1']
+    """
+    ledger = Ledger()
+    token = _open.set(ledger)
+    try:
+        yield ledger
+    finally:
+        _open.reset(token)
+
+
+def current_ledger() -> Ledger:
+    """The ledger of the innermost `one_ledger` block, or else a new one."""
+    return _open.get() or Ledger()

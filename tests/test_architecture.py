@@ -1,0 +1,34 @@
+"""docs/architecture.md says what the source says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from shapeproof.export.explore import limits
+from tests.rooms import EXPORT_ROOMS, ROOT, matrix, picture
+
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("drawn", [picture, matrix])
+def test_the_page_shows_the_imports_as_they_are(drawn):
+    assert drawn() in PAGE, f"the page is to show\n{drawn()}"
+
+
+def test_every_room_of_export_is_in_the_matrix():
+    folders = {path.parent.name for path in (ROOT / "shapeproof" / "export").glob("*/__init__.py")}
+    assert folders == set(EXPORT_ROOMS)
+
+
+def test_the_page_has_every_limit():
+    noted = dict(re.findall(r"^\| `([A-Z_]+)` \| ([\d,]+) \|", PAGE, re.MULTILINE))
+    real = {name: f"{value:,}" for name, value in vars(limits).items() if name.isupper()}
+    assert noted == real
+
+
+def test_the_files_that_the_page_names_are_there():
+    named = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", PAGE)
+    folders = [ROOT, ROOT / "shapeproof", ROOT / "shapeproof" / "export"]
+    assert not [name for name in named if not any((folder / name).exists() for folder in folders)]

@@ -1,0 +1,17 @@
+"""How many examples a law is tried with."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+_ORDINARY = 100
+
+
+def examples(ordinary: int) -> int:
+    """So many in `make test-slow`, a fifth of them in `make test`, and as many as `make fuzz` says if that is more.
+
+    >>> examples(300) in {60, 300, 20000}
+    True
+    """
+    profile = settings.default.max_examples
+    return max(1, ordinary * profile // _ORDINARY) if profile <= _ORDINARY else max(ordinary, profile)
