@@ -213,7 +213,7 @@ def _irredundant(formulas: Sequence[Formula]) -> list[Formula]:
 
 
 def _implied(formula: Formula, by: Sequence[Formula]) -> bool:
-    """Whether those imply the formula that speak of its symbols, or of symbols of such; the others say nothing of it."""
+    """Whether others imply the formula: those that speak of its symbols, or of symbols of such, say all there is."""
     about, rest = formula.symbols, list(by)
     near = [other for other in rest if other.symbols & about or not other.symbols]
     while near:
