@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from shapeproof.constraints.evaluate import evaluate, holds_at, true_at
 from shapeproof.constraints.formulas import TRUE, Formula, conjunction, disjunction, ge, le, ne
-from shapeproof.constraints.terms import ZERO, maximum, symbol
+from shapeproof.constraints.terms import ZERO, Term, maximum, symbol
 from shapeproof.constraints.verdicts import Proved, Refuted, Undecided, Vacuous
 from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver.budget import spending
@@ -20,7 +20,6 @@ from shapeproof.solver.prove import decide
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from shapeproof.constraints.terms import Term
     from shapeproof.solver.budget import Budget
     from shapeproof.solver.facts import Facts
     from shapeproof.solver.points import Point
@@ -209,11 +208,11 @@ def generic(
     >>> generic(Facts([parse_formula("b >= 1"), parse_formula("h % 32 == 0")]), ["b", "h"])
     {'b': 5, 'h': 32}
     """
-    point = find(TRUE, facts, budget)
+    point = None if facts.contradictory else find(TRUE, facts, budget)  # which facts clash is not asked
     here = facts.fork()
     try:
         with spending((budget or facts.budget).for_a_task):
-            for wish in _wishes(names, sorted(set(avoid) | {0, 1})) if isinstance(point, dict) else ():
+            for wish in _wishes(names, sorted(set(avoid) | {0, 1}), here) if isinstance(point, dict) else ():
                 granted = find(wish, here, budget)
                 if isinstance(granted, dict):
                     point = granted
@@ -223,9 +222,13 @@ def generic(
     return point
 
 
-def _wishes(names: Sequence[str], avoid: Sequence[int]) -> Iterator[Formula]:
-    """All wishes at once, which is granted most of the time; then one by one, those that matter most first."""
-    sizes = [symbol(name) for name in names]
+def _wishes(names: Sequence[str], avoid: Sequence[int], facts: Facts) -> Iterator[Formula]:
+    """All wishes at once, which is granted most of the time; then one by one, those that matter most first.
+
+    Of sizes that are known to be equal one speaks for all, and one that has one value is left alone.
+    """
+    known = {facts.reduce(symbol(name)): symbol(name) for name in reversed(names)}
+    sizes = [size for value, size in reversed(known.items()) if isinstance(value, Term) and not value.is_constant]
     small = [conjunction(ge(size, _SMALL), le(size, _LARGE)) for size in sizes]
     away = [conjunction(*(ne(size, value) for value in avoid)) for size in sizes]
     apart = [ne(left, right) for index, left in enumerate(sizes) for right in sizes[:index]]

@@ -216,4 +216,11 @@ def _irredundant(formulas: Sequence[Formula]) -> list[Formula]:
 
 
 def _implied(formula: Formula, by: Sequence[Formula]) -> bool:
-    return decide(formula, Facts(by)).status == "proved"
+    """Whether others imply the formula: those that speak of its symbols, or of symbols of such, say all there is."""
+    about, rest = formula.symbols, list(by)
+    near = [other for other in rest if other.symbols & about or not other.symbols]
+    while near:
+        about = about.union(*(other.symbols for other in near))
+        rest = [other for other in rest if other not in near]
+        near = [other for other in rest if other.symbols & about]
+    return decide(formula, Facts([other for other in by if other not in rest])).status == "proved"

@@ -8,7 +8,7 @@ other domain.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import torch
 
@@ -29,10 +29,10 @@ MOST_TIED = 24
 """If more sizes than this are equal in the example without being known to be, none is kept equal."""
 
 
-def equal_in_example(inputs: Inputs, example: Mapping[str, int]) -> Sequence[Formula]:
+def equal_in_example(inputs: Inputs, example: Mapping[str, int], apart_from: Container[str] = ()) -> Sequence[Formula]:
     """That inferred sizes that are equal in the example, and in whatever else was given, are equal."""
     first: dict[int, str] = {}
-    names = [name for name in inputs.domain.symbols if name in inputs.inferred]
+    names = [name for name in inputs.domain.symbols if name in inputs.inferred and name not in apart_from]
     pairs = ((name, first.setdefault(example[name], name)) for name in names)
     equal = (f.eq(symbol(name), symbol(other)) for name, other in pairs if name != other)
     return [each for each in equal if all(holds_at(each, anchor) for anchor in inputs.anchors)]

@@ -25,6 +25,9 @@ from shapeproof.export.explore.replay import eager_failure
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
+MOST_ELEMENTS = 2**20
+"""Larger inputs are not made up to see whether eager takes sizes in general: a look costs less."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scouted:
@@ -64,7 +67,7 @@ class Scout:
 
     def look(self, domain: Facts, example: dict[str, int]) -> Scouted | None:
         """What the model asks for; None where eager takes sizes in general, or no simple domain is found."""
-        if not self.inputs.inferred or self._runs_in(domain):
+        if not self.inputs.inferred or self._runs_in(domain, MOST_ELEMENTS):
             return None
         traced = self.trace(domain, example)
         if traced.program is None:
@@ -86,10 +89,9 @@ class Scout:
         """The equalities of the example without which eager takes no point in general; none if it does not with all."""
         if self._runs_in(region):
             return []
-        equal = equal_in_example(self.inputs, example)
-        equal = [each for each in equal if not region.assuming(each.negation).contradictory]
-        if len(equal) > MOST_TIED or not self._runs_in(region.assuming(*equal)):
-            return []
+        every = [equal_in_example(self.inputs, example, apart_from) for apart_from in (_of_one_value(region), ())]
+        open_ = [[each for each in some if not region.assuming(each.negation).contradictory] for some in every]
+        equal = next((some for some in open_ if self._serves(region, some)), [])
         for each in list(equal):
             others = [other for other in equal if other is not each]
             if self._runs_in(region.assuming(*others, each.negation)):
@@ -97,9 +99,20 @@ class Scout:
         found = [Decision(each, Kind.ASSERTED, outcome=True) for each in equal]
         return asked_for(found, self.inputs, self.budget)
 
-    def _runs_in(self, region: Facts) -> bool:
+    def _serves(self, region: Facts, equal: Sequence[Formula]) -> bool:
+        return len(equal) <= MOST_TIED and self._runs_in(region.assuming(*equal))
+
+    def _runs_in(self, region: Facts, elements: int | None = None) -> bool:
+        """Whether eager takes a point in general; one of more `elements` is not run."""
         point = self.generic(region)
-        return point is not None and eager_failure(self.mod, self.inputs, point) is None
+        if point is None or (elements is not None and self.inputs.elements(point) > elements):
+            return False
+        return eager_failure(self.mod, self.inputs, point) is None
+
+
+def _of_one_value(region: Facts) -> set[str]:
+    """The sizes that have one value in a region: that another has it, too, in the example is an accident."""
+    return {name for name, bounds in region.ranges.items() if bounds.lower is not None and bounds.lower == bounds.upper}
 
 
 @dataclass(slots=True)
