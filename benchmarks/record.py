@@ -27,8 +27,9 @@ from benchmarks.recorded_models import MORE
 from shapeproof.constraints.decisions import Kind
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.declare.inputs import declare
+from shapeproof.export.source.places import Place
 from shapeproof.export.trace import tracer
-from shapeproof.export.trace.trial import Place, Trial
+from shapeproof.export.trace.trial import Trial
 from shapeproof.solver import Budget, Facts
 
 RECORDED: Mapping[str, Callable[[], Built]] = {

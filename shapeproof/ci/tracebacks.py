@@ -16,7 +16,7 @@ from types import TracebackType
 import shapeproof
 from shapeproof.ci.identity import INSTALLED
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.source.wording import short
+from shapeproof.wording import short
 
 _PACKAGE = f"{Path(shapeproof.__file__).parent}/"
 _LIBRARIES = (*INSTALLED, _PACKAGE)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 
 
 def shown_names(operator: Any) -> dict[str, str]:
@@ -17,7 +17,7 @@ def shown_names(operator: Any) -> dict[str, str]:
     >>> shown_names(torch.ops.aten.relu.default), shown_names(torch.ops.aten.dot.default)
     ({'self': 'input'}, {'self': 'input', 'tensor': 'tensor'})
     """
-    names = [each.name for each in nodes.schema_of(operator).arguments]
+    names = [each.name for each in schemas.schema_of(operator).arguments]
     free = "input" if "input" not in names else "self_"
     return {name: free if name == "self" else name for name in names}
 
@@ -48,7 +48,7 @@ def _with_names(function: Callable[..., Any], operator: Any) -> Callable[..., An
             kind.KEYWORD_ONLY if each.kwarg_only else kind.POSITIONAL_OR_KEYWORD,
             default=each.default_value if each.has_default_value() else kind.empty,
         )
-        for each in nodes.schema_of(operator).arguments
+        for each in schemas.schema_of(operator).arguments
     ]
     forward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return forward

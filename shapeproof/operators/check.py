@@ -27,13 +27,12 @@ from shapeproof.export.build.dispatch import Regions
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.explore import replay
 from shapeproof.export.explore.kernels import operator_diagnostic
-from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.custom_operators import overload_of, python_kernel
 from shapeproof.export.shim.one_thread import one_thread
 from shapeproof.export.shim.quiet import quiet
 from shapeproof.export.shim.trees import map_tensors
-from shapeproof.export.source.wording import first_line, with_kind
 from shapeproof.export.verify import verified
 from shapeproof.operators.calling import Calling, by_schema, renamed
 from shapeproof.operators.proof import Program, compare
@@ -42,6 +41,7 @@ from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.optimum import least_upper_bound
 from shapeproof.solver.witness import smallest
+from shapeproof.wording import first_line, with_kind
 
 
 def check_operator(  # noqa: PLR0913 - as export
@@ -84,7 +84,7 @@ def check_operator(  # noqa: PLR0913 - as export
     found = overload_of(operator)
     if found is None:
         raise UsageError(f"expected an operator with one overload, such as torch.ops.sp.half.default, got {operator!r}")
-    if not nodes.is_foreign(found):
+    if not schemas.is_foreign(found):
         raise UsageError(f"{found.name()} is torch's own operator, which torch tests")
 
     if not isinstance(args, tuple | list):

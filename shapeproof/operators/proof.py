@@ -27,6 +27,7 @@ from shapeproof.constraints.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.kernels import Fault, Runs, fault_diagnostic
 from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.symbols import size_expression
 from shapeproof.export.shim.trees import leaves
@@ -78,7 +79,7 @@ class Program:
 
 def writes_unsaid(kernel: Program, operator: Any) -> bool:
     """Whether a kernel may write into an operand, though the schema of the operator does not say so."""
-    arguments = nodes.schema_of(operator).arguments
+    arguments = schemas.schema_of(operator).arguments
     shown = shown_names(operator)
     said = {shown[each.name]: each.alias_info is not None and each.alias_info.is_write for each in arguments}
     taken = set(kernel.exported.graph_signature.user_inputs)

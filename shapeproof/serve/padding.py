@@ -24,6 +24,7 @@ from shapeproof.export.explore.replay import unequal
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import written_inputs
 from shapeproof.export.graph.rows import Rows
+from shapeproof.export.ops import schemas
 from shapeproof.export.ops.row_by_row import Varying
 from shapeproof.export.shim.trees import leaves, map_all
 from shapeproof.serve.plans import Point
@@ -193,7 +194,7 @@ def _reads_zero(rows: Rows, node: torch.fx.Node) -> bool:
     """Whether a node looks up rows of a fixed table by an input, so that padding looks up row 0, which is there."""
     if str(node.target) != "aten.embedding.default":
         return False
-    given = nodes.by_name(node.target, node.args, node.kwargs)
+    given = schemas.by_name(node.target, node.args, node.kwargs)
     table, index = given["weight"], given["indices"]
     if rows.varies(table) or not rows.first(index):
         return False

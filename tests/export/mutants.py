@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from shapeproof.export.graph import nodes, rerun
+from shapeproof.export.graph import rerun
+from shapeproof.export.ops import schemas
 from tests.export.tracing import Traced, asking_apart
 
 aten = torch.ops.aten
@@ -229,7 +230,7 @@ def _other_arguments(
                 node.args, node.kwargs = pytree.tree_unflatten(flat, spec)
 
             yield f"{node} of {other} for {value} at {index}", _on(at, replace)
-    schema = nodes.schema_of(node.target) if node.op == "call_function" else None
+    schema = schemas.schema_of(node.target) if node.op == "call_function" else None
     if schema is not None and node.args and schema.arguments[len(node.args) - 1].has_default_value():
         yield f"{node} without its last argument", _on(at, lambda _, node: setattr(node, "args", node.args[:-1]))
 

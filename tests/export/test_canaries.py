@@ -435,7 +435,7 @@ def test_views_share_storage_in_the_metadata():
 
 
 def test_schemas_tell_views_from_copies():
-    """nodes.is_view_operator relies on it: a view's schema marks its operand and its result as aliases."""
+    """schemas.is_view_operator relies on it: a view's schema marks its operand and its result as aliases."""
 
     def aliases(overload):
         schema = overload._schema

@@ -19,9 +19,10 @@ from shapeproof.constraints.terms import constant
 from shapeproof.constraints.text import parse_formula
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.explore.explorer import Explorer
+from shapeproof.export.source.places import Place
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.settle import Call, settle
-from shapeproof.export.trace.trial import Place, Trial
+from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from tests.export.mutants import Unmutated, changes, mutated

@@ -24,6 +24,7 @@ from shapeproof.export.explore import replay
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import written_inputs
 from shapeproof.export.graph.rows import Rows
+from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Shape
 from shapeproof.export.ops.row_by_row import SIZED, Varying, pointwise
 from shapeproof.export.shim.asynchronous import assert_all
@@ -366,7 +367,7 @@ class _Run(torch.fx.Interpreter):
         sizes = self._limits_of(node.meta["val"])
         named = {
             name: torch.fx.map_arg(each, self._told)
-            for name, each in nodes.by_name(node.target, node.args, node.kwargs).items()
+            for name, each in schemas.by_name(node.target, node.args, node.kwargs).items()
         }
         if packet in {"view", "reshape", "_unsafe_view", "unflatten", "flatten"}:
             return named["self"].view(sizes) if "view" in packet else named["self"].reshape(sizes)
@@ -413,7 +414,7 @@ class _Run(torch.fx.Interpreter):
             raise Refused("it is written into")
         noted = _list(node.meta["val"])
         limits = [self._limits_of(each) if isinstance(each, torch.Tensor) else () for each in noted]
-        named = nodes.by_name(node.target, node.args, node.kwargs)
+        named = schemas.by_name(node.target, node.args, node.kwargs)
         arguments = {key: self._bounded(each) for key, each in named.items()}
 
         def define(dim: int, count: torch.Tensor) -> None:

@@ -25,6 +25,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.export.shim import symbols
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Translator, Untranslatable
@@ -81,7 +82,7 @@ class _Slice:
     def __init__(self, node: torch.fx.Node, translator: Translator, facts: Facts) -> None:
         self._node, self._translator, self._facts = node, translator, facts
         self._made: list[torch.fx.Node] = []
-        named = nodes.by_name(node.target, node.args, node.kwargs)
+        named = schemas.by_name(node.target, node.args, node.kwargs)
         self._operand, self._dim, self._start, self._end, self._step = map(named.get, _ARGUMENTS)
 
     def write(self) -> bool:

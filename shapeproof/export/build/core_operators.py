@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.build.clamps import remove_clamps
-from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.solver.facts import Facts
 
 _SPLIT = torch.ops.aten.split_with_sizes.default
@@ -48,7 +48,7 @@ def _divide_by_one(node: torch.fx.Node) -> None:
 
 def _slice_each(split: torch.fx.Node) -> None:
     """A split into pieces of constant sizes, whose first size is none, as one slice for each piece."""
-    named = nodes.by_name(split.target, split.args, split.kwargs)
+    named = schemas.by_name(split.target, split.args, split.kwargs)
     pieces, sizes = split.meta["val"], named["split_sizes"]
     users = list(split.users)
     if not all(isinstance(size, int) for size in sizes) or all(isinstance(each.shape[0], int) for each in pieces):

@@ -29,10 +29,10 @@ from shapeproof.export.shim import consumers
 from shapeproof.export.shim.one_thread import one_thread
 from shapeproof.export.shim.quiet import quiet
 from shapeproof.export.shim.trees import map_tensors
-from shapeproof.export.source.wording import short
 from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.witness import ascending, generic
+from shapeproof.wording import short
 
 POINTS = 4
 """At how many points with another answer both are run, the smallest first, and one more that is generic."""

@@ -22,7 +22,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.materialize import is_ordered
 from shapeproof.export.explore import indices
 from shapeproof.export.explore.findings import Traced
-from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.export.shim import symbols
 from shapeproof.export.trace import tracer
 from shapeproof.solver.witness import smallest
@@ -64,7 +64,7 @@ def _sources(program: torch.export.ExportedProgram, inputs: Inputs) -> dict[torc
 
 def _keeps(target: Any) -> bool:
     """Whether an operator gives the elements of its operand, all of them and in order."""
-    return nodes.copies_or_views(target) or str(target) in _KEEPING
+    return schemas.copies_or_views(target) or str(target) in _KEEPING
 
 
 _KEEPING = frozenset(
@@ -87,7 +87,9 @@ def _of_operators(
             if index in sources:
                 size = _size(indexed, dim, read)
                 yield _Within(sources[index], size, is_ordered(examples[sources[index]]))
-        named = nodes.by_name(node.target, node.args, node.kwargs) if str(node.target) in {*_OFFSETS, *_LENGTHS} else {}
+        named = (
+            schemas.by_name(node.target, node.args, node.kwargs) if str(node.target) in {*_OFFSETS, *_LENGTHS} else {}
+        )
         if str(node.target) in _OFFSETS:
             divided, offsets = (named[name] for name in _OFFSETS[str(node.target)])
             if offsets in sources:

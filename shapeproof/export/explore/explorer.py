@@ -47,12 +47,12 @@ from shapeproof.export.explore.sizes import Sizes
 from shapeproof.export.graph import equivalence
 from shapeproof.export.graph.metadata import Difference
 from shapeproof.export.source.frames import raised_at_run_time, raised_by_user
-from shapeproof.export.source.wording import with_kind
 from shapeproof.export.trace import raising, tracer
 from shapeproof.export.trace.trial import Step, Trial, Where, flipped
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.witness import ascending, find
+from shapeproof.wording import with_kind
 
 
 class Explorer:

@@ -18,9 +18,9 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.export.explore.replay import Form, Replay
 from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.source.loops import rounds
-from shapeproof.export.source.wording import short
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
+from shapeproof.wording import short
 
 
 class Outcome(Enum):

@@ -13,6 +13,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.export.trace import tracer
 
 _INDEXING = {
@@ -51,7 +52,7 @@ def indexed(node: torch.fx.Node) -> Iterator[tuple[torch.fx.Node, int, torch.fx.
     name = str(node.target)
     if name not in _INDEXING and name not in _BY_POSITION:
         return
-    named = nodes.by_name(node.target, node.args, node.kwargs)
+    named = schemas.by_name(node.target, node.args, node.kwargs)
     if name in _INDEXING:
         source, index, dim = _INDEXING[name]
         yield named[source], named[dim] if dim else 0, named[index], 0

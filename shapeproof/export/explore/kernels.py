@@ -30,6 +30,7 @@ from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.explore.limits import KERNEL_ELEMENTS, KERNEL_POINTS
 from shapeproof.export.explore.statements import broken_statement
 from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.export.shim import symbols
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.trees import leaves, map_tensors
@@ -237,7 +238,7 @@ class _Interpreter(torch.fx.Interpreter):
         Raises:
             _Found: what it gives, or does, is not what is noted.
         """
-        if not nodes.is_foreign(n.target):
+        if not schemas.is_foreign(n.target):
             result = super().run_node(n)
             self._known.take(n.meta.get("val"), result)
             return result
@@ -268,7 +269,7 @@ class _Body(torch.nn.Module):
 
 def _written(target: Any, args: Any, kwargs: Any, before: Sequence[Any]) -> str | None:
     """What an operator writes into though its schema does not say so."""
-    stated = {id(leaf) for leaf in leaves(nodes.written(target, args, kwargs))}
+    stated = {id(leaf) for leaf in leaves(schemas.written(target, args, kwargs))}
     for old, now in zip(before, leaves((args, kwargs)), strict=True):
         if isinstance(now, torch.Tensor) and id(now) not in stated and not _same(old, now):
             return "writes into an operand, which its schema does not say"

@@ -11,7 +11,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.export.trace import tracer
 
 _ALONG = frozenset(f"aten.{name}" for name in ("max.dim", "min.dim", "median.dim", "nanmedian.dim", "mode.default"))
@@ -24,7 +24,7 @@ def requirements(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.
     """For each reduction what must hold of the sizes for there to be an element to give."""
     for node in program.graph.nodes:
         if str(node.target) in _ALONG | _OF_ALL:
-            named = nodes.by_name(node.target, node.args, node.kwargs)
+            named = schemas.by_name(node.target, node.args, node.kwargs)
             shape = named["self"].meta["val"].shape
             sizes = shape if str(node.target) in _OF_ALL else shape[named["dim"] :][:1]
             env = tracer.shape_env_of(program)

@@ -24,10 +24,10 @@ from shapeproof.export.shim.quiet import quiet
 from shapeproof.export.shim.transforms import transforms_ended
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.source.frames import led_to
-from shapeproof.export.source.wording import with_kind
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.trial import Trial
+from shapeproof.wording import with_kind
 
 ELEMENTS = 2**27
 """Inputs with more elements than this are not made, the example's aside: a process that runs out of memory is ended."""

@@ -29,11 +29,11 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.shim import symbols
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.source.frames import is_stated, led_to, users_variables
-from shapeproof.export.source.wording import short, with_kind
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.prove import decide
 from shapeproof.solver.simplify import in_few_words
+from shapeproof.wording import short, with_kind
 
 _FILLS = (float("nan"), -1000.0, 0.0, 1000.0)
 """Data that a threshold lets all pass or none. Of NaN no comparison holds, whatever a network makes of it."""

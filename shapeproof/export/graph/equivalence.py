@@ -27,13 +27,14 @@ from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.metadata import Difference, There, at, label, outdated, outdated_twin, shared_otherwise
 from shapeproof.export.graph.operations import Side, calls, equal, kind
 from shapeproof.export.graph.taken import Decided, with_branches_taken
+from shapeproof.export.ops import schemas
 from shapeproof.export.shim import symbols
-from shapeproof.export.source.wording import with_kind
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide, truth
+from shapeproof.wording import with_kind
 
 _T = TypeVar("_T")
 
@@ -238,9 +239,9 @@ class _Comparison:
 
     def _same_by_name(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """Whether the arguments are the same with their defaults, those apart that say nothing there."""
-        if nodes.schema_of(mine.target) is None:
+        if schemas.schema_of(mine.target) is None:
             return False
-        ours, theirs = (nodes.by_name(node.target, node.args, node.kwargs) for node in (mine, other))
+        ours, theirs = (schemas.by_name(node.target, node.args, node.kwargs) for node in (mine, other))
         idle = self._idle(mine, ours)
         return all(name in idle or self._same(ours[name], theirs[name]) for name in ours)
 

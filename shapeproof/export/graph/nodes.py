@@ -13,33 +13,8 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.decisions import SourceLocation
-from shapeproof.export.shim.custom_operators import OWN_NAMESPACES
+from shapeproof.export.ops import schemas
 from shapeproof.export.source.frames import in_torch
-
-_COPY_OR_VIEW = {
-    "reshape",
-    "reshape_as",
-    "contiguous",
-    "to",
-    "flatten",
-    "_reshape_alias",
-    "type_as",
-    "view_as_real",
-    "ravel",
-    "float",
-    "double",
-    "half",
-    "positive",
-    "resolve_conj",
-    "resolve_neg",
-    "sum_to_size",
-    "dropout",
-    "feature_dropout",
-    "alpha_dropout",
-    "feature_alpha_dropout",
-}
-"""Operators that return their operand, a view of it or a copy, as the sizes and types will have it."""
-
 
 _PADDING = {"constant_pad_nd": "pad", "pad": "pad"} | {
     f"{kind}_pad{dims}d": "padding" for kind in ("reflection", "replication") for dims in (1, 2, 3)
@@ -53,14 +28,6 @@ _COPYING = {"repeat", *_PLAIN_COPIES}
 """Operators that copy their operand, where what they repeat it by is 1."""
 
 
-_KEEPING = {"aten.batch_norm.default": "training", "aten.instance_norm.default": "use_input_stats"}
-"""Operators that keep running statistics, which their schemas do not say, and the argument that has them do so.
-https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html"""
-
-
-_RESIZING = {"resize_", "resize_as_", "set_", "resize_as_sparse_"}
-
-
 _LINE = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in .+\n *(?P<text>.*)$', re.MULTILINE)
 
 
@@ -71,30 +38,11 @@ def line_of(node: torch.fx.Node) -> SourceLocation | None:
     return SourceLocation(users[-1]["file"], int(users[-1]["line"]), users[-1]["text"]) if users else None
 
 
-def is_foreign(target: Any) -> bool:
-    """Whether it is an operator that is not torch's own."""
-    return schema_of(target) is not None and target.namespace not in OWN_NAMESPACES
-
-
 def foreign_operators(module: torch.fx.GraphModule) -> list[str]:
     """The names of a program's operators that are not torch's own, those in its bodies included."""
     graphs = [each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
     called = (node.target for graph in graphs for node in graph.nodes if node.op == "call_function")
-    return list(dict.fromkeys(target.name() for target in called if is_foreign(target)))
-
-
-def schema_of(target: Any) -> Any:
-    """The schema of an operator; None for what is none."""
-    return getattr(target, "_schema", None)
-
-
-_STATING = {"aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default"}
-"""Operators by which a user states the range of a number."""
-
-
-def is_trusted(target: Any) -> bool:
-    """Whether what an operator says of its results is torch's own word, and not the user's."""
-    return getattr(target, "namespace", None) in OWN_NAMESPACES and str(target) not in _STATING
+    return list(dict.fromkeys(target.name() for target in called if schemas.is_foreign(target)))
 
 
 def mutates(graph: torch.fx.Graph) -> bool:
@@ -121,7 +69,7 @@ def changed_operands(node: torch.fx.Node) -> list[torch.fx.Node]:
     if any(map(body_writes, node.all_input_nodes)):
         return [operand for operand in node.all_input_nodes if operand.op != "get_attr"]
     found: list[torch.fx.Node] = []
-    torch.fx.map_arg(written(node.target, node.args, node.kwargs), found.append)
+    torch.fx.map_arg(schemas.written(node.target, node.args, node.kwargs), found.append)
     return found
 
 
@@ -131,47 +79,16 @@ def body_writes(node: torch.fx.Node) -> bool:
     return isinstance(body, torch.fx.GraphModule) and mutates(body.graph)
 
 
-@functools.cache
-def _parameters(target: Any) -> tuple[tuple[str, ...], Mapping[str, Any], tuple[str, ...]]:
-    """The names of an operator's arguments, their defaults, and those that it writes into: slow to read off."""
-    arguments = schema_of(target).arguments
-    defaults = {a.name: a.default_value for a in arguments if a.has_default_value()}
-    changed = (a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write)
-    return tuple(a.name for a in arguments), defaults, tuple(changed)
-
-
-def by_name(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of an operator by name, defaults included."""
-    names, defaults, _ = _parameters(target)
-    return {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
-
-
-def written(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The arguments that an operator writes into, running statistics included; `detach_` writes nothing."""
-    if str(target) in _KEEPING:
-        named = by_name(target, args, kwargs)
-        return [named["running_mean"], named["running_var"]] if named[_KEEPING[str(target)]] else []
-    if not is_mutable(target) or target is torch.ops.aten.detach_.default:
-        return []
-    named = by_name(target, args, kwargs)
-    return [named.get(name) for name in _parameters(target)[2]]
-
-
 def copying(node: torch.fx.Node) -> tuple[torch.fx.Node | None, list[Any], int]:
     """The operand that an operator copies where some numbers among its arguments all have one value, and that value."""
-    if schema_of(node.target) is None or node.op != "call_function":
+    if schemas.schema_of(node.target) is None or node.op != "call_function":
         return None, [], 0
-    name, named = node.target.overloadpacket.__name__, by_name(node.target, node.args, node.kwargs)  # type: ignore[union-attr]
+    name, named = node.target.overloadpacket.__name__, schemas.by_name(node.target, node.args, node.kwargs)  # type: ignore[union-attr]
     if name in _PADDING:
         return named["self"], list(named[_PADDING[name]]), 0
     if name == "repeat":
         return named["self"], list(named["repeats"]), 1
     return (named["self"] if name in _PLAIN_COPIES else None), [], 0
-
-
-def copies_or_views(target: Any) -> bool:
-    """Whether an operator returns its operand, a view of it or a copy, as the sizes will have it."""
-    return schema_of(target) is not None and target.overloadpacket.__name__ in _COPY_OR_VIEW
 
 
 def operators(graph: torch.fx.Graph) -> list[Any]:
@@ -182,43 +99,11 @@ def operators(graph: torch.fx.Graph) -> list[Any]:
 
 @functools.cache
 def _always_counts(target: Any) -> bool:
-    schema = schema_of(target)
+    schema = schemas.schema_of(target)
     if schema is None or not any("Tensor" in str(given.type) for given in schema.returns):
         return False
     name = target.overloadpacket.__name__
-    return not (is_view_operator(target, pure=True) or name in _PADDING or name in _COPYING)
-
-
-def is_view_operator(target: Any, *, pure: bool) -> bool:
-    """Whether an operator returns a view of its first operand, and never a copy.
-
-    Where nothing is written into the result (`pure`) it makes no difference whether `reshape` and its like have copied.
-    """
-    schema = schema_of(target)
-    if schema is None or schema.is_mutable or (not pure and copies_or_views(target)):
-        return False
-    aliased = [a for a in schema.arguments if a.alias_info is not None]
-    return bool(aliased) and all(r.alias_info is not None for r in schema.returns)
-
-
-def is_repeatable(target: Any) -> bool:
-    """Whether an operator, run again on aliases of its operands, leaves nothing behind.
-
-    It may change the contents and the view of an operand in place. It may not change the size of a storage, as
-    `resize_` and operators with an `out` may.
-    """
-    schema = schema_of(target)
-    if schema is None:
-        return False
-    name = target.overloadpacket.__name__
-    return not schema.is_mutable or (name.endswith("_") and name not in _RESIZING)
-
-
-@functools.cache
-def is_mutable(target: Any) -> bool:
-    """Whether an operator changes an operand."""
-    schema = schema_of(target)
-    return schema is not None and bool(schema.is_mutable)
+    return not (schemas.is_view_operator(target, pure=True) or name in _PADDING or name in _COPYING)
 
 
 def insert_call(
@@ -232,7 +117,7 @@ def insert_call(
 
 
 def _describe(node: torch.fx.Node, target: Callable[..., Any], values: Sequence[Any]) -> None:
-    gives_nothing = not getattr(schema_of(target), "returns", True)
+    gives_nothing = not getattr(schemas.schema_of(target), "returns", True)
     is_size = target is torch.ops.aten.sym_size.int
     node.meta["val"] = None if gives_nothing else values[0].shape[values[1]] if is_size else target(*values)
     node.meta["stack_trace"] = ""

@@ -19,6 +19,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Real, Term, constant
 from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.export.shim import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.trace.translate import Translator
@@ -146,7 +147,7 @@ class Side:
         pure = self.changed.isdisjoint(found)
         if node.op != "call_function" or node.target is _DETACH:
             return False
-        if not (nodes.is_view_operator(node.target, pure=pure) or node.target is operator.getitem):
+        if not (schemas.is_view_operator(node.target, pure=pure) or node.target is operator.getitem):
             return False
         return bool(found) and all(storage in self.roots for storage in found)
 

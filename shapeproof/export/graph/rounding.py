@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
 
@@ -111,7 +111,7 @@ def jumps(program: torch.export.ExportedProgram, results: Mapping[Any, str]) -> 
             continue
         if not _is_continuous(node, reaching):
             yield node, source
-        written = nodes.written(node.target, node.args, node.kwargs) if nodes.schema_of(node.target) else ()
+        written = schemas.written(node.target, node.args, node.kwargs) if schemas.schema_of(node.target) else ()
         for value in (node.meta.get("val"), *(each.meta.get("val") for each in written)):
             if value is not None and _are_floats(value):
                 rounded |= dict.fromkeys(storages([value]), source)
@@ -131,9 +131,9 @@ def _is_continuous(node: torch.fx.Node, reaching: Sequence[torch.fx.Node]) -> bo
     if name == "view" and node.meta["val"].dtype != reaching[0].meta["val"].dtype:
         return False
     where = _WHERE.get(name)
-    if where is None or nodes.schema_of(node.target) is None:
+    if where is None or schemas.schema_of(node.target) is None:
         return name in _CONTINUOUS
-    return where(nodes.by_name(node.target, node.args, node.kwargs), reaching)
+    return where(schemas.by_name(node.target, node.args, node.kwargs), reaching)
 
 
 def _name(target: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.terms import ONE, Term, constant, symbol
-from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Call, Shape, product
 from shapeproof.export.ops.row_by_row import PLACED, SIZED, VIEWS, Varying, rises, row_by_row, tensors
 from shapeproof.export.shim import symbols
@@ -58,7 +58,7 @@ class Rows:
 
     def call(self, node: torch.fx.Node) -> Call:
         """The call that a node is: tensors as shapes, sizes as terms."""
-        named = nodes.by_name(node.target, node.args, node.kwargs)
+        named = schemas.by_name(node.target, node.args, node.kwargs)
         value = node.meta.get("val")
         results = value if isinstance(value, tuple | list) else [value]
         return Call(

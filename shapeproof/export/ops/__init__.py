@@ -9,5 +9,6 @@ recurrent.py        what LSTM, GRU and RNN give
 elementwise.py      whose result lies as the operand does
 layouts.py          which calls act on the layout of a tensor
 properties.py       which calls read what no operator computes again: strides, offset, requires_grad
+schemas.py          arguments by name, what is written into, what is a view
 call.py, reading.py an operator's call, as the rules see it
 """

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.terms import Term
-from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Call, Shape, Span
 from shapeproof.export.ops.output_sizes import VIEWING
 
@@ -33,7 +33,7 @@ class Operands:
     def call(self, func: Any, args: Any, kwargs: Mapping[str, Any], results: Sequence[Any]) -> Call:
         """An operator, its arguments by name, and its results; a view's operand is read with where it lies."""
         value = functools.partial(self._value, placed=str(func) in VIEWING)
-        arguments = {name: value(each) for name, each in nodes.by_name(func, args, kwargs).items()}
+        arguments = {name: value(each) for name, each in schemas.by_name(func, args, kwargs).items()}
         return Call(str(func), arguments, tuple(map(value, results)))
 
     def _value(self, value: Any, *, placed: bool = False) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 
 _KINDS: Mapping[Any, tuple[int, int]] = {
     torch.ops.aten.lstm.input: (2, 4),
@@ -41,7 +41,7 @@ def results(func: Any, args: Any, kwargs: Any, equal: Callable[[Any, Any], bool]
     >>> [tuple(each.shape) for each in results(torch.ops.aten.lstm.input, args, {}, lambda a, b: a == b)]
     [(2, 7, 4), (1, 2, 4), (1, 2, 4)]
     """
-    named = nodes.by_name(func, args, kwargs)
+    named = schemas.by_name(func, args, kwargs)
     x, hidden = named["input"], named["hx"]
     hidden = list(hidden) if isinstance(hidden, list | tuple) else [hidden]
     if not _fits(x, hidden, named, _KINDS[func], equal):

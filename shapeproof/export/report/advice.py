@@ -21,13 +21,13 @@ from shapeproof.constraints.text import format_formula
 from shapeproof.export.explore.findings import Finding, Outcome
 from shapeproof.export.explore.unmet import left_by
 from shapeproof.export.source.names import fresh_name, statement_of
-from shapeproof.export.source.wording import short
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 from shapeproof.solver.simplify import in_few_words, simplified
 from shapeproof.solver.witness import find, smallest
+from shapeproof.wording import short
 
 _WRITABLE = f.Compare | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
 

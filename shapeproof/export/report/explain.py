@@ -23,12 +23,12 @@ from shapeproof.export.report.advice import advice, data_notes
 from shapeproof.export.report.remedies import Cause
 from shapeproof.export.source.frames import led_to, of_torch
 from shapeproof.export.source.loops import rounds
-from shapeproof.export.source.wording import short, with_kind
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.clash import clash
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
+from shapeproof.wording import short, with_kind
 
 
 def diagnose(

@@ -15,8 +15,8 @@ from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.text import format_formula
 from shapeproof.export.explore.findings import Exploration, Outcome
-from shapeproof.export.source.wording import short
 from shapeproof.export.trace.trial import Step
+from shapeproof.wording import short
 
 
 @dataclass(frozen=True, slots=True)

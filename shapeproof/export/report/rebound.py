@@ -13,8 +13,8 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.rebound import Seen
 from shapeproof.export.report.explain import in_user_terms
 from shapeproof.export.report.report import Report
-from shapeproof.export.source.wording import short
 from shapeproof.export.trace.rebinding import Left, Rebinding
+from shapeproof.wording import short
 
 SHOWN = 4
 """How many outputs are named in a note."""

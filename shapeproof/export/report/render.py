@@ -9,7 +9,7 @@ import linecache
 import textwrap
 from typing import TYPE_CHECKING
 
-from shapeproof.export.source.wording import first_line, short
+from shapeproof.wording import first_line, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

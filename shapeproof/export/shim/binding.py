@@ -18,7 +18,7 @@ from torch.export.dynamic_shapes import _combine_args, _tree_map_with_path
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.shim.symbols import TorchConstraintError
-from shapeproof.export.source.wording import first_line
+from shapeproof.wording import first_line
 
 _normalized: Callable[..., Any] = getattr(torchs_shapes, "_normalize_dynamic_shapes", lambda shapes, *_: shapes)
 """From torch 2.14 on: what goes into `**kwargs` may stand in dynamic_shapes by its own name."""

@@ -1,6 +1,7 @@
 """Reads the user's source: which line asks, what it calls a size, where a Dim is written.
 
 frames.py        the user's frame and torch's own, for a question
+places.py        where a question was asked
 names.py         what the code at a line calls its sizes
 declared_at.py   where in the call a declaration is written
 loops.py         which line repeats a question
@@ -11,5 +12,4 @@ lookups.py       in which dict or set a size is looked up
 missing.py       what a plain number has and a symbolic one has not
 texts.py         what becomes of a text of a size
 bytecode.py      what an instruction works on
-wording.py       short forms of errors, files and lines
 """

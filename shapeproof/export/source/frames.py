@@ -25,7 +25,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export.source.bytecode import index_at, instructions
 from shapeproof.export.source.names import names_in, number_in
-from shapeproof.export.trace.trial import Place
+from shapeproof.export.source.places import Place
 
 OURS = str(Path(__file__).parent.parent.parent)
 """Where this package is installed."""

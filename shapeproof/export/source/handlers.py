@@ -34,7 +34,7 @@ from shapeproof.export.source.bytecode import (
     stack_before,
 )
 from shapeproof.export.source.frames import location, model_frames
-from shapeproof.export.source.wording import short
+from shapeproof.wording import short
 
 Kinds = frozenset[type[BaseException]] | None
 """The classes of which an exception may be an instance, each itself and no subclass; None where it may be any."""

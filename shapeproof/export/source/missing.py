@@ -15,7 +15,7 @@ import torch
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.shim.symbols import PLAIN
 from shapeproof.export.source.frames import is_users, location
-from shapeproof.export.source.wording import short
+from shapeproof.wording import short
 
 Ask = Callable[..., Any]
 

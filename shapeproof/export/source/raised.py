@@ -20,7 +20,7 @@ from typing import Any
 from shapeproof.export.source.bytecode import InPlaceOf, index_at, instructions
 from shapeproof.export.source.frames import is_users
 from shapeproof.export.source.handlers import may_swallow
-from shapeproof.export.source.wording import short
+from shapeproof.wording import short
 
 Raised = dict[tuple[str, int, type[BaseException]], str]
 """A line of a file, a class of exceptions, and the text of the first."""

@@ -17,7 +17,7 @@ from shapeproof.export.shim.recording import recorded
 from shapeproof.export.shim.symbols import ASSERTION
 from shapeproof.export.source.frames import sentence
 from shapeproof.export.source.names import message_of
-from shapeproof.export.source.wording import short
+from shapeproof.wording import short
 
 
 def message_at(user: SourceLocation | None, formula: Formula) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.export.shim.sym_nodes import ExactShapeEnv
 from shapeproof.export.shim.symbols import PLAIN, data_symbols
 from shapeproof.export.shim.trees import map_all
@@ -18,7 +18,7 @@ from shapeproof.export.shim.trees import map_all
 
 def as_data(env: ExactShapeEnv, func: Any, result: Any) -> Any:
     """The result of an operator, with a number from data in place of each that its fake kernel claims."""
-    if isinstance(result, torch.Tensor) or result is NotImplemented or not nodes.is_foreign(func):
+    if isinstance(result, torch.Tensor) or result is NotImplemented or not schemas.is_foreign(func):
         return result
     fresh = set(env.pending_fresh_unbacked_symbols)
     return map_all(result, lambda value: value if _is_data(value, fresh) else _from_data(env, func, value))

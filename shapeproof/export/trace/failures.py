@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.export.shim.sym_nodes import BY_ZERO
 from shapeproof.export.shim.symbols import ASSERTION, PLAIN
 from shapeproof.export.shim.trees import leaves
@@ -87,7 +87,7 @@ def is_of_tracing(error: Exception, func: Any) -> bool:
 def may_fail(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], of_data: Callable[[Any], bool]) -> bool:
     """Whether an operator may fail on data; `of_data` says of a symbolic number whether it is taken from data."""
     if not _is_torchs(func):
-        return nodes.schema_of(func) is not None
+        return schemas.schema_of(func) is not None
     if func is ASSERTION:  # what it asserts has been looked at where it was asked
         return False
     if _name(func).removesuffix("_") in _DIVIDING:
@@ -106,12 +106,12 @@ def raised_by(func: Any) -> Kinds:
 
 
 def _is_torchs(func: Any) -> bool:
-    return nodes.schema_of(func) is not None and func.namespace == "aten"
+    return schemas.schema_of(func) is not None and func.namespace == "aten"
 
 
 def _divides_whole_numbers(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether whole numbers are divided with a whole result, by what may be 0."""
-    named = nodes.by_name(func, args, kwargs)
+    named = schemas.by_name(func, args, kwargs)
     divisor = named.get("other")
     if named.get("rounding_mode") is None and _name(func).startswith("div"):
         return False
@@ -135,7 +135,7 @@ def _never_fails(func: Any) -> bool:
     name = _name(func)
     if name in _OF_SOMETHING or name == "as_strided":
         return False
-    return name in _NEVER or torch.Tag.reduction in func.tags or nodes.is_view_operator(func, pure=True)
+    return name in _NEVER or torch.Tag.reduction in func.tags or schemas.is_view_operator(func, pure=True)
 
 
 def _name(func: Any) -> str:

@@ -18,8 +18,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.export.graph import nodes
-from shapeproof.export.ops import recurrent
+from shapeproof.export.ops import recurrent, schemas
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.trace import settle
@@ -126,8 +125,8 @@ class _Operation:
         self._steps, self._known = len(env.trial.steps), len(env.trial.learned)
         self._history, self._brought = env.trial.region.history, env.brought
         self.operands = _tensors(arguments)
-        self._changes = nodes.is_mutable(func)
-        self._repeatable = nodes.is_repeatable(func)
+        self._changes = schemas.is_mutable(func)
+        self._repeatable = schemas.is_repeatable(func)
         if self._repeatable and self._changes:
             self._repeatable = all(getattr(each, "constant", None) is None for each in self.operands)
             self._arguments = self._aliased()

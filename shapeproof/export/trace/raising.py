@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.formulas import Formula, negate
-from shapeproof.export.trace.trial import Place, Step, Trial, flipped
+from shapeproof.export.source.places import Place
+from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import truth
 

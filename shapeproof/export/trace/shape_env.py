@@ -33,7 +33,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.intervals import Interval
 from shapeproof.constraints.reals import Real, RealConstant
 from shapeproof.constraints.terms import Term, constant, symbol, unknown
-from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Running
 from shapeproof.export.ops.output_sizes import PROMISING, VIEWING, counted, meanings, promises, ranged
 from shapeproof.export.ops.reading import Operands
@@ -44,13 +44,14 @@ from shapeproof.export.shim.sym_nodes import ExactShapeEnv, exact, powers
 from shapeproof.export.shim.symbols import INT64, OPAQUE, is_condition, value_range
 from shapeproof.export.source import frames
 from shapeproof.export.source.handlers import Handlers
+from shapeproof.export.source.places import Place
 from shapeproof.export.trace import failures
 from shapeproof.export.trace.check_writer import CheckWriter, message_at
 from shapeproof.export.trace.no_constraints import NoConstraints
 from shapeproof.export.trace.raising import side_that_raises
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.translate import Translator, Untranslatable, Writer, simpler
-from shapeproof.export.trace.trial import Place, Trial
+from shapeproof.export.trace.trial import Trial
 from shapeproof.export.trace.value_numbering import Numbering
 from shapeproof.export.trace.values import Contents
 from shapeproof.solver.doubles import range_of
@@ -158,7 +159,7 @@ class ProofShapeEnv(ExactShapeEnv):
     def constrain_symbol_range(self, s: sympy.Symbol, compiler_min: int, compiler_max: int) -> None:  # type: ignore[override]
         """Bounds that an operator promises for a fresh symbol; those that torch's own operators keep are facts."""
         super().constrain_symbol_range(s, compiler_min, compiler_max)
-        if self._running and not nodes.is_trusted(self._running[-1].func):
+        if self._running and not schemas.is_trusted(self._running[-1].func):
             self._check_range(s, compiler_min, compiler_max)
             return
         for promise in (*ranged(self._term(s), compiler_min, compiler_max), *frames.merged(self._term(s), self.read)):
@@ -204,7 +205,7 @@ class ProofShapeEnv(ExactShapeEnv):
         if not isinstance(func, torch._ops.OpOverload):
             return
         name, listed = str(func), results if isinstance(results, tuple | list) else (results,)
-        self._contents.forget(nodes.written(func, args, kwargs))
+        self._contents.forget(schemas.written(func, args, kwargs))
         self.numbering.note(func, args, kwargs, listed)
         speaks = name in SPEAKING and any(isinstance(r, torch.Tensor) and str(r.dtype) in INTEGRAL for r in listed)
         if not speaks and name not in PROMISING:

@@ -17,8 +17,8 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.ops.call import product
 from shapeproof.export.source.frames import place, read_by_the_model
-from shapeproof.export.source.wording import short
 from shapeproof.export.trace.shape_env import ProofShapeEnv
+from shapeproof.wording import short
 
 _VALUES = {"values", "_values", "values_copy", "_values_copy"}
 _INDICES = {"indices", "_indices", "indices_copy", "_indices_copy"}

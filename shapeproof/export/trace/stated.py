@@ -18,8 +18,8 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, symbol
-from shapeproof.export.graph import nodes
 from shapeproof.export.graph.emit import Computation, NoGraphForm
+from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Span
 from shapeproof.export.ops.output_sizes import promises
 from shapeproof.export.ops.reading import Operands
@@ -52,11 +52,11 @@ class Stated:
 
     def called(self, func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
         """Take what is stated of an operator that was run, or of what it was given."""
-        own = nodes.is_foreign(func) and is_stated(str(func))
-        if nodes.schema_of(func) is None or not (own or self._contents):
+        own = schemas.is_foreign(func) and is_stated(str(func))
+        if schemas.schema_of(func) is None or not (own or self._contents):
             return
         results = result if isinstance(result, tuple | list) else (result,)
-        self._contents.forget(nodes.written(func, args, kwargs))
+        self._contents.forget(schemas.written(func, args, kwargs))
         if not own and not self._is_spoken_of(args, kwargs):
             return
         call = self._stated.call(func, args, kwargs, results)

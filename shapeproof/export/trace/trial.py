@@ -21,16 +21,17 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
+from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.evaluate import evaluate_number, holds, holds_at
 from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, negate
 from shapeproof.constraints.reals import Real, RealSymbol
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.constraints.text import format_node
+from shapeproof.export.source.places import Place
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import truth
@@ -38,23 +39,7 @@ from shapeproof.solver.witness import find
 from shapeproof.solver.wording import equals, has_value
 
 if TYPE_CHECKING:
-    from shapeproof.export.source.names import Number
     from shapeproof.export.trace.raising import Raisings
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a question was asked: the user's line, the operator being run, torch's own line.
-
-    `names` says what the user's code calls the symbols at that line, where that was looked for. `number` is
-    what is being computed there, if it is a number.
-    """
-
-    user: SourceLocation | None = None
-    operator: str | None = None
-    framework: SourceLocation | None = None
-    names: Mapping[str, str] = field(default_factory=dict)
-    number: Number | None = None
 
 
 @dataclass(frozen=True, slots=True)

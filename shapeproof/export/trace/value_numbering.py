@@ -21,7 +21,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from shapeproof.constraints.terms import Term
-from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Running
 from shapeproof.export.ops.value_ranges import INTEGRAL
 from shapeproof.export.shim.storages import storages
@@ -62,7 +62,7 @@ class Numbering:
 
     def note(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Any]) -> None:
         """Number the results of an operator that has been run; what it has written into is something else now."""
-        for storage in storages(nodes.written(func, args, kwargs)):
+        for storage in storages(schemas.written(func, args, kwargs)):
             self._written[storage] = self._written.get(storage, 0) + 1
             self._writings += 1
         if str(func) in _SAME and isinstance(args[0], torch.Tensor):
@@ -113,7 +113,7 @@ class Numbering:
         return None
 
     def _call(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Hashable, ...]:
-        return (func, *((name, self._key(value)) for name, value in nodes.by_name(func, args, kwargs).items()))
+        return (func, *((name, self._key(value)) for name, value in schemas.by_name(func, args, kwargs).items()))
 
     def _key(self, value: Any) -> Hashable:
         """What an argument is; of a tensor its layout, too: other loops run over another, and may round otherwise."""
@@ -141,15 +141,15 @@ def _is_function(func: Any) -> bool:
 
     `as_strided` reads what lies beside them, too.
     """
-    if nodes.is_mutable(func) or torch.Tag.nondeterministic_seeded in func.tags or "as_strided" in str(func):
+    if schemas.is_mutable(func) or torch.Tag.nondeterministic_seeded in func.tags or "as_strided" in str(func):
         return False
-    return str(func) in _MOVING or torch.Tag.pointwise in func.tags or nodes.is_view_operator(func, pure=False)
+    return str(func) in _MOVING or torch.Tag.pointwise in func.tags or schemas.is_view_operator(func, pure=False)
 
 
 @functools.cache
 def _reduces(func: Any) -> bool:
     """Whether it would be, if there were no rounding."""
-    drawn = nodes.is_mutable(func) or torch.Tag.nondeterministic_seeded in func.tags
+    drawn = schemas.is_mutable(func) or torch.Tag.nondeterministic_seeded in func.tags
     return torch.Tag.reduction in func.tags and not drawn
 
 

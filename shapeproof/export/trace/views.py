@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 
 _VIEWS = frozenset({"aten.view.default", "aten._unsafe_view.default"})
@@ -31,7 +31,7 @@ def as_asked(env: ProofShapeEnv, func: Any, args: Sequence[Any], kwargs: Mapping
     """The result of an operator; of a view whose noted sizes may have no value, the view with those asked for."""
     if str(func) not in _VIEWS or all(env.read(size).total for size in result.shape):
         return result
-    call = nodes.by_name(func, args, kwargs)
+    call = schemas.by_name(func, args, kwargs)
     sizes = _asked(call["self"], call["size"])
     strides = [math.prod(sizes[index + 1 :]) for index in range(len(sizes))]
     known = [*zip(result.shape, sizes, strict=True), *zip(result.stride(), strides, strict=True)]
