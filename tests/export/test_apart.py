@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export import check
+from shapeproof.export import check, export
 from shapeproof.export.shim import consumers
 from tests.agreement import agree
 from tests.thoroughness import examples
@@ -186,3 +186,17 @@ def test_programs_of_regions_are_merged_though_one_cannot_be_taken_apart() -> No
         except UsageError:
             refused += 1
     assert refused == 1
+
+
+def test_a_rule_that_divides_by_a_stride_from_data_refuses_no_count_of_0():
+    class Placed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(2, 4)
+
+        def forward(self, x):
+            return self.linear(x.nonzero().float())
+
+    program = export(Placed(), (torch.ones(3, 3),))
+    for apart in (program, program.run_decompositions({}), program.run_decompositions()):
+        assert [apart.module()(x).shape[0] for x in (torch.zeros(3, 3), torch.eye(3), torch.ones(3, 3))] == [0, 3, 9]

@@ -81,8 +81,7 @@ class ProofShapeEnv(ExactShapeEnv):
             prefer_deferred_runtime_asserts_over_guards=True,
             trace_asserts=True,
         )
-        self.trial = trial
-        self._sizes = sizes
+        self.trial, self._sizes = trial, sizes
         self.handlers = Handlers(lambda: self._place().user)
         self._running: list[Running] = []
         self.terms: dict[sympy.Symbol, Term] = {}
@@ -104,8 +103,6 @@ class ProofShapeEnv(ExactShapeEnv):
         lower = [f.ge(symbol(name), b.lower) for name, b in trial.known.ranges.items() if b.lower is not None]
         self._form = functools.cache(functools.partial(simpler, self.translator, self.writer, Facts(lower), OPAQUE))
         self._replacements_version_counter = 1  # makes SymNode.expr go through `replace`
-
-    # ------------------------------------------------------------------ symbols
 
     def _term(self, sympy_symbol: sympy.Symbol) -> Term:
         """The term that a symbol of torch stands for: a declared one for an input's size, or what a view's size means.
@@ -307,8 +304,6 @@ class ProofShapeEnv(ExactShapeEnv):
             if term is symbol(name):
                 self.trial.observe(name, int(v))
 
-    # ------------------------------------------------------------------ questions
-
     def evaluate_expr(  # noqa: PLR0913 - torch's signature
         self,
         orig_expr: sympy.Basic,
@@ -488,13 +483,15 @@ class ProofShapeEnv(ExactShapeEnv):
             self.handlers.must_not_catch(failures.OF_NUMBERS[function], "this")
 
     def demand(self, condition: torch.SymBool, message: str) -> None:  # noqa: D102
-        self.must_hold(self.translator.formula(condition.node.expr), lambda: condition, message)
+        formula = self.translator.formula(condition.node.expr)
+        if self.trial.is_taken_apart:  # the program has its checks: this is a question of torch's own rules
+            self.trial.choose(formula, Kind.BRANCH, self._place)
+        else:
+            self.must_hold(formula, lambda: condition, message)
 
     def may_be_infinite(self, expr: sympy.Expr) -> bool:  # noqa: D102
         value = self.translator.number(expr)
         return isinstance(value, Real) and not range_of(value, self.bounds).is_finite
-
-    # ------------------------------------------------------------------ places
 
     def _place(self) -> Place:
         operator = self.innermost or (frames.run_again() if self.trial.is_taken_apart else None)
