@@ -138,7 +138,7 @@ def integer_text(value: int) -> str:
     """An integer as it is written, of whatever length: Python refuses to write one of thousands of digits in decimals.
 
     >>> integer_text(12), integer_text(10**5000)[:6]
-    ('12', '0x198a')
+    ('12', '0x31e2')
     """
     return str(value) if value.bit_length() <= _LONGEST_DECIMAL else hex(value)
 

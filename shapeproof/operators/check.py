@@ -12,6 +12,7 @@ Trusted: that inputs lie in memory as those here do (contiguous); dtypes other t
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -152,9 +153,12 @@ def _checked(operator: Any, declared: Declared, budget: Budget) -> OperatorRepor
     return report("agrees" if notes else "proved", results=results, notes=notes)
 
 
+_OURS = inspect.getfile(Calling)
+
+
 def _without_line(diagnostic: Diagnostic) -> Diagnostic:
     """The only line of the model is ours, and says nothing."""
-    return replace(diagnostic, file=None, line=None) if diagnostic.file == __file__ else diagnostic
+    return replace(diagnostic, file=None, line=None) if diagnostic.file == _OURS else diagnostic
 
 
 def _programs(report: Report) -> list[Program]:

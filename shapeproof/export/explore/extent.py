@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from shapeproof.constraints import formulas as f
+from shapeproof.constraints.definedness import defined
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.intervals import Interval
 from shapeproof.export.declare.inputs import Inputs
@@ -60,7 +61,8 @@ class Extent:
             yield left
 
     def _raises_without(self, required: Formula) -> bool:
-        failing = self.domain.assuming(f.negate(required))
+        """Whether eager raised wherever it was run where that does not hold, or has no value."""
+        failing = self.domain.assuming(f.negate(f.conjunction(defined(required), required)))
         points = itertools.islice(_points(self.inputs, failing, self.budget), EXTENT_POINTS)
         near = (point for point in points if fits(self.inputs, self.begun, point))
         return all(replay.eager_failure(self.mod, self.inputs, point) is not None for point in near)
