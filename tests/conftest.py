@@ -23,14 +23,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_TRIED = 2
+_TRIED = 1
 _DEAR = ("tests/export/", "tests/ci/", "tests/consumers/", "tests/benchmarks/", "tests/solver/")
 """Where a test traces a model, starts a process or asks Z3."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Of a test with many parameters `make test` tries the first two; the others are slow."""
+    """Of a test with many parameters `make test` tries the first; the others are slow."""
     met = Counter()
     for item in items:
         test = item.nodeid.partition("[")[0]

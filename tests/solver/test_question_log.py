@@ -33,7 +33,7 @@ def test_nobody_hears_it_unasked(caplog):
 
 def test_a_long_formula_is_cut(caplog):
     with caplog.at_level(logging.DEBUG, "shapeproof.questions"):
-        prove(" + ".join(f"symbol_{index} % 2" for index in range(500)) + " >= 0")
+        prove(" + ".join(f"symbol_{index} % 2" for index in range(100)) + " >= 0")
     assert 0 < len(caplog.messages[0]) < 1000
 
 
