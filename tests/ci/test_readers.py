@@ -21,7 +21,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula
 from shapeproof.constraints.verdicts import Evidence, Proved
 from shapeproof.export import load_report
-from shapeproof.export.build.bounds import Bound
+from shapeproof.export.report.bounds import Bound
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.report import Report
 from shapeproof.files import MOST

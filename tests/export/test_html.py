@@ -12,7 +12,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.export import check
-from shapeproof.export.build.bounds import Bound, Bounds
+from shapeproof.export.report.bounds import Bound, Bounds
 
 
 class Sides(torch.nn.Module):

@@ -37,9 +37,7 @@ def limit(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("limit")
-@settings(
-    max_examples=1000, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)  # one limit for all examples
+@settings(max_examples=1000, suppress_health_check=[HealthCheck.function_scoped_fixture])  # one limit for all examples
 @given(STREAMS, st.data())
 def test_merging_is_a_join(stream, data):
     whole = watched(stream)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.constraints.text import format_term
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration, narrowed
+from shapeproof.export.report.bounds import Bound, Bounds
 from shapeproof.export.shim import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.trace import tracer
@@ -28,42 +28,6 @@ from shapeproof.solver.optimum import least_upper_bound
 
 _ASSUMED = 2**16
 """The bound that is tried on a size, to find out whether it is what is missing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A tensor of the program with a size that comes out of data.
-
-    `name` is its name in the graph. `sizes` are texts: a number, `<=25` for a least upper bound, or `?`; `limits` the
-    same as numbers, None where there is none; `missing` says what would bound the sizes without one.
-
-    >>> print(Bound("nonzero", "i64", ("<=25", "2"), (25, 2)))
-    nonzero: i64[<=25, 2]
-    """
-
-    name: str
-    dtype: str
-    sizes: tuple[str, ...]
-    limits: tuple[int | None, ...]
-    missing: str = ""
-
-    def __str__(self) -> str:
-        missing = f"   {self.missing}" if self.missing else ""
-        return f"{self.name}: {self.dtype}[{', '.join(self.sizes)}]{missing}"
-
-
-class Bounds(tuple[Bound, ...]):
-    """The tensors of a program whose sizes come out of data; a notebook shows them as a table."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self))
-
-    def _repr_html_(self) -> str:
-        from shapeproof.export.report.html import bounds_html
-
-        return bounds_html(self)
 
 
 class Bounding:

@@ -16,7 +16,7 @@ from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.domain import Origin
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.build.assertions import assert_domain, word_checks
-from shapeproof.export.build.bounds import Bounding, Bounds
+from shapeproof.export.build.bounds import Bounding
 from shapeproof.export.build.clamps import write_clamps
 from shapeproof.export.build.closing_audit import Claims, unmatched
 from shapeproof.export.build.contract import Requirements
@@ -31,6 +31,7 @@ from shapeproof.export.explore.findings import Exploration, Finding, Outcome, st
 from shapeproof.export.explore.regions import Split, proved
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.rounding import jumps
+from shapeproof.export.report.bounds import Bounds
 from shapeproof.export.report.explain import (
     declared_at,
     domain_texts,

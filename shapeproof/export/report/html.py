@@ -13,7 +13,7 @@ from shapeproof.export.report.render import diagnostic_text, sized
 from shapeproof.seen.plots import plot_html
 
 if TYPE_CHECKING:
-    from shapeproof.export.build.bounds import Bound
+    from shapeproof.export.report.bounds import Bound
     from shapeproof.export.report.report import Report
 
 _COLOURS = {"proved": "#1a7f37", "refuted": "#cf222e", "undecided": "#9a6700", "vacuous": "#cf222e"}

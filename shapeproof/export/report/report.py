@@ -19,9 +19,9 @@ from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.errors import UsageError
 from shapeproof.contract import Answer, Contract, OutsideDomain
 from shapeproof.contract.archives import NOTE
-from shapeproof.export.build.bounds import Bounds
 from shapeproof.export.declare.redeclare import Declarations
 from shapeproof.export.explore.findings import SharedFailure
+from shapeproof.export.report.bounds import Bounds
 from shapeproof.export.report.html import report_html
 from shapeproof.export.report.oblivious import Oblivious
 from shapeproof.export.report.region_map import RegionMap

@@ -17,8 +17,8 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.text import parse_formula
 from shapeproof.contract.archives import saved_text
 from shapeproof.contract.saved import from_data, to_data
-from shapeproof.export.build.bounds import Bound, Bounds
 from shapeproof.export.explore.findings import SharedFailure
+from shapeproof.export.report.bounds import Bound, Bounds
 from shapeproof.export.report.region_map import RegionMap
 
 if TYPE_CHECKING:

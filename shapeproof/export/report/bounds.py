@@ -1,0 +1,41 @@
+"""The tensors of a program whose sizes come out of data, with their bounds, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A tensor of the program with a size that comes out of data.
+
+    `name` is its name in the graph. `sizes` are texts: a number, `<=25` for a least upper bound, or `?`; `limits` the
+    same as numbers, None where there is none; `missing` says what would bound the sizes without one.
+
+    >>> print(Bound("nonzero", "i64", ("<=25", "2"), (25, 2)))
+    nonzero: i64[<=25, 2]
+    """
+
+    name: str
+    dtype: str
+    sizes: tuple[str, ...]
+    limits: tuple[int | None, ...]
+    missing: str = ""
+
+    def __str__(self) -> str:
+        missing = f"   {self.missing}" if self.missing else ""
+        return f"{self.name}: {self.dtype}[{', '.join(self.sizes)}]{missing}"
+
+
+class Bounds(tuple[Bound, ...]):
+    """The tensors of a program whose sizes come out of data; a notebook shows them as a table."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self))
+
+    def _repr_html_(self) -> str:
+        from shapeproof.export.report.html import bounds_html
+
+        return bounds_html(self)
