@@ -8,6 +8,7 @@ advice.py       which findings to tell, and what to note beside them
 remedies.py     declarations that are proved to help
 oblivious.py    which size-oblivious assumptions are proved harmless
 sizes.py        the domain, said of the sizes of inputs alone
+bounds.py       sizes that come out of data, with their bounds
 region_map.py   the regions of a split model, drawn
 render.py       a report as text
 html.py         a report for notebooks
