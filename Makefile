@@ -19,13 +19,14 @@ IN_PARALLEL := --numprocesses auto --dist worksteal --durations=80
 EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint cases bench bench-solver bench-scaling bench-graphs bench-dispatch fuzz clean
+.PHONY: help demo test test-thorough test-slow lint cases bench bench-solver bench-scaling bench-graphs bench-dispatch fuzz clean
 
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
 	@echo "make test          the test suite, in a few minutes: of a law some examples, of many parameters the first"
-	@echo "make test-slow     the rest of it: the slow tests, the other parameters, and all examples of the laws"
-	@echo "                   these two, demo, cases and bench take TORCH=2.15.0 (or another): in .venv-2.15.0"
+	@echo "make test-thorough the other parameters, and all examples of the laws"
+	@echo "make test-slow     the slow tests: what is compiled, long laws, large models"
+	@echo "                   these three, demo, cases and bench take TORCH=2.15.0 (or another): in .venv-2.15.0"
 	@echo "make lint          ruff and mypy"
 	@echo "make cases         score torch.export and shapeproof on the cases (CASES=$(CASES))"
 	@echo "make bench         time verified export against torch.export"
@@ -66,10 +67,13 @@ demo: $(VENV)/.package
 	exit $$status
 
 test: $(VENV)/.test
-	$(RUN) -m pytest -m "not slow" --hypothesis-profile=quick $(IN_PARALLEL)
+	$(RUN) -m pytest -m "not slow and not thorough" --hypothesis-profile=quick $(IN_PARALLEL)
+
+test-thorough: $(VENV)/.test
+	$(RUN) -m pytest -m "not slow and (thorough or hypothesis)" $(IN_PARALLEL)
 
 test-slow: $(VENV)/.test
-	$(RUN) -m pytest -m "slow or hypothesis" $(IN_PARALLEL)
+	$(RUN) -m pytest -m slow $(IN_PARALLEL)
 
 lint: $(VENV)/.lint
 	$(RUN) -m ruff check .

@@ -12,7 +12,7 @@ from hypothesis import settings
 GOLDEN = Path(__file__).parent / "golden"
 
 # All runs but `make fuzz`, which explores, try the same examples each time, so that neither chance nor a slow machine
-# can fail them. `make test` tries a fifth of those that `make test-slow` tries.
+# can fail them. `make test` tries a fifth of those that `make test-thorough` tries.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("ordinary", deadline=None, derandomize=True)
 settings.register_profile("fuzz", deadline=None, max_examples=20_000, print_blob=True)
@@ -30,13 +30,13 @@ _DEAR = ("tests/export/", "tests/ci/", "tests/consumers/", "tests/benchmarks/", 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Of a test with many parameters `make test` tries the first; the others are slow."""
+    """Of a test with many parameters `make test` tries the first; the others are `thorough`."""
     met = Counter()
     for item in items:
         test = item.nodeid.partition("[")[0]
         met[test] += 1
         if met[test] > _TRIED and test.startswith(_DEAR):
-            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.thorough)
 
 
 def pytest_addoption(parser):

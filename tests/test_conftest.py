@@ -23,7 +23,7 @@ def test_golden_is_rewritten_when_asked(tmp_path):
     assert (tmp_path / "export" / "a.txt").read_text() == "two\n"
 
 
-def test_of_many_parameters_all_but_the_first_are_slow():
+def test_of_many_parameters_all_but_the_first_are_thorough():
     class Item:
         def __init__(self, nodeid):
             self.nodeid, self.marks = nodeid, []
@@ -35,4 +35,4 @@ def test_of_many_parameters_all_but_the_first_are_slow():
         Item(f"{file}::test_it[{number}]") for file in ("tests/export/a.py", "tests/seen/b.py") for number in "123"
     ]
     pytest_collection_modifyitems(items)
-    assert [item.marks for item in items] == [[], ["slow"], ["slow"], [], [], []]
+    assert [item.marks for item in items] == [[], ["thorough"], ["thorough"], [], [], []]

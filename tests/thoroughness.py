@@ -8,7 +8,7 @@ _ORDINARY = 100
 
 
 def examples(ordinary: int) -> int:
-    """So many in `make test-slow`, a fifth of them in `make test`, and as many as `make fuzz` says if that is more.
+    """So many in `make test-thorough`, a fifth of them in `make test`, and as many as `make fuzz` says if that is more.
 
     >>> examples(300) in {60, 300, 20000}
     True

@@ -354,7 +354,7 @@ def test_what_a_model_has_begun_ends_with_it(folder):
 # ---------------------------------------------------------------------- --changed-since
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_what_is_unchanged_keeps_its_verdict_and_is_not_checked_again(repository, run):
     first = run[1]
     status, again, _ = checked("--changed-since", "HEAD", cwd=repository)

@@ -46,7 +46,7 @@ def silent(*_):
     pass
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_answers_are_those_of_this_machine(cluster, tmp_path):
     jobs = [job(tmp_path, name) for name in ("crash", "raises", "build")]
     here = dict(Local(2).run(jobs[:2], silent))

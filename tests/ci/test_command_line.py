@@ -285,7 +285,7 @@ def test_exitfirst_stops_at_the_first_that_does_not_pass(tmp_path):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_hooks_prove_each_model_once(tmp_path):
     """What the first hook has proved of a change is what the second compares with the lock."""
     spec = '[models.net]\ntarget = "nets:build"\n'
@@ -312,7 +312,7 @@ def waits():
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_an_interrupt_tells_what_was_done_and_keeps_it(tmp_path):
     write(tmp_path, nets_dot_py=NETS + WAITS)
     spec = '[models.net]\ntarget = "nets:build"\n[models.open]\ntarget = "nets:waits"\n[models.last]\ntarget = "a:b"\n'

@@ -100,7 +100,7 @@ def test_a_file_that_is_no_profile_is_one_sentence():
     assert "nets.py is not a saved profile of what was seen" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_spec_is_held_against_what_was_seen(folder):
     """One model serves all of it, the other lacks the largest; a profile that cannot be read is no verdict."""
     drafted = shapeproof("a.json", "--spec", "nets:Scores").stdout

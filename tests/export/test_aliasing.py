@@ -89,7 +89,7 @@ def test_one_program_says_what_differs_and_where(forward):
     assert required.startswith("x.shape[0] != 1   by aten.")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_sharing_where_no_slice_alone_shows_it():
     """Only where both sizes are 1 does the copy share: each by itself makes no difference."""
     mod = model(lambda x: (x.permute(2, 1, 0).contiguous().add_(1), x * 2))

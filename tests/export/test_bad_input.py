@@ -58,7 +58,7 @@ def test_without_an_example_the_solver_must_find_sizes():
         check(Added(), tuple(TensorSpec(torch.float32, (d,)) for d in dims), constraints=("a**3 + b**3 == c**3",))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_with_an_example_the_solver_need_not_find_sizes():
     dims = [Dim(name, min=1) for name in "abc"]
     args, shapes = tuple(torch.ones(n) for n in (3, 4, 5)), tuple({0: dim} for dim in dims)

@@ -77,7 +77,7 @@ def test_parameters_and_buffers_are_those_of_the_model(three):
     assert all(program.state_dict[name] is tensor for name, tensor in mod.state_dict(keep_vars=True).items())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_it_is_saved_and_loaded_like_any_program(three, tmp_path):
     mod, _, program = three
     torch.export.save(program, tmp_path / "three.pt2")

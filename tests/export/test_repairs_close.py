@@ -147,7 +147,7 @@ def test_repairs_close_in_every_form_of_declaration(body, form):
         assert agree(mod, report.program.module(), args)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_negative_bound_of_an_int_is_a_constraint_and_a_negative_constant_an_entry():
     """The fault: Dim hints take no negative end, and an int was refused for not being a size."""
     mod = model("torch._check(k >= -3)\nreturn x.view(-1, 4) * k", "xk")
@@ -195,7 +195,7 @@ def test_one_repair_covers_what_is_refuted_and_where_both_raise():
         assert agree(Both(), again.program.module(), vectors(n, m), may_refuse=m < 4)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_sizes_at_which_both_raise_are_left_out_by_two_bounds():
     mod = model("return torch.nn.functional.interpolate(x[None, None], scale_factor=0.5)", "x")
     report = check(mod, (filled(4, 4),), dynamic_shapes=({0: N, 1: M},))

@@ -60,7 +60,7 @@ def in_threads(tasks):
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_exports_in_threads_give_what_they_give_alone():
     alone = {model: verdict(model) for model in MODELS}
     order = [*MODELS, *reversed(MODELS)]

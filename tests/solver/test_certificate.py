@@ -259,7 +259,7 @@ def test_any_solver_can_read_the_file(path):
     assert done.stdout.split() == ["unsat"] * counts["proved"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_certificate_of_the_swin_corpus(path):
     with one_ledger() as ledger:
         known = Facts(map(parse, corpus.SWIN_DOMAIN))
