@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from shapeproof.export.shim.versions import check_version
+from shapeproof.lazily import imported
 
 if TYPE_CHECKING:
     from torch.export import Dim
@@ -59,10 +59,10 @@ __all__ = [
     "watching",
 ]
 
+_imported = imported(__name__, _HOMES)
+
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
-    check_version()
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _HOMES:
+        check_version()
+    return _imported(name)

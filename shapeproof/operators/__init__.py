@@ -11,8 +11,9 @@ Rules are stated with `promise` and `contents`, over a `Call` of the operator: `
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shapeproof.lazily import imported
 
 if TYPE_CHECKING:
     from shapeproof.constraints.formulas import divides as divides
@@ -67,9 +68,4 @@ __all__ = [
     "span",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = imported(__name__, _HOMES)

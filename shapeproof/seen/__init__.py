@@ -13,16 +13,13 @@ plots.py       the plot: sizes seen against sizes served
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from shapeproof.lazily import imported
 
 if TYPE_CHECKING:
     from shapeproof.seen.seen import Seen as Seen
 
 __all__ = ["Seen"]
 
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("shapeproof.seen.seen"), name)
+__getattr__ = imported(__name__, dict.fromkeys(__all__, ".seen"))

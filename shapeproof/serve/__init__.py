@@ -22,8 +22,9 @@ ranks.py      `agree` on what was seen, `together` with one program, over torch.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from shapeproof.lazily import imported
 
 if TYPE_CHECKING:
     from shapeproof.serve.bucketing import Buckets as Buckets
@@ -41,19 +42,19 @@ if TYPE_CHECKING:
     from shapeproof.serve.ranks import together as together
 
 _HOMES = {
-    "Buckets": "bucketing",
-    "Border": "forecasts",
-    "Forecast": "forecasts",
-    "Miss": "misses",
-    "Padding": "padding",
-    "Program": "programs",
-    "Reason": "misses",
-    "Served": "on_demand",
-    "agree": "ranks",
-    "buckets": "bucketing",
-    "compile": "on_demand",
-    "forecast": "forecasts",
-    "together": "ranks",
+    "Buckets": ".bucketing",
+    "Border": ".forecasts",
+    "Forecast": ".forecasts",
+    "Miss": ".misses",
+    "Padding": ".padding",
+    "Program": ".programs",
+    "Reason": ".misses",
+    "Served": ".on_demand",
+    "agree": ".ranks",
+    "buckets": ".bucketing",
+    "compile": ".on_demand",
+    "forecast": ".forecasts",
+    "together": ".ranks",
 }
 
 __all__ = [
@@ -72,8 +73,4 @@ __all__ = [
     "together",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"shapeproof.serve.{_HOMES[name]}"), name)
+__getattr__ = imported(__name__, _HOMES)

@@ -5,8 +5,9 @@ Names are resolved when they are asked for, so that importing the package does n
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from shapeproof.lazily import imported
 
 if TYPE_CHECKING:
     from shapeproof.solver.audit import auditing as auditing
@@ -27,16 +28,24 @@ if TYPE_CHECKING:
     from shapeproof.solver.witness import smallest as smallest
 
 _HOMES = {
-    "Budget": "budget", "Facts": "facts", "Truth": "prove", "auditing": "audit", "decide": "prove", "find": "witness",
-    "generic": "witness", "greatest_lower_bound": "optimum", "least_upper_bound": "optimum", "prove": "prove",
-    "reasons": "blame", "repaired": "repair", "repairs": "repair", "simplified": "simplify", "smallest": "witness",
-    "truth": "prove",
-}  # fmt: skip
+    "Budget": ".budget",
+    "Facts": ".facts",
+    "Truth": ".prove",
+    "auditing": ".audit",
+    "decide": ".prove",
+    "find": ".witness",
+    "generic": ".witness",
+    "greatest_lower_bound": ".optimum",
+    "least_upper_bound": ".optimum",
+    "prove": ".prove",
+    "reasons": ".blame",
+    "repaired": ".repair",
+    "repairs": ".repair",
+    "simplified": ".simplify",
+    "smallest": ".witness",
+    "truth": ".prove",
+}
 
 __all__ = list(_HOMES)
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = imported(__name__, _HOMES)

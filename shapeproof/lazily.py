@@ -1,0 +1,31 @@
+"""Names of a package that are imported when they are asked for: naming the package loads nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def imported(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package.
+
+    Args:
+        package: its name.
+        homes: for each name the module that has it; one that begins with a dot is in the package.
+
+    >>> find = imported("shapeproof.solver", {"Budget": ".budget"})
+    >>> find("Budget").__module__
+    'shapeproof.solver.budget'
+    >>> find("Bugdet")
+    Traceback (most recent call last):
+    AttributeError: module 'shapeproof.solver' has no attribute 'Bugdet'
+    """
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            message = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(message)
+        return getattr(import_module(homes[name], package), name)
+
+    return find
