@@ -312,7 +312,7 @@ def waits():
 """
 
 
-@pytest.mark.thorough
+@pytest.mark.slow  # on a busy machine what a model has read is now and then in doubt, and it is checked again
 def test_an_interrupt_tells_what_was_done_and_keeps_it(tmp_path):
     write(tmp_path, nets_dot_py=NETS + WAITS)
     spec = '[models.net]\ntarget = "nets:build"\n[models.open]\ntarget = "nets:waits"\n[models.last]\ntarget = "a:b"\n'
