@@ -10,10 +10,13 @@ An undecided program is not taken: it might refuse what eager takes.
 
 from __future__ import annotations
 
+import contextlib
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch.export import Dim
 
@@ -137,9 +140,27 @@ class Exporter:
     def _check(
         self, args: Args, kwargs: dict[str, Any], shapes: Any, constraints: Sequence[str], branches: str = "error"
     ) -> Report:
-        return check(
-            self._model, args, kwargs, dynamic_shapes=shapes, constraints=tuple(constraints), branches=branches
-        )
+        with _no_random_numbers():
+            return check(
+                self._model, args, kwargs, dynamic_shapes=shapes, constraints=tuple(constraints), branches=branches
+            )
+
+
+@contextlib.contextmanager
+def _no_random_numbers() -> Iterator[None]:
+    """A program keeps what Python's generators gave when it was traced; they are put back.
+
+    Raises:
+        UsageError: the model draws of them.
+    """
+    python, numpys = random.getstate(), np.random.get_state()  # noqa: NPY002 - the generator that models draw of
+    try:
+        yield
+        if random.getstate() != python or repr(np.random.get_state()) != repr(numpys):  # noqa: NPY002
+            raise UsageError("the model draws random numbers of Python's or NumPy's, which a program cannot")
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpys)  # noqa: NPY002
 
 
 def _programs(report: Report) -> tuple[VerifiedProgram, ...]:

@@ -13,9 +13,8 @@ import torch
 
 from shapeproof.export.shim.trees import flattened
 
-_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 _CONSTANTS = frozenset({bool, str, float, complex, type(None)})
-_PLAIN = _TENSORS | _CONSTANTS | {int}
+_PLAIN = _CONSTANTS | {torch.Tensor, int}
 
 
 class Unreadable(Exception):  # noqa: N818 - says what the input is
@@ -69,7 +68,9 @@ def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[CallForm, list[
     sizes: list[int] = []
     for each in leaves:
         kind = type(each)
-        if kind in _TENSORS:
+        if kind is torch.Tensor:
+            if each.is_conj() or each.is_neg():
+                raise Unreadable("a tensor that is to be conjugated or negated")
             shape = each.shape
             sizes += shape
             kinds.append((each.dtype, each.device, each.layout, len(shape)))

@@ -12,9 +12,11 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.shim.modules import registered
+from shapeproof.export.shim.modules import GLOBAL_HOOKS, parts, registered
 
-_DTYPE, _DEVICE, _TRAINING = map(operator.attrgetter, ("dtype", "device", "training"))
+_DTYPE, _DEVICE, _SHAPE, _REQUIRES_GRAD, _TRAINING = map(
+    operator.attrgetter, ("dtype", "device", "shape", "requires_grad", "training")
+)
 _CASTING = ("cpu", "cuda")
 """The kinds of devices whose autocast is looked at."""
 
@@ -44,20 +46,30 @@ class ModelState:
 
     def _likeness(self) -> list[Any]:
         """What programs depend on: the modules themselves, and of each tensor all but its data."""
-        return [_looks(each) if isinstance(each, torch.Tensor) else each for each in self._held]
+        first = {id(each): place for place, each in reversed(list(enumerate(self._held)))}
+        shared = [first[id(each)] for each in self._held]
+        looks = [_looks(each) if isinstance(each, torch.Tensor) else each for each in self._held]
+        return [*looks, *shared, *self._counted]
 
     def _take(self) -> None:
         self._modules = list(self._model.modules())
-        parts = registered(self._modules)
-        self._holders: list[dict[str, Any]] = [held for held, _ in parts]
-        self._names = [name for _, name in parts]
-        self._held = [held[name] for held, name in parts]
+        found = registered(self._modules)
+        self._holders: list[dict[str, Any]] = [held for held, _ in found]
+        self._names = [name for _, name in found]
+        self._held = [held[name] for held, name in found]
         self._tensors = [each for each in self._held if isinstance(each, torch.Tensor)]
+        self._parts = [*GLOBAL_HOOKS, *(each for module in self._modules for each in parts(module))]
+        self._counted = self._counts()
+
+    def _counts(self) -> list[int]:
+        """How many parts and hooks each module has."""
+        return list(map(len, self._parts))
 
     def is_current(self) -> bool:
-        """Whether no tensor and no module was replaced."""
+        """Whether no tensor and no module was replaced, and no part or hook added or taken away."""
         try:
-            return all(map(operator.is_, map(operator.getitem, self._holders, self._names), self._held))
+            same = all(map(operator.is_, map(operator.getitem, self._holders, self._names), self._held))
+            return same and self._counts() == self._counted
         except KeyError:
             return False
 
@@ -72,6 +84,9 @@ class ModelState:
             tuple(map(_TRAINING, self._modules)),
             tuple(map(_DTYPE, self._tensors)),
             tuple(map(_DEVICE, self._tensors)),
+            tuple(map(_SHAPE, self._tensors)),
+            tuple(map(_REQUIRES_GRAD, self._tensors)),
+            torch.get_default_device(),
         )
 
 
@@ -87,6 +102,9 @@ MODES = (
     "which modules are in training mode",
     "dtypes of parameters and buffers",
     "devices of parameters and buffers",
+    "shapes of parameters and buffers",
+    "which parameters and buffers require gradients",
+    "the default device",
 )
 """What `modes` gives, in words."""
 

@@ -265,5 +265,17 @@ def test_a_view_of_what_is_chosen_that_is_written_into_is_refused():
         kept[0].zero_()
         return kept
 
-    with pytest.raises(UsageError, match="written into"):
+    with pytest.raises(UsageError, match="writes through a view"):
         export(Model(function), data(3, 0)).bounded()
+
+
+def test_a_write_through_a_view_of_constant_memory_is_refused():
+    class Packed(nn.Module):
+        def forward(self, x):
+            chosen, packed = x[x != 0], torch.zeros(6)
+            packed[: chosen.shape[0]].copy_(chosen)
+            return packed
+
+    program = export(Packed(), (torch.tensor([0.0, 1.0, 2.0, 0.0, -3.0, 1.0]),))
+    with pytest.raises(UsageError, match="writes through a view"):
+        program.bounded()

@@ -137,3 +137,12 @@ def test_a_branch_whose_rank_depends_on_a_size_is_not_called_proved():
 
     report = check(Squeezing(), (torch.ones(4, 2),), dynamic_shapes=({0: Dim("n", min=1, max=9)},))
     assert report.status == "undecided", str(report)
+
+
+def test_a_list_in_a_branch_has_as_many_parts_as_are_noted():
+    class Splits(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda y: y.split(1)[0].sum(0), lambda y: y.sum(0), (x,))
+
+    report = check(Splits(), (torch.rand(3, 2),), dynamic_shapes=({0: Dim("n", min=1, max=4)},))
+    assert report.status == "undecided", str(report)

@@ -115,3 +115,29 @@ def test_what_is_proved_to_keep_rows_apart_does():
 @pytest.mark.slow
 def test_what_is_proved_of_300_programs_is_so():
     assert sum(map(held, range(25, 325))) > 40
+
+
+def first_rows_of(made):
+    """Writes into the first rows of a tensor that is larger."""
+
+    def function(_, x):
+        base = made(x)
+        base[: x.shape[0]].fill_(1)
+        return base.sum(0) + x[:, :1].sum() * 0 if base.dim() == 1 else base
+
+    return function
+
+
+WRITTEN = {
+    "of constant size": first_rows_of(lambda _: torch.zeros(16, 4)),
+    "twice as long": first_rows_of(lambda x: x.new_zeros(2 * x.shape[0], 4)),
+    "flat": lambda _, x: (y := x.clone(), y.view(-1)[: x.shape[0]].fill_(5))[0],
+}
+
+
+@pytest.mark.parametrize("function", WRITTEN.values(), ids=WRITTEN)
+def test_a_write_through_a_view_is_refused(function):
+    """Where the view varies and its base does not, what is beyond the first rows of the base is written, too."""
+    program = export(Made(function), (torch.randn(3, 4),), dynamic_shapes=({0: Dim("n", min=1, max=9)},))
+    with pytest.raises(UsageError, match="writes through a view"):
+        _ = buckets(program, at_most=2).padding

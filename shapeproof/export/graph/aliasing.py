@@ -15,6 +15,7 @@ import torch
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.storages import storages
+from shapeproof.export.shim.trees import leaves
 
 
 def told_apart(graph: torch.fx.Graph) -> bool:
@@ -41,6 +42,22 @@ def written_inputs(graph: torch.fx.Graph) -> set[torch.fx.Node]:
         for operand in nodes.changed_operands(node):
             written.update(storages(operand.meta.get("val")))
     return {node for node in inputs if not written.isdisjoint(storages(node.meta.get("val")))}
+
+
+def written_in_part(graph: torch.fx.Graph) -> torch.fx.Node | None:
+    """The first node that writes into a tensor whose memory another one sees through other sizes or strides."""
+    seen: dict[Any, set[Any]] = {}
+    for node in graph.nodes:
+        for value in leaves(node.meta.get("val")):
+            for storage in storages([value]):
+                seen.setdefault(storage, set()).add(_lies(value))
+    writing = ((node, each) for node in graph.nodes for each in nodes.changed_operands(node))
+    return next((node for node, each in writing if any(len(seen[s]) > 1 for s in storages(each.meta.get("val")))), None)
+
+
+def _lies(tensor: torch.Tensor) -> Any:
+    """How a tensor lies in its memory, as it is written."""
+    return tuple(map(str, (tensor.shape, tensor.stride(), tensor.storage_offset())))
 
 
 class _Watched:

@@ -72,6 +72,8 @@ def outdated_twin(node: torch.fx.Node, twin: torch.fx.Node, noted_by: Translator
 def _misnoted(node: torch.fx.Node, real: Any, noted_by: Translator, there: There) -> Difference | None:
     """How a node's note is wrong where it gives this."""
     noted = node.meta.get("val")
+    if isinstance(noted, list | tuple) and isinstance(real, list | tuple) and len(noted) != len(real):
+        return at(node, f"the program notes {len(noted)} results of `{label(node)}`, and there are {len(real)}")
     if not isinstance(noted, torch.Tensor) or not isinstance(real, torch.Tensor):
         return None
     if noted.dim() != real.dim():

@@ -16,3 +16,16 @@ def registered(modules: Iterable[torch.nn.Module]) -> list[tuple[dict[str, Any],
         for held in (module._parameters, module._buffers, module._modules)
         for name in held
     ]
+
+
+GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
+    torch.nn.modules.module._global_forward_hooks,
+    torch.nn.modules.module._global_forward_pre_hooks,
+)
+"""The hooks that every module's call runs."""
+
+
+def parts(module: torch.nn.Module) -> tuple[dict[Any, Any], ...]:
+    """The dicts of a module whose length changes when a part or a hook is added or taken away."""
+    held = (module._parameters, module._buffers, module._modules)
+    return (*held, module._forward_hooks, module._forward_pre_hooks, module._backward_hooks)
