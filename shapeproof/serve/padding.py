@@ -22,7 +22,7 @@ from shapeproof.export.build.program import VerifiedProgram
 from shapeproof.export.declare.materialize import like_example
 from shapeproof.export.explore.replay import unequal
 from shapeproof.export.graph import nodes
-from shapeproof.export.graph.aliasing import written_in_part, written_inputs
+from shapeproof.export.graph.aliasing import writes_said
 from shapeproof.export.graph.rows import Rows
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.row_by_row import Varying
@@ -165,11 +165,9 @@ def _refuse_corners(
 
 
 def _refuse_writes(program: VerifiedProgram) -> None:
-    for node in written_inputs(program.graph):
-        raise UsageError(f"inputs of a program that writes into `{node.name}` cannot be padded")
-    through = written_in_part(program.graph)
-    if through is not None:
-        raise UsageError(f"inputs of a program that writes through a view (`{through.name}`) cannot be padded")
+    writes = writes_said(program.graph)
+    if writes is not None:
+        raise UsageError(f"inputs of a program that {writes} cannot be padded")
 
 
 def _results(program: VerifiedProgram) -> list[Any]:

@@ -22,7 +22,7 @@ from shapeproof.export.build.masked import FORMS
 from shapeproof.export.build.masking import Given, Refused
 from shapeproof.export.explore import replay
 from shapeproof.export.graph import nodes
-from shapeproof.export.graph.aliasing import written_in_part, written_inputs
+from shapeproof.export.graph.aliasing import writes_said
 from shapeproof.export.graph.rows import Rows
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Shape
@@ -90,11 +90,9 @@ def _refuse(program: VerifiedProgram) -> None:
     for bound in program.report.bounds:
         if None in bound.limits:
             raise UsageError(f"`{bound.name}` has no bound: {bound.missing}")
-    for node in written_inputs(program.graph):
-        raise UsageError(f"a program that writes into `{node.name}` cannot be bounded")
-    through = written_in_part(program.graph)
-    if through is not None:
-        raise UsageError(f"a program that writes through a view (`{through.name}`) cannot be bounded")
+    writes = writes_said(program.graph)
+    if writes is not None:
+        raise UsageError(f"a program that {writes} cannot be bounded")
     if program.example_inputs is None:
         raise UsageError("a program without example inputs cannot be bounded")
 

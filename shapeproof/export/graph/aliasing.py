@@ -44,7 +44,15 @@ def written_inputs(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     return {node for node in inputs if not written.isdisjoint(storages(node.meta.get("val")))}
 
 
-def written_in_part(graph: torch.fx.Graph) -> torch.fx.Node | None:
+def writes_said(graph: torch.fx.Graph) -> str | None:
+    """What a program does that writes where rows cannot be told apart: into an input, or through a view."""
+    for node in written_inputs(graph):
+        return f"writes into `{node.name}`"
+    through = _written_in_part(graph)
+    return None if through is None else f"writes through a view (`{through.name}`)"
+
+
+def _written_in_part(graph: torch.fx.Graph) -> torch.fx.Node | None:
     """The first node that writes into a tensor whose memory another one sees through other sizes or strides."""
     seen: dict[Any, set[Any]] = {}
     for node in graph.nodes:

@@ -40,11 +40,14 @@ def _note(branch: torch.fx.GraphModule, operands: Sequence[Any], env: ProofShape
     """Note what a branch gives, if all of its operators give the same when they are run again."""
     values: dict[torch.fx.Node, Any] = {}
     given = iter(operands)
-    before = env.brought
+    before, writes = (
+        env.brought,
+        nodes.mutates(branch.graph),
+    )  # what writes is not run: the notes of others would change
     for node in branch.graph.nodes:
         if node.op == "placeholder":
             values[node] = next(given)
-        elif node.op == "call_function" and _runs_again(node):
+        elif node.op == "call_function" and not writes and _runs_again(node):
             args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
             values[node] = env.operators.record(node.target, args, kwargs)
         else:
@@ -52,7 +55,7 @@ def _note(branch: torch.fx.GraphModule, operands: Sequence[Any], env: ProofShape
     made = {
         node: value for node, value in values.items() if isinstance(value, torch.Tensor) and node.op != "placeholder"
     }
-    if env.brought == before and not nodes.mutates(branch.graph) and all(map(_is_alike, made, made.values())):
+    if env.brought == before and all(map(_is_alike, made, made.values())):
         for node, value in made.items():
             node.meta["val"] = value
     _note_branches(branch, values, env)
