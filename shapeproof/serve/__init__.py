@@ -5,19 +5,12 @@ attempts.py   the exports that are tried for a miss, and what was learned of cal
 programs.py   one program: its domain, its form, how it is run
 domains.py    domains over flat sizes, and which lies within which
 router.py     the program of a call, by one generated function
-calls.py      one call, read: its form, its sizes
-state.py      the model's own tensors and modes
-forecasts.py  `forecast`: how many programs a declared domain needs, and which lines make the borders
-least.py      the fewest sets that cover, the fewest blocks of a partition
-gate.py       nothing runs while a model is traced
 misses.py     why no program served a call, as data
-backends.py   what runs a program: the graph, torch.compile, AOTInductor, ONNX Runtime
 archive.py    the programs as one archive
-bucketing.py  `buckets`: the sizes to pad to
-plans.py      the search for them
-sized.py      the sizes that are to be padded
-padding.py    whether a program may be padded, proved or tried
 ranks.py      `agree` on what was seen, `together` with one program, over torch.distributed
+calling/      one call: what it gives, the model's state, what runs it
+counted/      `forecast`: how many programs a declared domain needs
+padded/       `buckets`: the sizes to pad to, and whether a program may be padded
 """
 
 from __future__ import annotations
@@ -27,33 +20,33 @@ from typing import TYPE_CHECKING
 from shapeproof.lazily import imported
 
 if TYPE_CHECKING:
-    from shapeproof.serve.bucketing import Buckets as Buckets
-    from shapeproof.serve.bucketing import buckets as buckets
-    from shapeproof.serve.forecasts import Border as Border
-    from shapeproof.serve.forecasts import Forecast as Forecast
-    from shapeproof.serve.forecasts import forecast as forecast
+    from shapeproof.serve.counted.forecasts import Border as Border
+    from shapeproof.serve.counted.forecasts import Forecast as Forecast
+    from shapeproof.serve.counted.forecasts import forecast as forecast
     from shapeproof.serve.misses import Miss as Miss
     from shapeproof.serve.misses import Reason as Reason
     from shapeproof.serve.on_demand import Served as Served
     from shapeproof.serve.on_demand import compile as compile  # noqa: A004
-    from shapeproof.serve.padding import Padding as Padding
+    from shapeproof.serve.padded.bucketing import Buckets as Buckets
+    from shapeproof.serve.padded.bucketing import buckets as buckets
+    from shapeproof.serve.padded.padding import Padding as Padding
     from shapeproof.serve.programs import Program as Program
     from shapeproof.serve.ranks import agree as agree
     from shapeproof.serve.ranks import together as together
 
 _HOMES = {
-    "Buckets": ".bucketing",
-    "Border": ".forecasts",
-    "Forecast": ".forecasts",
+    "Buckets": ".padded.bucketing",
+    "Border": ".counted.forecasts",
+    "Forecast": ".counted.forecasts",
     "Miss": ".misses",
-    "Padding": ".padding",
+    "Padding": ".padded.padding",
     "Program": ".programs",
     "Reason": ".misses",
     "Served": ".on_demand",
     "agree": ".ranks",
-    "buckets": ".bucketing",
+    "buckets": ".padded.bucketing",
     "compile": ".on_demand",
-    "forecast": ".forecasts",
+    "forecast": ".counted.forecasts",
     "together": ".ranks",
 }
 

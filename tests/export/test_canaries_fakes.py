@@ -12,7 +12,7 @@ from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy.numbers import int_oo
 
-from shapeproof.export.graph import nodes
+from shapeproof.export.graph.reading import nodes
 
 SPARSE = torch.tensor([[1.0, 0, 2], [0, 3, 0]]).to_sparse()
 
@@ -22,7 +22,7 @@ def model(forward):
 
 
 def test_the_fake_of_a_sparse_tensor_holds_no_elements():
-    """Hence trace/sparse.py gives its parts as many rows as data give."""
+    """Hence trace/calls/sparse.py gives its parts as many rows as data give."""
     fake = FakeTensorMode(shape_env=ShapeEnv()).from_tensor(SPARSE, static_shapes=True)
     assert (fake.values().shape, fake.indices().shape) == ((0,), (2, 0))
 
@@ -34,7 +34,7 @@ def test_an_operator_without_a_rule_is_run_on_zeros():
 
 
 def test_torch_notes_a_view_by_how_it_splits_dimensions():
-    """`n // (n // 2)` has no value at n = 0. Hence trace/views.py notes what was asked for."""
+    """`n // (n // 2)` has no value at n = 0. Hence trace/calls/views.py notes what was asked for."""
     shapes = {"x": {0: 2 * Dim("n", min=2, max=8)}}
     program = torch.export.export(model(lambda x: x.view(-1, 2, 4)), (torch.ones(6, 4),), dynamic_shapes=shapes)
     (noted,) = (
@@ -56,7 +56,7 @@ def test_torch_takes_an_int_input_for_at_least_0():
 
 
 def test_a_trace_is_seen_by_other_threads():
-    """Hence shim/one_thread.py: what torch patches and keeps while it traces is of the process."""
+    """Hence shim/process/one_thread.py: what torch patches and keeps while it traces is of the process."""
     seen = {}
 
     def look():

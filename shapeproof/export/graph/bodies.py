@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.graph.constants import same_constant
-from shapeproof.export.shim import symbols
+from shapeproof.export.shim.numbers import symbols
 
 _SIZE = torch.ops.aten.sym_size.int
 Implied = Callable[[torch.fx.Node], bool]

@@ -13,12 +13,12 @@ import torch.utils._pytree as pytree
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from shapeproof.export.graph import nodes
+from shapeproof.export.graph.reading import nodes
 from shapeproof.export.ops.output_sizes import VIEWING
-from shapeproof.export.shim.quiet import quiet
-from shapeproof.export.shim.symbols import ASSERTION, sizes, values
-from shapeproof.export.shim.transforms import transforms_ended
-from shapeproof.export.trace.operators import call
+from shapeproof.export.shim.numbers.symbols import ASSERTION, sizes, values
+from shapeproof.export.shim.process.quiet import quiet
+from shapeproof.export.shim.process.transforms import transforms_ended
+from shapeproof.export.trace.calls.operators import call
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 
 

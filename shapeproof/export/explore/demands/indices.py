@@ -1,0 +1,85 @@
+"""Indices that sizes alone decide, held against what they index: `x[[0, 3]]` or `x[arange(4)]` of fewer than four rows.
+
+torch traces such a program and leaves it to run time, since indices are data. Where they are made from sizes and
+constants they are not: eager raises for all data or for none. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.export.graph.reading import nodes
+from shapeproof.export.ops import schemas
+from shapeproof.export.trace import tracer
+
+_INDEXING = {
+    "aten.embedding.default": ("weight", "indices", None),
+    "aten.index_select.default": ("self", "index", "dim"),
+    "aten.gather.default": ("self", "index", "dim"),
+    "aten.embedding_bag.default": ("weight", "indices", None),
+    "aten.embedding_bag.padding_idx": ("weight", "indices", None),
+} | {
+    f"aten.{name}": ("self", "index", "dim")
+    for name in ("scatter.src", "scatter.value", "scatter_add.default", "scatter_reduce.two", "index_add.default")
+}
+"""Operators that take no index below 0: what is indexed, by what, and along which dimension (None: the first).
+https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html"""
+
+_BY_POSITION = frozenset({"aten.index.Tensor", "aten.index_put.default", "aten.index_put_.default"})
+"""Operators that take an index for each dimension, which may count from the end."""
+
+
+def requirements(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
+    """What must hold of the sizes for each index that is made from sizes and constants alone."""
+    constants = _constants(program)
+    for node in program.graph.nodes:
+        for source, dim, index, lowest in indexed(node):
+            if _from_sizes(index, constants):
+                env = tracer.shape_env_of(program)
+                size, span = env.read(source.meta["val"].shape[dim]), env.span(index.meta["val"])
+                if span.high is not None:
+                    yield node, f.lt(span.high, size)
+                if span.low is not None:
+                    yield node, f.ge(span.low, lowest * size)
+
+
+def indexed(node: torch.fx.Node) -> Iterator[tuple[torch.fx.Node, int, torch.fx.Node, int]]:
+    """What is indexed, along which dimension, by what, and how many times the size the lowest index may be."""
+    name = str(node.target)
+    if name not in _INDEXING and name not in _BY_POSITION:
+        return
+    named = schemas.by_name(node.target, node.args, node.kwargs)
+    if name in _INDEXING:
+        source, index, dim = _INDEXING[name]
+        yield named[source], named[dim] if dim else 0, named[index], 0
+        return
+    for position, index in enumerate(named["indices"]):
+        if index is not None and index.meta["val"].dtype == torch.bool:
+            return  # a mask takes as many dimensions as it has
+        if index is not None:
+            yield named["self"], position, index, -1
+
+
+def _constants(program: torch.export.ExportedProgram) -> set[str]:
+    """The names of the graph's inputs that are tensors written down in the model, and never written into."""
+    changed = {operand.name for node in program.graph.nodes for operand in nodes.changed_operands(node)}
+    return set(program.graph_signature.inputs_to_lifted_tensor_constants) - changed
+
+
+def _from_sizes(node: torch.fx.Node, constants: Container[str]) -> bool:
+    """Whether a tensor is computed from sizes and constants alone, and the same in every run."""
+    rest, seen = [node], set()
+    while rest:
+        top = rest.pop()
+        if top in seen or top.name in constants or isinstance(top.meta.get("val"), torch.SymInt | int):
+            continue
+        seen.add(top)
+        random = torch.Tag.nondeterministic_seeded in getattr(top.target, "tags", ())
+        if top.op != "call_function" or random or top.meta.get("unbacked_bindings"):
+            return False
+        rest += top.all_input_nodes
+    return True
