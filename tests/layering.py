@@ -13,7 +13,7 @@ PRIVATE_TORCH_ALLOWED = (
     "shapeproof/export/shim/",
     "shapeproof/export/trace/tracer.py",
     "shapeproof/export/trace/shape_env.py",
-    "shapeproof/export/graph/rerun.py",
+    "shapeproof/export/explore/compare/rerun.py",
 )
 """The shim, and the three files that drive torch's tracer."""
 
@@ -35,6 +35,26 @@ def imported_names(source: str, module: str) -> Iterator[str]:
             origin = ".".join(part for part in (base, node.module) if part)
             yield origin
             yield from (f"{origin}.{alias.name}" for alias in node.names)
+
+
+def at_run_time(source: str, *, loading: bool = False) -> str:
+    r"""A source text without what only type checkers import; if `loading`, without the bodies of functions, too.
+
+    >>> at_run_time("if TYPE_CHECKING:\n    import a\nimport b")
+    'pass\nimport b'
+    """
+    return ast.unparse(_RunTime(loading).visit(ast.parse(source)))
+
+
+class _RunTime(ast.NodeTransformer):
+    def __init__(self, loading: bool) -> None:
+        self._loading = loading
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        return ast.Pass() if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return ast.Pass() if self._loading else self.generic_visit(node)
 
 
 def upward_imports(source: str, module: str) -> list[str]:

@@ -3,7 +3,7 @@
 call      what users call                              api.py, checks.py, watch.py
 path      the main path of a check                     verify.py
 seen      what was seen, held against what is served   against_seen.py, serving.py
-rooms     from the bottom up     shim/, source/, declare/, ops/, trace/, graph/, explore/, report/, build/
+rooms     from the bottom up     shim/, source/, declare/, ops/, graph/, trace/, explore/, report/, build/
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager.kernels import Fault, Runs, fault_diagnostic
-from shapeproof.export.graph.reading import nodes
+from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers.symbols import size_expression
 from shapeproof.export.shim.storages import storages

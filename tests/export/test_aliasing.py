@@ -10,7 +10,7 @@ from torch.export import Dim
 from torch.nn import functional
 
 from shapeproof.export import check, export, load_regions
-from shapeproof.export.graph.reading.aliasing import told_apart
+from shapeproof.export.graph.aliasing import told_apart
 from tests.agreement import agree
 
 N = Dim("n", min=0, max=6)

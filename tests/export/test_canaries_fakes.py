@@ -12,7 +12,7 @@ from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy.numbers import int_oo
 
-from shapeproof.export.graph.reading import nodes
+from shapeproof.export.graph import nodes
 
 SPARSE = torch.tensor([[1.0, 0, 2], [0, 3, 0]]).to_sparse()
 
@@ -77,7 +77,7 @@ def test_a_trace_is_seen_by_other_threads():
 
 @pytest.mark.parametrize(("forward", "kept"), [(lambda x: (x.squeeze(0), x + 1)[1], 0), (lambda x: x.squeeze(0), 1)])
 def test_torch_keeps_dead_code_and_consumers_do_not(forward, kept):
-    """Hence graph/metadata.py asks of what is used alone."""
+    """Hence explore/compare/metadata.py asks of what is used alone."""
     program = torch.export.export(model(forward), (torch.ones(2, 3),))
     called = [node for node in program.graph.nodes if node.op == "call_function"]
     assert len([node for node in called if "squeeze" in str(node.target)]) == 1

@@ -18,8 +18,8 @@ from shapeproof.export import check
 from shapeproof.export.build.closing_audit import Claims, unmatched
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.graph.emit import Computation, NoGraphForm
-from shapeproof.export.graph.reading.nodes import insert_call
-from shapeproof.export.graph.reading.readback import assertions
+from shapeproof.export.graph.nodes import insert_call
+from shapeproof.export.graph.readback import assertions
 from shapeproof.export.shim.numbers.symbols import ASSERTION
 from shapeproof.export.trace import tracer
 from shapeproof.solver.budget import Budget

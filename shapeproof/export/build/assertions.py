@@ -19,8 +19,8 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.contract.sizes import readings
 from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.graph import nodes
 from shapeproof.export.graph.emit import Computation, NoGraphForm
-from shapeproof.export.graph.reading import nodes
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial

@@ -21,7 +21,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import evaluate
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf
-from shapeproof.export.graph.reading.readback import Source, Value, assertions
+from shapeproof.export.graph.readback import Source, Value, assertions
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.export.trace.trial import DataCheck

@@ -29,8 +29,8 @@ from shapeproof.export.build.regions.dispatch import Regions
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, statistics
 from shapeproof.export.explore.regions import Split, proved
-from shapeproof.export.graph.reading import nodes
-from shapeproof.export.graph.reading.rounding import jumps
+from shapeproof.export.graph import nodes
+from shapeproof.export.graph.rounding import jumps
 from shapeproof.export.report.bounds import Bounds
 from shapeproof.export.report.explain import (
     declared_at,

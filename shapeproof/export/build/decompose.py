@@ -24,7 +24,7 @@ from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import SEEDS, fits
-from shapeproof.export.graph.reading import nodes
+from shapeproof.export.graph import nodes
 from shapeproof.export.shim import consumers
 from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.shim.process.quiet import quiet

@@ -4,6 +4,7 @@ explore        main program, cells, findings         explorer.py, cells.py, coin
                                                      sizes.py
 several        programs of a split model             regions.py
 given          inputs that are not served            unserved.py
+compare/       are two programs the same on a region?
 inferred/      what is given up of a domain that is inferred, and what is not
 beside_eager/  program and eager on the same inputs
 demands/       what eager refuses whatever the data

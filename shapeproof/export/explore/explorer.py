@@ -26,6 +26,8 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.cells import Cutter
 from shapeproof.export.explore.coincidences import alike, equated, pins, takes
+from shapeproof.export.explore.compare import equivalence
+from shapeproof.export.explore.compare.metadata import Difference
 from shapeproof.export.explore.demands.data_demands import demands
 from shapeproof.export.explore.findings import (
     Exploration,
@@ -42,8 +44,6 @@ from shapeproof.export.explore.inferred.narrowing import condensed, given_up, li
 from shapeproof.export.explore.inferred.scout import Looks, Scout
 from shapeproof.export.explore.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, SMALL_POINTS, TRACE_LIMIT
 from shapeproof.export.explore.sizes import Sizes
-from shapeproof.export.graph import equivalence
-from shapeproof.export.graph.metadata import Difference
 from shapeproof.export.source.frames import raised_at_run_time, raised_by_user
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.checks import raising

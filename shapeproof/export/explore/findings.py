@@ -16,7 +16,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.export.explore.beside_eager.replay import Form, Replay
-from shapeproof.export.graph.reading.aliasing import told_apart
+from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.source.loops import rounds
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts

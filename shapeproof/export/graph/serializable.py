@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.graph.emit import absolute
-from shapeproof.export.graph.reading.nodes import insert_call
+from shapeproof.export.graph.nodes import insert_call
 
 _Write = Callable[[Callable[..., torch.fx.Node], torch.fx.Node], Any]
 """Given how to add a call before a node, and the node: what stands for it."""

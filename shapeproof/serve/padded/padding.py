@@ -19,11 +19,11 @@ from shapeproof.constraints.meaning.evaluate import evaluate
 from shapeproof.constraints.terms import Term
 from shapeproof.contract.sizes import SizeGuard
 from shapeproof.export.build.program import VerifiedProgram
+from shapeproof.export.build.static.rows import Rows
 from shapeproof.export.declare.materialize import like_example
 from shapeproof.export.explore.beside_eager.replay import unequal
-from shapeproof.export.graph.reading import nodes
-from shapeproof.export.graph.reading.aliasing import writes_said
-from shapeproof.export.graph.reading.rows import Rows
+from shapeproof.export.graph import nodes
+from shapeproof.export.graph.aliasing import writes_said
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.row_by_row import Varying
 from shapeproof.export.shim.trees import leaves, map_all

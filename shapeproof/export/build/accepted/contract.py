@@ -21,7 +21,7 @@ from shapeproof.export.build.accepted.guards import Guard, guard_of, relaxed
 from shapeproof.export.build.accepted.memory import Layout, Memory
 from shapeproof.export.build.assertions import without_kinds
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.graph.reading.aliasing import told_apart, written_inputs
+from shapeproof.export.graph.aliasing import told_apart, written_inputs
 from shapeproof.export.ops.properties import STRIDES
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.strides import memory_order

@@ -20,10 +20,10 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import FloorDiv, Max, Min, Symbol, Term, symbol
 from shapeproof.export.build.static.masked import FORMS
 from shapeproof.export.build.static.masking import Given, Refused
+from shapeproof.export.build.static.rows import Rows
 from shapeproof.export.explore.beside_eager import replay
-from shapeproof.export.graph.reading import nodes
-from shapeproof.export.graph.reading.aliasing import writes_said
-from shapeproof.export.graph.reading.rows import Rows
+from shapeproof.export.graph import nodes
+from shapeproof.export.graph.aliasing import writes_said
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Shape
 from shapeproof.export.ops.row_by_row import SIZED, Varying, pointwise

@@ -17,8 +17,8 @@ import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.graph.reading import nodes
-from shapeproof.export.graph.reading.aliasing import told_apart
+from shapeproof.export.graph import nodes
+from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended

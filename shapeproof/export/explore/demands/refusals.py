@@ -17,7 +17,7 @@ from shapeproof.export.explore.demands import indices, reductions
 from shapeproof.export.explore.demands.unmet import left_by
 from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, Outcome, narrowed
 from shapeproof.export.explore.inferred.narrowing import conceded
-from shapeproof.export.graph.reading import nodes
+from shapeproof.export.graph import nodes
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide

@@ -26,7 +26,7 @@ from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.kernels import Known
 from shapeproof.export.explore.demands import indices, reductions
 from shapeproof.export.explore.findings import Exploration, SharedFailure
-from shapeproof.export.graph.reading import nodes
+from shapeproof.export.graph import nodes
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.source.frames import is_stated, led_to, users_variables

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.graph.reading import nodes
+from shapeproof.export.graph import nodes
 from shapeproof.export.ops.output_sizes import VIEWING
 from shapeproof.export.shim.numbers.symbols import ASSERTION
 from shapeproof.export.trace.shape_env import ProofShapeEnv

@@ -14,8 +14,8 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import ONE
-from shapeproof.export.graph.reading import nodes
-from shapeproof.export.graph.reading.aliasing import told_apart
+from shapeproof.export.graph import nodes
+from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves

@@ -21,13 +21,21 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
-from shapeproof.export.graph import rerun
-from shapeproof.export.graph.bodies import Implied, Known, same_body
-from shapeproof.export.graph.constants import same_constant
-from shapeproof.export.graph.metadata import Difference, There, at, label, outdated, outdated_twin, shared_otherwise
-from shapeproof.export.graph.operations import Side, calls, equal, kind
-from shapeproof.export.graph.reading import nodes
-from shapeproof.export.graph.taken import Decided, with_branches_taken
+from shapeproof.export.explore.compare import rerun
+from shapeproof.export.explore.compare.bodies import Implied, Known, same_body
+from shapeproof.export.explore.compare.constants import same_constant
+from shapeproof.export.explore.compare.metadata import (
+    Difference,
+    There,
+    at,
+    label,
+    outdated,
+    outdated_twin,
+    shared_otherwise,
+)
+from shapeproof.export.explore.compare.operations import Side, calls, equal, kind
+from shapeproof.export.explore.compare.taken import Decided, with_branches_taken
+from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace import tracer

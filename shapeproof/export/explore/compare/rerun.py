@@ -13,7 +13,7 @@ import torch.utils._pytree as pytree
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from shapeproof.export.graph.reading import nodes
+from shapeproof.export.graph import nodes
 from shapeproof.export.ops.output_sizes import VIEWING
 from shapeproof.export.shim.numbers.symbols import ASSERTION, sizes, values
 from shapeproof.export.shim.process.quiet import quiet

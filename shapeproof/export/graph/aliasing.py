@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.graph.reading import nodes
+from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
