@@ -21,7 +21,8 @@ from shapeproof.export.explore.beside_eager.corners import Disagreement
 from shapeproof.export.explore.findings import Finding, Narrowing, Outcome
 from shapeproof.export.report.advice import advice, data_notes
 from shapeproof.export.report.remedies import Cause
-from shapeproof.export.source.frames import led_to, of_torch
+from shapeproof.export.source.errors import led_to
+from shapeproof.export.source.frames import of_torch
 from shapeproof.export.source.loops import rounds
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget

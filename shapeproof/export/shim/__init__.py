@@ -7,6 +7,7 @@ programs   structures, storages, strides, consumers      trees.py, storages.py, 
 models     parameters, buffers and submodules            modules.py
 archives   programs in files, looked through first       archives.py
 runs       guards; checks on data as nodes               guarding.py, asynchronous.py
+callers    torch's functions that a call comes from     callers.py
 operators  that are not torch's own                      custom_operators.py
 releases   which are known                               versions.py
 """
