@@ -201,7 +201,7 @@ def test_a_transform_that_torch_cannot_follow_is_named(function):
     "question", [callers.body, callers.noting, callers.sentence, callers.read_by_the_model, frames.model_frames]
 )
 def test_to_ask_who_calls_keeps_no_tensor_alive(question):
-    """The fault: a frame that held itself kept what it held; torch copies what others hold, and took it for a constant."""
+    """The fault: a frame that held itself kept tensors alive; torch copies such, and took one for a constant."""
 
     def asks():
         held = torch.ones(2)
