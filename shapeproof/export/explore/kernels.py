@@ -25,6 +25,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore import replay
+from shapeproof.export.explore.checked import is_checked
 from shapeproof.export.explore.corners import fits, points
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.explore.limits import KERNEL_ELEMENTS, KERNEL_POINTS
@@ -66,6 +67,8 @@ def operator_faults(inputs: Inputs, found: Exploration, domain: Facts) -> list[D
             return [fault_diagnostic(*_smallest_fault(seen, point, _smaller(point, inputs, domain), run), inputs)]
         for name in seen:
             found.trusted[name] += 1
+    known = Facts([*domain.formulas, *found.main.trial.facts.formulas])
+    found.checked = tuple(name for name in names if is_checked(name, program, known))
     return []
 
 

@@ -4,6 +4,7 @@ run       the model, under torch's own exporter                 tracer.py
           Python's own functions and classes, of sizes          builtins.py, rewriting.py, plain_numbers.py,
                                                                 ranges.py, distinct.py, users_functions.py
           what it catches that eager does not raise             caught.py
+          where it asks whether it is traced                    whether_traced.py
           what code remembers between calls, put back           remembering.py
           what it leaves in the containers that it is given     rebinding.py
 ask       torch's questions, as formulas                        shape_env.py, translate.py, no_constraints.py
