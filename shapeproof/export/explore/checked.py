@@ -19,15 +19,15 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.ops import schemas
-from shapeproof.export.shim.binding import rebuild_inputs
 from shapeproof.export.shim.custom_operators import fake_kernel, python_kernel
+from shapeproof.export.shim.inputs.binding import rebuild_inputs
+from shapeproof.export.shim.numbers.symbols import size_expression
 from shapeproof.export.shim.strides import dense_strides
-from shapeproof.export.shim.symbols import size_expression
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.learned.substitution import substitute
 from shapeproof.solver.prove import decide
-from shapeproof.solver.substitution import substitute
 
 
 @dataclass(frozen=True, slots=True)

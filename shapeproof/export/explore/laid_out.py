@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.shim.storages import storage_of
-from shapeproof.export.trace.settle import sharing
+from shapeproof.export.trace.calls.settle import sharing
 
 
 def laid_otherwise(given: Sequence[Any], want: Sequence[Any], taken: Sequence[Any], got: Sequence[Any]) -> str | None:

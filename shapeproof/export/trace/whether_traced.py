@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.constraints.decisions import SourceLocation
+from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.source.frames import location
 from shapeproof.wording import short
 
