@@ -1,7 +1,7 @@
 """Verified export, top to bottom: explore, replay, explain, build. What is declared has been read (inputs.py).
 
 explore   trace the model and settle the rest of the domain against that program    explore/explorer.py, regions.py
-replay    run the program beside eager at the corners of the domain                 explore/beside_eager/replay.py, corners.py
+replay    run the program beside eager at the corners of the domain                 explore/beside_eager/
 explain   word what was found                                                       report/explain.py
 build     put the domain into the graph as assertions; the verdict                  build/conclude.py, assertions.py
 """
@@ -44,8 +44,8 @@ from shapeproof.export.report.report import Report
 from shapeproof.export.shim.process.collecting import only_new_garbage
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.python.builtins import found_once
+from shapeproof.export.trace.python.whether_traced import asked_note, noting
 from shapeproof.export.trace.rebinding import Left
-from shapeproof.export.trace.whether_traced import asked_note, noting
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.clash import clash
 from shapeproof.solver.facts import Facts

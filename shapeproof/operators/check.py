@@ -27,8 +27,8 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.build.regions.dispatch import Regions
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.checked import remember_proof, unproved
 from shapeproof.export.explore.beside_eager.kernels import operator_diagnostic
-from shapeproof.export.explore.checked import remember_proof, unproved
 from shapeproof.export.ops import schemas
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.custom_operators import overload_of, python_kernel

@@ -9,7 +9,7 @@ from torch.compiler import is_exporting
 from torch.export import Dim
 
 from shapeproof.export import check
-from shapeproof.export.explore.laid_out import laid_otherwise
+from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
 
 ROWS = ({0: Dim("rows", min=0, max=9)},)
 

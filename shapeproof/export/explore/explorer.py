@@ -7,8 +7,6 @@ there. Cells of a cell are settled in turn, until the solver proves that nothing
 - *served*: the program traced there is the same;
 - *narrowed*: it lies in what the user left to be inferred, and is given up with a note and a run-time check;
 - a *finding*: eager raises there, or does something else than the program (replayed), or neither could be established.
-
-This module does not say what a finding means for the user; that is conclude.py and explain.py.
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ from shapeproof.constraints.records.diagnostics import Diagnostic, Note
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.checked import is_checked
 from shapeproof.export.explore.beside_eager.corners import fits, points
 from shapeproof.export.explore.beside_eager.statements import broken_statement
-from shapeproof.export.explore.checked import is_checked
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.explore.limits import KERNEL_ELEMENTS, KERNEL_POINTS
 from shapeproof.export.graph import nodes

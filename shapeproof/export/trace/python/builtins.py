@@ -31,7 +31,7 @@ from shapeproof.export.trace.python.plain_numbers import CALLED, FUNCTIONS, MEMB
 from shapeproof.export.trace.python.remembering import Remembered
 from shapeproof.export.trace.python.rewriting import EXCEPT, assigned, catches, global_names, rewritten
 from shapeproof.export.trace.python.users_functions import users_functions
-from shapeproof.export.trace.whether_traced import ASKED
+from shapeproof.export.trace.python.whether_traced import ASKED
 
 _FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
 _REMEMBERING = type(functools.cache(lambda: None))

@@ -17,7 +17,7 @@ from shapeproof.export.shim.numbers.sym_nodes import is_finite
 from shapeproof.export.shim.numbers.symbols import PLAIN
 from shapeproof.export.trace.python.distinct import Distinct
 from shapeproof.export.trace.python.ranges import Range
-from shapeproof.export.trace.whether_traced import ASKING
+from shapeproof.export.trace.python.whether_traced import ASKING
 
 
 def _number(value: Any) -> Any:
