@@ -7,4 +7,5 @@ plain_numbers.py     what stands for `int`, `len`, `isinstance` and their like
 ranges.py            for `range`
 distinct.py          for `set`
 remembering.py       what code remembers between calls, put back
+whether_traced.py    notes where a model asks whether it is traced
 """
