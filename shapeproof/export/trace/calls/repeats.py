@@ -2,7 +2,8 @@
 
 A model repeats itself: layer after layer it calls the same operators on operands of the same sizes. An operator whose
 decisions were all settled gives the same sizes all over the region, which only shrinks while a trial goes on; so the
-next call like it need not be run.
+next call like it need not be run. Nor need one that another trace of the model has made in a domain that contains this
+one's (recalled.py), or whose result is known by rule (ops/row_major.py).
 
 Law: what is given here is, but for its elements, what a run would give. So an operator is run again that writes, gives
 a view or anything but one plain tensor of floats, takes sizes from data, or by whose run others would learn more than
@@ -18,11 +19,15 @@ from typing import Any
 
 import torch
 
-from shapeproof.constraints.terms import ZERO
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import ZERO, Term
 from shapeproof.export.ops.elementwise import keeps_layout
+from shapeproof.export.ops.row_major import result_sizes
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import is_bare
+from shapeproof.export.trace.calls.recalled import Given, Recalled
 from shapeproof.export.trace.shape_env import ProofShapeEnv
+from shapeproof.export.trace.translate import Untranslatable
 from shapeproof.export.trace.trial import Trial
 
 
@@ -38,6 +43,11 @@ class _Like:
 
     def made(self) -> torch.Tensor:
         return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
+
+    def everywhere(self, known: frozenset[Formula], read: Callable[[int | torch.SymInt], Term]) -> Given:
+        """What any trace that begins with these facts has."""
+        sizes, strides = (tuple(map(read, numbers)) for numbers in (self.shape, self.strides))
+        return Given(known, sizes, strides, self.dtype, self.device, self.differentiable)
 
 
 class _Differentiable(torch.autograd.Function):
@@ -62,21 +72,24 @@ class Repeats:
     Args:
         env: whose trial is asked.
         apart: while it lasts, nothing is recorded.
+        recalled: what other traces of the model have given, which learn from this one.
     """
 
-    def __init__(self, env: ProofShapeEnv, apart: Callable[[], AbstractContextManager[Any]]) -> None:
-        self._env = env
-        self._apart = apart
+    def __init__(
+        self, env: ProofShapeEnv, apart: Callable[[], AbstractContextManager[Any]], recalled: Recalled | None
+    ) -> None:
+        self._env, self._apart, self._recalled = env, apart, recalled
         self._noted: dict[Hashable, _Like] = {}
+        self._facts = (env.trial, frozenset(env.trial.known.formulas))
 
-    def given(self, key: tuple[Any, ...], operands: Sequence[torch.Tensor]) -> torch.Tensor | None:
+    def given(self, key: tuple[Any, ...], arguments: Any, operands: Sequence[torch.Tensor]) -> torch.Tensor | None:
         """The result of a call, if one like it was noted, or it is known by rule; None where it is to be run.
 
         A new one each time, and kept nowhere: torch copies what a factory gives if somebody holds it.
         """
         if not all(map(is_bare, operands)):
             return None
-        like = self._noted.get(self._now(key)) or self._by_rule(key[0], operands)
+        like = self._noted.get(self._now(key)) or self._by_rule(key, arguments, operands) or self._recall(key)
         if like is None:
             return None
         with self._apart():
@@ -90,18 +103,79 @@ class Repeats:
             return
         lies_at_the_front = self._env.read(result.storage_offset()) is ZERO  # asked of torch, it would be a decision
         if lies_at_the_front and set(storages(result)).isdisjoint(storages(list(operands))):
-            self._noted[self._now(key)] = _Like(
-                tuple(result.shape), result.stride(), result.dtype, result.device, result.requires_grad
-            )
+            like = _Like(tuple(result.shape), result.stride(), result.dtype, result.device, result.requires_grad)
+            self._noted[self._now(key)] = like
+            if self._recalled is not None and self._env.trial.unrestricted and self._without_data:
+                self._recalled.note(key, like.everywhere(self._known, self._env.read))
 
-    def _by_rule(self, func: Any, operands: Sequence[torch.Tensor]) -> _Like | None:
-        """The result of an operator that treats elements one by one."""
-        if not keeps_layout(func, operands, self._env.read):
+    def _by_rule(self, key: tuple[Any, ...], arguments: Any, operands: Sequence[torch.Tensor]) -> _Like | None:
+        """The result of an operator that treats elements one by one, or whose result lies row by row as they do."""
+        func, read = key[0], self._env.read
+        differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in operands)
+        if keeps_layout(func, operands, read):
+            (x,) = operands
+            return _Like(tuple(x.shape), x.stride(), x.dtype, x.device, differentiable)
+        sizes = result_sizes(func, arguments, operands, read)
+        if sizes is None:
             return None
-        (x,) = operands
-        differentiable = torch.is_grad_enabled() and x.requires_grad
-        return _Like(tuple(x.shape), x.stride(), x.dtype, x.device, differentiable)
+        x = next(x for x in operands if x.is_floating_point())
+        sizes = tuple(map(self._plainly, sizes))
+        with self._apart():
+            like = _Like(sizes, _row_by_row(sizes), x.dtype, x.device, differentiable)
+        self._noted[self._now(key)] = like
+        self._env.trial.passed_over = True
+        return like
+
+    @property
+    def _known(self) -> frozenset[Formula]:
+        """The facts that the trace began with."""
+        if self._facts[0] is not self._env.trial:
+            self._facts = (self._env.trial, frozenset(self._env.trial.known.formulas))
+        return self._facts[1]
+
+    @property
+    def _without_data(self) -> bool:
+        """Whether no number was taken from data yet, so that every term is of declared sizes."""
+        return self._env.brought == (0, 0)
+
+    def _recall(self, key: tuple[Any, ...]) -> _Like | None:
+        """The result as another trace had it, where it is known to be the same in this one."""
+        if self._recalled is None or not self._without_data:
+            return None
+        given = self._recalled.of(key, self._known)
+        if given is None:
+            return None
+        with self._apart():
+            try:
+                sizes, strides = (tuple(map(self._number, terms)) for terms in (given.sizes, given.strides))
+            except Untranslatable:
+                return None
+        like = self._noted[self._now(key)] = _Like(sizes, strides, given.dtype, given.device, given.differentiable)
+        self._env.trial.passed_over = True
+        return like
+
+    def _number(self, term: Term) -> int | torch.SymInt:
+        """A term as a size of this trace; a plain number where the facts leave it no choice."""
+        known = self._env.trial.known.reduce(term)
+        if isinstance(known, Term) and known.is_constant:
+            return known.constant_value
+        return self._env.create_symintnode(self._env.writer.write(term), hint=None)  # type: ignore[no-any-return]
+
+    def _plainly(self, size: int | torch.SymInt) -> int | torch.SymInt:
+        """A size as a plain number where the domain leaves it no choice, as torch's own runs have it."""
+        known = self._env.trial.known.reduce(self._env.read(size)) if isinstance(size, torch.SymInt) else None
+        return known.constant_value if isinstance(known, Term) and known.is_constant else size
 
     def _now(self, key: Hashable) -> Hashable:
         """The call with what holds of it: a region that becomes wider is another."""
         return self._env.trial, self._env.trial.widened, key
+
+
+def _row_by_row(sizes: Sequence[int | torch.SymInt]) -> tuple[int | torch.SymInt, ...]:
+    """The strides of a tensor that lies row by row, as torch has them: a size of 0 counts as 1."""
+    strides: list[int | torch.SymInt] = []
+    step: int | torch.SymInt = 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step = step * torch.sym_max(1, size)
+    return tuple(reversed(strides))
