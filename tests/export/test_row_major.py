@@ -7,9 +7,11 @@ import itertools
 import pytest
 import torch
 from torch.export import Dim
+from torch.nn import functional
 
 from shapeproof.constraints.terms import constant
 from shapeproof.export import check
+from shapeproof.export.ops import row_major
 from shapeproof.export.ops.row_major import lies_row_by_row, result_sizes
 from tests.agreement import agree
 
@@ -137,6 +139,28 @@ ROWS = Dim("n", min=0, max=6)
 
 def model_of(forward):
     return type("Model", (torch.nn.Module,), {"forward": lambda _, x: forward(x)})()
+
+
+ASKED = {
+    "linear": lambda x: functional.linear(x, torch.ones(3, 4), torch.ones(3)),
+    "of three dimensions": lambda x: functional.linear(x[None], torch.ones(3, 4)),
+    "product": lambda x: torch.addmm(torch.ones(3), x, torch.ones(4, 3)) + torch.mm(x, torch.ones(4, 3)),
+    "layer norm": lambda x: functional.layer_norm(x, (4,), torch.ones(4)),
+    "batch norm": lambda x: functional.batch_norm(x, torch.ones(4), torch.ones(4)),
+    "batch norm of images": lambda x: functional.batch_norm(x[..., None], torch.ones(4), torch.ones(4)),
+    "embedding": lambda x: functional.embedding(torch.zeros_like(x, dtype=torch.int64), torch.ones(3, 2)),
+    "arithmetic": lambda x: (x + x[None] * 2 - torch.ones(4)).div(3) ** 2,
+    "reductions": lambda x: x.mean(0, keepdim=True) + x.sum(1, keepdim=True),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_torch_would_have_asked_makes_no_difference(name, monkeypatch):
+    """What an operator assumes that is run by others, as torch.compile runs it, is harmless at every size."""
+    monkeypatch.setattr(row_major, "_RULES", {})
+    report = check(model_of(ASKED[name]), (torch.randn(5, 4),), dynamic_shapes={"x": {0: ROWS}})
+    assert report.status == "proved", str(report)
+    assert report.statistics["traces"] == 1
 
 
 BEFORE = {

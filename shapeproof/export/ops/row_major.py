@@ -110,9 +110,9 @@ def _embedding(named: Mapping[str, Any], read: Read) -> Any:  # noqa: ARG001 - e
 def _of_two(named: Mapping[str, Any], read: Read) -> Any:
     """Element by element; what is broadcast has sizes of 1 as numbers, or fewer dimensions."""
     a, b = named["self"], named["other"]
-    if type(b) in {int, float}:
+    if isinstance(a, torch.Tensor) and type(b) in {int, float}:
         return tuple(a.shape)
-    if not isinstance(b, torch.Tensor):
+    if not (isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)):
         return None
     wide, other = (b, a) if a.dim() < b.dim() else (a, b)
     pairs = zip(reversed(wide.shape), reversed(other.shape), strict=False)
