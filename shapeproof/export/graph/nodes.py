@@ -50,6 +50,11 @@ def mutates(graph: torch.fx.Graph) -> bool:
     return any(changed_operands(node) for node in graph.nodes)
 
 
+def keeps_layouts(graph: torch.fx.Graph) -> bool:
+    """Whether all that a graph writes into lies as before, and nothing is written in bodies."""
+    return all(schemas.only_writes(node.target) for node in graph.nodes if changed_operands(node))
+
+
 def used(graph: torch.fx.Graph) -> list[torch.fx.Node]:
     """The nodes that a consumer keeps: those that do more than give a result, and whatever these make use of."""
     kept: dict[torch.fx.Node, None] = {}

@@ -118,6 +118,14 @@ def is_repeatable(target: Any) -> bool:
     return not schema.is_mutable or (name.endswith("_") and name not in _RESIZING)
 
 
+def only_writes(target: Any) -> bool:
+    """Whether it is an operator of torch's in place that changes elements, and not how a tensor lies."""
+    if schema_of(target) is None or target.namespace != "aten" or torch.Tag.inplace_view in target.tags:
+        return False
+    name = target.overloadpacket.__name__
+    return name.endswith("_") and name not in _RESIZING
+
+
 @functools.cache
 def is_mutable(target: Any) -> bool:
     """Whether an operator changes an operand."""

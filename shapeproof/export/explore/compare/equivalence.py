@@ -107,7 +107,10 @@ def _difference(
     implied = _implied_always(program), _implied(translator, trial.region)
     values = _in_step(program, right, implied, trial)
     if values is not None:
-        return outdated(program, There(values, translator, trial.region))
+        there_too = There(values, translator, trial.region)
+        return outdated(program, there_too) or (
+            shared_otherwise(program, there_too) if nodes.mutates(program.graph) else None
+        )
     try:
         values = rerun.run_again(program, there)
     except Exception as error:  # noqa: BLE001 - a program that does not even run there is not the same
@@ -149,10 +152,10 @@ def _in_step(
 
     The same operator on equal arguments gives the same: what a node gives there is what its twin does, and no operator
     needs to be run again. How a size is computed from sizes makes no difference: it is read where it is used. None
-    where the graphs are not in step, or tensors are changed in place.
+    where the graphs are not in step, or a tensor lies otherwise after an operator that writes into it.
     """
     mine, others = ([node for node in graph.nodes if not computes_size(node)] for graph in (program.graph, right.graph))
-    if len(mine) != len(others) or nodes.mutates(program.graph):
+    if len(mine) != len(others) or not nodes.keeps_layouts(program.graph):
         return None
     twins = dict(zip(mine, others, strict=True))
     values = rerun.with_sizes(program, {node: right.value(twin) for node, twin in twins.items()})

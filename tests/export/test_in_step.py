@@ -1,0 +1,77 @@
+"""Two programs that run the same operators on equal operands, writes included, are the same: none is run again."""
+
+# ruff: noqa: RUF034 - the two sides of a branch are to be the same
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.export import check
+from shapeproof.export.explore.compare import equivalence, rerun
+from shapeproof.export.graph.nodes import keeps_layouts
+from tests.agreement import agree
+
+ROWS = Dim("n", min=0, max=6)
+
+
+def model_of(forward):
+    return type("Model", (torch.nn.Module,), {"forward": lambda _, x: forward(x)})()
+
+
+def is_one(x):
+    return x.shape[0] == 1
+
+
+WRITES = {
+    "into a copy": lambda x: (x + 1).add_(1) if is_one(x) else (x + 1).add_(1),
+    "through a view": lambda x: (y := x * 2, y[:, 1:].mul_(3), y.cumsum(0))[-1] * (1 if is_one(x) else 1),
+    "into an input": lambda x: x.add_(1).cumsum(0) if is_one(x) else x.add_(1).cumsum(0),
+    "another number": lambda x: x.add_(1) if is_one(x) else x.add_(2),
+    "another part": lambda x: (y := x * 2, y[:, 1:].mul_(3) if is_one(x) else y[:, :3].mul_(3), y)[-1],
+    "another order": lambda x: (y := x * 2, y.mul_(3).add_(1) if is_one(x) else y.add_(1).mul_(3), y)[-1],
+    "a copy or a view": lambda x: (y := x.t().contiguous(), y.add_(1 if is_one(x) else 1), x)[-1],
+    "a copy or a view, of a result": lambda x: (
+        (z := x * 2, y := z.t().reshape(-1), y.add_(1), z)[-1] * (1 if is_one(x) else 1)
+    ),
+    "a rank": lambda x: (y := x * 2, y.squeeze_(0), y.add_(1))[-1] * (1 if is_one(x) else 1),
+    "after a look": lambda x: (y := x * 2, z := y.sum(), y.add_(1), z)[-1] if is_one(x) else (x * 2).sum(),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_model_that_writes_has_a_true_verdict(name):
+    mod = model_of(WRITES[name])
+    report = check(mod, (torch.randn(5, 4),), dynamic_shapes={"x": {0: ROWS}})
+    refused = report.status != "proved"
+    if report.program is None:
+        assert refused
+        return
+    run = report.program.module()
+    assert all(agree(mod, run, (torch.randn(n, 4),), may_refuse=refused) for n in range(7))
+
+
+@pytest.mark.parametrize("name", ["into a copy", "through a view", "into an input"])
+def test_no_operator_is_run_again_where_both_write_alike(name, monkeypatch):
+    compared, again = [], []
+    difference = equivalence.difference
+    monkeypatch.setattr(equivalence, "difference", lambda *a: (compared.append(difference(*a)), compared[-1])[1])
+    monkeypatch.setattr(rerun, "run_again", lambda *_: again.append(1))
+    report = check(model_of(WRITES[name]), (torch.randn(5, 4),), dynamic_shapes={"x": {0: Dim("n", min=1, max=6)}})
+    assert report.status == "proved", str(report)
+    assert compared
+    assert not again
+
+
+@pytest.mark.parametrize(
+    ("forward", "kept"),
+    [
+        (lambda x: (x + 1).add_(1), True),
+        (lambda x: (x + 1).squeeze_(0), False),
+        (lambda x: torch.cond(x.sum() > 0, lambda x: x.clone().add_(1), lambda x: x + 1, [x]), False),
+    ],
+)
+def test_what_keeps_layouts(forward, kept):
+    graph = torch.export.export(model_of(forward), (torch.randn(3, 4),)).graph
+    assert keeps_layouts(graph) is kept
