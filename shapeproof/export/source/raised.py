@@ -103,8 +103,7 @@ def named_handlers(code: CodeType) -> tuple[dis.Instruction, ...]:
 
 @functools.cache
 def has_other_handlers(code: CodeType) -> bool:
-    """True if a code object catches in another way: `except:`, `except self.kind:`, contextlib.suppress, an own exit.
-    """
+    """True if a code object catches in another way: `except:`, `except self.kind:`, contextlib.suppress, its exit."""
     if "suppress" in code.co_names or (code.co_name == "__exit__" and may_swallow(code)):
         return True
     return any(
