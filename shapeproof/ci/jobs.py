@@ -59,8 +59,8 @@ class Job(BaseModel):
 class Accepted:
     """The inputs that a program accepts, as text in the user's names: sizes over symbols, and conditions.
 
-    `regions` holds one condition for each of several programs, `bounds` the bounds of data-dependent sizes, and
-    `peak_bytes_bound` the upper bound of the memory in use.
+    `regions` holds one condition for each of several programs, `bounds` the tensors of data-dependent sizes
+    (`nonzero: i64[<=25, 2]`), and `peak_bytes_bound` an upper bound of the memory in use.
     """
 
     inputs: dict[str, list[str]] = field(default_factory=dict)

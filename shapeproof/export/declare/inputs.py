@@ -332,7 +332,7 @@ class _Reader:
         return term
 
     def _solve_example(self, name: str, size: int, root: str, derive: Any, dim: Any) -> None:
-        """Record the root's value in the example; raise if no value of the root gives this size."""
+        """Record the root's value in the example; raise if no value gives this size (`2*b + 1` is never 6)."""
         offset = derive(0)
         step = derive(1) - offset
         if (size - offset) % step:

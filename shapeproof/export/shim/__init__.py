@@ -1,4 +1,4 @@
-"""All code that knows torch's private names, dim classes, pytrees, storages and releases. It decides nothing.
+"""All code that knows torch's private names, dim classes, pytrees, storages and releases; it decides nothing.
 
 inputs/    example inputs and `dynamic_shapes`, by source names
 numbers/   symbolic numbers: float arithmetic as Python wrote it

@@ -1,6 +1,6 @@
 """Recognises torch's own functions on the call stack by their names.
 
-They tell why torch asks about a size: a torch._check, a branch of torch.cond, the metadata of a node.
+The function tells why torch asks about a size: for a torch._check, a branch of torch.cond, or a node's metadata.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def body() -> Body | None:
 
 
 def merged(size: Term, read: Callable[[Any], Term]) -> list[Formula]:
-    """Where torch merges a size that differs between the branches of torch.cond: the size equals that of one branch."""
+    """Return the fact that a size merged from the branches of torch.cond equals that of one branch; else no facts."""
     merging = next((frame for frame in _near() if frame.f_code.co_name == "_merge_output"), None)
     if merging is None or "s0" not in merging.f_locals:
         return []

@@ -1,6 +1,6 @@
 """Reads the user's source and call stack: which line asks, its name for a size, where a Dim is written.
 
-These files read source, frames and bytecode. They run no model and decide nothing about sizes.
+These files read source, frames and bytecode; they run no model and decide nothing about sizes.
 
 frames.py        the user's frame and torch's own frame of a question
 places.py        the place of a question, as data

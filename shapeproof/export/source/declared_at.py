@@ -1,6 +1,6 @@
 """The line of a declaration: of the Dim or relation if the user's file contains it exactly once, else of the call.
 
-It is read off the call stack and the text of the file.
+The line is read off the call stack and the text of the file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Binds example inputs and `dynamic_shapes` to the parameters of a model, by torch's own source names.
 
-It reads no sizes.
+Binding reads no sizes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Float expressions as Python wrote them: operations on doubles that sympy neither reorders nor folds.
 
-Sympy computes over the reals: there `n*0.3*2.5` is `n*0.75`, `x - x` is 0, `x != x` is false and `not x <= 0` is `x >
-0`. None of this holds for doubles. So each operation is a class of expressions that sympy cannot interpret; if all
+Sympy computes over the reals: there `n*0.3*2.5` is `n*0.75`, `x - x` is 0, `x != x` is false and `not x <= 0` is
+`x > 0`. None of this holds for doubles. So each operation is a class of expressions that sympy cannot interpret; if all
 arguments are numbers, it becomes the number that Python computes.
 
 Law: equal expressions have equal values, -0.0 and nan included (torch merges nodes whose expressions are equal). Torch

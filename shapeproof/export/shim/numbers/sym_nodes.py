@@ -78,19 +78,19 @@ class ProofSymNode(SymNode):
     """The operands of `a // b` on floats, for which torch uses this integer."""
 
     def wrap_int(self, num: int) -> SymNode:
-        """Wrap an int as torch does."""
+        """Wrap an int as torch does, in a ProofSymNode."""
         return exact(super().wrap_int(num))
 
     def wrap_float(self, num: float) -> SymNode:
-        """Wrap a float as torch does."""
+        """Wrap a float as torch does, in a ProofSymNode."""
         return exact(super().wrap_float(num))
 
     def wrap_bool(self, num: bool) -> SymNode:  # noqa: FBT001 - torch's signature
-        """Wrap a bool as torch does."""
+        """Wrap a bool as torch does, in a ProofSymNode."""
         return exact(super().wrap_bool(num))
 
     def sym_sum(self, args: Any) -> SymNode:
-        """Add as torch does."""
+        """Add numbers as torch does, into a ProofSymNode."""
         return exact(super().sym_sum(args))
 
     def bool_(self) -> bool:
@@ -125,7 +125,7 @@ class ProofSymNode(SymNode):
         return _node_of(self, whole)
 
     def _asks_whether_whole(self) -> SymNode:
-        """Return the condition that a float is an integer; an infinity or nan is none."""
+        """Return the condition that a float is an integer; infinities and nan are not integers."""
         environment = _environment(self)
         value = wrap_node(self)
         if environment.may_be_infinite(_expression(self)):
@@ -203,27 +203,27 @@ class ExactShapeEnv(ShapeEnv):
         getattr(self, "_symop_cache", {}).clear()
 
     def create_symintnode(self, *args: Any, **kwargs: Any) -> Any:
-        """Create a SymInt as torch does."""
+        """Create a SymInt as torch does, with a ProofSymNode."""
         return _of_ours(super().create_symintnode(*args, **kwargs))
 
     def create_symfloatnode(self, *args: Any, **kwargs: Any) -> Any:
-        """Create a SymFloat as torch does."""
+        """Create a SymFloat as torch does, with a ProofSymNode."""
         return _of_ours(super().create_symfloatnode(*args, **kwargs))
 
     def create_symboolnode(self, sym: sympy.Expr) -> torch.SymBool:
-        """Create a SymBool as torch does."""
+        """Create a SymBool as torch does, with a ProofSymNode."""
         return _of_ours(super().create_symboolnode(sym))
 
     def create_unbacked_symint(self, source: Source | None = None) -> torch.SymInt:
-        """Create an unbacked SymInt as torch does."""
+        """Create an unbacked SymInt as torch does, with a ProofSymNode."""
         return _of_ours(super().create_unbacked_symint(source))
 
     def create_unbacked_symfloat(self) -> torch.SymFloat:
-        """Create an unbacked SymFloat as torch does."""
+        """Create an unbacked SymFloat as torch does, with a ProofSymNode."""
         return _of_ours(super().create_unbacked_symfloat())
 
     def create_unbacked_symbool(self) -> torch.SymBool:
-        """Create an unbacked SymBool as torch does."""
+        """Create an unbacked SymBool as torch does, with a ProofSymNode."""
         return _of_ours(super().create_unbacked_symbool())
 
 

@@ -1,7 +1,7 @@
 """Limits Python's garbage collector to the objects that an export creates.
 
 An export creates hundreds of thousands of objects, so the collector keeps walking everything that the process holds:
-torch, sympy and the model. That takes a tenth of an export's time and finds no garbage.
+torch, sympy and the model. This walk takes a tenth of an export's time and finds no garbage.
 """
 
 from __future__ import annotations
