@@ -32,8 +32,8 @@ def given_without_a_run(monkeypatch):
     """
     found, ask = [], Repeats.given
 
-    def asked(self, key, operands):
-        result = ask(self, key, operands)
+    def asked(self, key, operands, arguments):
+        result = ask(self, key, operands, arguments)
         found.extend([] if result is None else [(key[0], result.requires_grad)])
         return result
 

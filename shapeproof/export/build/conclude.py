@@ -32,6 +32,7 @@ from shapeproof.export.explore.regions import Split, proved
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.rounding import jumps
 from shapeproof.export.report.bounds import Bounds
+from shapeproof.export.report.deferred import Deferred
 from shapeproof.export.report.explain import (
     declared_at,
     domain_texts,
@@ -43,7 +44,6 @@ from shapeproof.export.report.explain import (
 )
 from shapeproof.export.report.oblivious import size_oblivious
 from shapeproof.export.report.region_map import RegionMap
-from shapeproof.export.report.remedies import declarations
 from shapeproof.export.report.report import Report
 from shapeproof.export.report.sizes import domain_of_sizes
 from shapeproof.export.trace import tracer
@@ -51,7 +51,6 @@ from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-from shapeproof.solver.repair import Repair
 from shapeproof.solver.simplify import simplified
 
 
@@ -59,7 +58,7 @@ def conclude(  # noqa: PLR0913 - all that was found
     inputs: Inputs,
     found: Exploration,
     diagnostics: Sequence[Diagnostic],
-    repairs: Sequence[Repair] | None,
+    remedy: Deferred | None,
     budget: Budget,
     *,
     within: Sequence[Formula] = (),
@@ -110,7 +109,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         trusted=dict(found.trusted),
         program=program,
         contract=outward,
-        remedy=None if repairs is None else declarations(repairs, inputs),
+        remedy=remedy,
     )
 
 

@@ -119,12 +119,28 @@ def points(
         corner = _corner(dict(zip(names, ends, strict=True)), found.begun, inputs, domain)
         if corner is not None:
             yield corner
-    for slice_ in dict.fromkeys(map(flipped, found.main.trial.harmless)):
+    ones = _of_ones(inputs, found, domain)
+    yield from () if ones is None else (ones,)
+    given = (f.eq(symbol(name), size) for name in names for size in (0, 1))  # shape functions say the same of all
+    for slice_ in dict.fromkeys((*map(flipped, found.main.trial.harmless), *given)):
         if slice_.symbols <= set(names) and not any(holds_at(slice_, point) for point in run):
             point = find(slice_, domain)
             whole = found.begun | point if isinstance(point, dict) else None
             if whole is not None and fits(inputs, found.begun, whole):
                 yield {name: whole[name] for name in names}
+
+
+def _of_ones(inputs: Inputs, found: Exploration, domain: Facts) -> dict[str, int] | None:
+    """The point at which as many sizes as may be are 1, one after the other."""
+    facts = domain.fork()
+    for name in sorted(inputs.domain.symbols):
+        one = facts.assuming(f.eq(symbol(name), 1))
+        facts = facts if one.contradictory else one
+    point = find(f.TRUE, facts)
+    whole = found.begun | point if isinstance(point, dict) else None
+    if whole is None or not fits(inputs, found.begun, whole):
+        return None
+    return {name: whole[name] for name in inputs.domain.symbols}
 
 
 def _corner(ends: Mapping[str, bool], begun: Mapping[str, int], inputs: Inputs, domain: Facts) -> dict[str, int] | None:

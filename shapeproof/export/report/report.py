@@ -22,6 +22,7 @@ from shapeproof.contract.archives import NOTE
 from shapeproof.export.declare.redeclare import Declarations
 from shapeproof.export.explore.findings import SharedFailure
 from shapeproof.export.report.bounds import Bounds
+from shapeproof.export.report.deferred import Deferred
 from shapeproof.export.report.html import report_html
 from shapeproof.export.report.oblivious import Oblivious
 from shapeproof.export.report.region_map import RegionMap
@@ -75,7 +76,7 @@ class Report:
     program: VerifiedProgram | Regions | None = field(default=None, repr=False, compare=False)
     answers: Subject | None = field(default=None, repr=False, compare=False)
     """Every answer of the solver in this run; None in a report that was loaded."""
-    remedy: Declarations | None = field(default=None, repr=False, compare=False)
+    remedy: Deferred | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return render(self)
@@ -96,7 +97,7 @@ class Report:
         >>> check(mod, args, dynamic_shapes=found.dynamic_shapes, constraints=found.constraints).status
         'proved'
         """
-        return self.remedy
+        return None if self.remedy is None else self.remedy.declarations()
 
     def accepts(self, *args: Any, **kwargs: Any) -> Answer:
         """Whether the program accepts these inputs: tensors of any library, or sizes alone.
