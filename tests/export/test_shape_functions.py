@@ -12,7 +12,7 @@ from torch.export import Dim
 from shapeproof.constraints.terms import constant
 from shapeproof.export import check
 from shapeproof.export.ops.shape_functions import RULED, Sizes, result_like
-from shapeproof.export.trace.repeats import Repeats
+from shapeproof.export.trace.calls.repeats import Repeats
 from tests.agreement import agree
 from tests.thoroughness import examples
 
