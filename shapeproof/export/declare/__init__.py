@@ -8,4 +8,5 @@ materialize.py  tensors of other sizes, like the example's
 reading.py      one call of a model, as `Seen` has it
 sources.py      torch.compile's list of dynamic sources, as declarations
 redeclare.py    what to declare instead, written
+deferred.py     what to declare instead of what is proved already, once it is asked for
 """

@@ -7,7 +7,6 @@ rebound.py      what a model rebinds in its inputs
 advice.py       which findings to tell, and what to note beside them
 remedies.py     declarations that are proved to help
 oblivious.py    which size-oblivious assumptions are proved harmless
-deferred.py     those of a model that is proved without, once asked for
 sizes.py        the domain, said of the sizes of inputs alone
 bounds.py       sizes that come out of data, with their bounds
 region_map.py   the regions of a split model, drawn

@@ -15,6 +15,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.diagnostics import Help
 from shapeproof.constraints.syntax.text import format_formula
+from shapeproof.export.declare.deferred import Deferred
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.redeclare import Declarations, redeclared
 from shapeproof.export.explore.beside_eager.corners import Disagreement, disagreement
@@ -22,7 +23,6 @@ from shapeproof.export.explore.beside_eager.serving_bound import serving_bound
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, narrowed, served_part
 from shapeproof.export.explore.inferred.kept_equal import kept_equal
 from shapeproof.export.explore.inferred.narrowing import anchors_of, sayable
-from shapeproof.export.report.deferred import Deferred
 from shapeproof.solver.answers.repair import Repair, repaired
 from shapeproof.solver.answers.round_anchor import round_anchor
 from shapeproof.solver.budget import Budget

@@ -19,10 +19,10 @@ from shapeproof.constraints.records.decisions import Decision
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.contract import Answer, Contract, OutsideDomain
 from shapeproof.contract.archives import NOTE
+from shapeproof.export.declare.deferred import Deferred
 from shapeproof.export.declare.redeclare import Declarations
 from shapeproof.export.explore.findings import SharedFailure
 from shapeproof.export.report.bounds import Bounds
-from shapeproof.export.report.deferred import Deferred
 from shapeproof.export.report.html import report_html
 from shapeproof.export.report.oblivious import Oblivious
 from shapeproof.export.report.region_map import RegionMap
@@ -70,7 +70,8 @@ class Report:
     """The size-oblivious assumptions of the program, and which are proved harmless; empty in a report that was loaded,
     and where there are several programs: each has its own report."""
     trusted: Mapping[str, int] = field(default_factory=dict)
-    """The operators that are not torch's own, and at how many inputs their fake kernels were compared; not saved."""
+    """The operators that are not torch's own, and at how many inputs their fake kernels were compared; without those
+    that `check_operator` has proved for all calls of the program."""
     contract: Contract | None = field(default=None, repr=False)
     """What the inputs of the program must be, for whoever has no torch; None where no program is given out."""
     program: VerifiedProgram | Regions | None = field(default=None, repr=False, compare=False)

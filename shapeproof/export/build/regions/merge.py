@@ -167,7 +167,7 @@ class Merging:
         for region in self.done.regions:
             traced = region.found.main.program
             left = Left() if traced is None else tracer.left_in(traced)
-            here = [replace(form, left=left) for form in forms]
+            here = [replace(form, left=left, relaid=True) for form in forms]
             found = replace(region.found, main=replace(region.found.main, program=program), forms=here)
             wrong = disagreement(self.mod, self.inputs, found, self.done.within(region))
             if wrong is not None:
