@@ -39,7 +39,7 @@ from shapeproof.export.report.advice import distinct
 from shapeproof.export.report.explain import also, contradiction, diagnose, disagreeing, unexplored, untraceable
 from shapeproof.export.report.given import of_given, offering_split
 from shapeproof.export.report.rebound import lost, offering_return, rebinding_notes
-from shapeproof.export.report.remedies import Cause, causes, helps, remedied, weakest
+from shapeproof.export.report.remedies import Cause, causes, helps, remedied, remedy, weakest
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.process.collecting import only_new_garbage
 from shapeproof.export.trace import tracer
@@ -176,7 +176,8 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
         diagnostics[0] = replace(diagnostics[0], weakest=weakest(found, inputs, budget, repairs))
     errors = [*missed, *diagnostics, *faults]
     found.shared = () if errors else shared_failures(task.mod, inputs, found)
-    return conclude(inputs, found, errors, repairs, budget)
+    proved = not (found.findings or told or wrong or faults)
+    return conclude(inputs, found, errors, remedy(found, inputs, budget, repairs, proved=proved), budget)
 
 
 def _rebound(task: _Task, found: Exploration, beside: Sequence[Exploration]) -> list[Diagnostic]:

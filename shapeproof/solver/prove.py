@@ -112,7 +112,9 @@ def prove(
     for name in sorted(conjunction(asked, *facts).symbols):
         if name.startswith(FRESH):
             raise UsageError(f"`{name}` begins as the names that the solver makes up, with {FRESH}")
-    return decide(asked, Facts(facts, budget))
+    known = Facts(facts, budget)
+    answer = decide(asked, known)
+    return Vacuous(tuple(map(str, clash(known)))) if isinstance(answer, Vacuous) else answer
 
 
 def _bounded(name: str, pair: tuple[int | None, int | None]) -> list[Formula]:
@@ -165,7 +167,7 @@ def _decided(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
 
 def _answer(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
     if facts.contradictory:
-        return Vacuous(tuple(str(fact) for fact in clash(facts)))
+        return Vacuous()
     try:
         with spending(budget.without(*facts.search_cost)) as left:
             return _where_not_vacuous(formula, facts, left)

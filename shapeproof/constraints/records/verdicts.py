@@ -70,7 +70,7 @@ class Undecided(Verdict):
 
 @dataclass(frozen=True, slots=True)
 class Vacuous(Verdict):
-    """The facts contradict each other, so anything follows: `core` names those that clash."""
+    """The facts contradict each other, so anything follows: `core` names those that clash, where `prove` is asked."""
 
     status: ClassVar[Status] = "vacuous"
     core: tuple[str, ...] = field(default=())

@@ -26,6 +26,7 @@ from shapeproof.export.build.decompose import TakenApart
 from shapeproof.export.build.hints import exemplify
 from shapeproof.export.build.program import VerifiedProgram
 from shapeproof.export.build.regions.dispatch import Regions
+from shapeproof.export.declare.deferred import Deferred
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, statistics
 from shapeproof.export.explore.regions import Split, proved
@@ -43,12 +44,10 @@ from shapeproof.export.report.explain import (
 )
 from shapeproof.export.report.oblivious import size_oblivious
 from shapeproof.export.report.region_map import RegionMap
-from shapeproof.export.report.remedies import declarations
 from shapeproof.export.report.report import Report
 from shapeproof.export.report.sizes import domain_of_sizes
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.answers.repair import Repair
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
@@ -59,7 +58,7 @@ def conclude(  # noqa: PLR0913 - all that was found
     inputs: Inputs,
     found: Exploration,
     diagnostics: Sequence[Diagnostic],
-    repairs: Sequence[Repair] | None,
+    remedy: Deferred | None,
     budget: Budget,
     *,
     within: Sequence[Formula] = (),
@@ -110,7 +109,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         trusted={name: compared for name, compared in found.trusted.items() if name not in found.checked},
         program=program,
         contract=outward,
-        remedy=None if repairs is None else declarations(repairs, inputs),
+        remedy=remedy,
     )
 
 

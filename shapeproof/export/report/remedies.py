@@ -15,6 +15,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.diagnostics import Help
 from shapeproof.constraints.syntax.text import format_formula
+from shapeproof.export.declare.deferred import Deferred
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.redeclare import Declarations, redeclared
 from shapeproof.export.explore.beside_eager.corners import Disagreement, disagreement
@@ -43,8 +44,14 @@ def remedies(
         *(finding.served for finding in found.findings),
         *bounds,
     ]
+    return _sufficient(required, anchors_of(found, inputs), inputs, budget, simple=simple)
+
+
+def _sufficient(
+    required: Sequence[Formula], anchors: Sequence[dict[str, int]], inputs: Inputs, budget: Budget, *, simple: bool
+) -> list[Repair] | None:
     domain = Facts(inputs.domain.formulas, budget)
-    anchor, *others = anchors_of(found, inputs)
+    anchor, *others = anchors
     if not inputs.anchors:
         anchor = round_anchor(required, domain, anchor, budget)
     return repaired(required, domain, anchor, budget, others=others, sayable=sayable, simple=simple)
@@ -58,15 +65,16 @@ def remedied(  # noqa: PLR0913, PLR0917 - what was found, and of what
     told: Sequence[Finding],
     budget: Budget,
 ) -> tuple[list[Repair] | None, list[Disagreement]]:
-    """What has to be declared in addition, and where, inside that, a run is not as it should be.
+    """What has to be declared in addition, if anything, and where, inside that, a run is not as it should be.
 
     Where both raise, a bound of a size may leave that out, which is then declared, too: one repair covers all causes.
     """
     wrong: list[Disagreement] = []
     while True:
         bounds = [each.bound for each in wrong if each.bound is not None]
-        repairs = remedies(found, inputs, budget, bounds) if len(bounds) == len(wrong) else None
-        if repairs is None and (told or wrong):
+        amiss = bool(told or wrong)
+        repairs = remedies(found, inputs, budget, bounds) if amiss and len(bounds) == len(wrong) else None
+        if repairs is None and amiss:
             return None, wrong or _in_the_part_served(mod, inputs, found, domain)
         left = narrowed(domain, found.narrowings)
         for formula in [*bounds, *(repair.formula for repair in (repairs or () if told else ()))]:
@@ -140,6 +148,20 @@ def _reason(finding: Finding) -> object:
 def declarations(repairs: Sequence[Repair], inputs: Inputs) -> Declarations:
     """What to export with."""
     return redeclared(inputs, [repair.formula for repair in repairs])
+
+
+def remedy(
+    found: Exploration, inputs: Inputs, budget: Budget, repairs: Sequence[Repair] | None, *, proved: bool
+) -> Deferred:
+    """What to declare, where anything was found by these repairs; of a model that is proved, what was inferred."""
+    required = [narrowing.requirement for narrowing in found.narrowings]
+    anchors = anchors_of(found, inputs)
+
+    def find() -> Declarations | None:
+        sufficient = _sufficient(required, anchors, inputs, budget, simple=True) if proved else repairs
+        return None if sufficient is None else declarations(sufficient, inputs)
+
+    return Deferred(find)
 
 
 def helps(required: Sequence[Formula], repairs: Sequence[Repair], inputs: Inputs) -> list[tuple[Help, ...]]:

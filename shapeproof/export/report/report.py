@@ -19,6 +19,7 @@ from shapeproof.constraints.records.decisions import Decision
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.contract import Answer, Contract, OutsideDomain
 from shapeproof.contract.archives import NOTE
+from shapeproof.export.declare.deferred import Deferred
 from shapeproof.export.declare.redeclare import Declarations
 from shapeproof.export.explore.findings import SharedFailure
 from shapeproof.export.report.bounds import Bounds
@@ -76,7 +77,7 @@ class Report:
     program: VerifiedProgram | Regions | None = field(default=None, repr=False, compare=False)
     answers: Subject | None = field(default=None, repr=False, compare=False)
     """Every answer of the solver in this run; None in a report that was loaded."""
-    remedy: Declarations | None = field(default=None, repr=False, compare=False)
+    remedy: Deferred | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return render(self)
@@ -97,7 +98,7 @@ class Report:
         >>> check(mod, args, dynamic_shapes=found.dynamic_shapes, constraints=found.constraints).status
         'proved'
         """
-        return self.remedy
+        return None if self.remedy is None else self.remedy.declarations()
 
     def accepts(self, *args: Any, **kwargs: Any) -> Answer:
         """Whether the program accepts these inputs: tensors of any library, or sizes alone.

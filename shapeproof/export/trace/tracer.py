@@ -119,13 +119,16 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     preserve_module_call_signature: tuple[str, ...] = (),
     on_data: bool = False,
     in_place: bool = True,
+    by_rule: bool | None = None,
 ) -> torch.export.ExportedProgram:
     """Trace the model at the trial's point, on a fresh copy; what torch asks about sizes goes to the trial.
 
     `on_data`: with the example's own inputs, whose data the trial is told of as far as torch can follow them.
-    Whatever the model or torch raises is let through. Without `in_place` no operator settles its own decisions.
+    Whatever the model or torch raises is let through. Without `in_place` no operator settles its own decisions,
+    and each is run, unless `by_rule` says that a result may be given without a run.
     """
     trial.in_place = trial.in_place and in_place
+    trial.by_rule = in_place if by_rule is None else by_rule
     args, kwargs = inputs.at(trial.point, filled=on_data)
     (mode, env), model = recording_mode(trial, inputs.sizes, on_data=on_data), fresh_copy(mod)
     model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator

@@ -119,6 +119,8 @@ class Trial:
     ) -> None:
         self.known = known
         self.in_place = in_place
+        self.by_rule = True
+        """Whether the result of an operator may be given without a run."""
         self.facts = known.fork()
         self.region = known.fork()
         self.point = dict(point)

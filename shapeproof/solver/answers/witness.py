@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from shapeproof.solver.facts import Facts
     from shapeproof.solver.sampled.points import Point
 
-_SMALL, _LARGE = 5, 200
+_SMALL, _HANDY, _LARGE = 5, 48, 200
+"""Sizes to trace at, and to run eager with: handy ones first."""
 _TRIED = 512
 """How many points are tried one by one, before the solver is asked for the smallest."""
 
@@ -229,9 +230,10 @@ def _wishes(names: Sequence[str], avoid: Sequence[int], facts: Facts) -> Iterato
     """
     known = {facts.reduce(symbol(name)): symbol(name) for name in reversed(names)}
     sizes = [size for value, size in reversed(known.items()) if isinstance(value, Term) and not value.is_constant]
-    small = [conjunction(ge(size, _SMALL), le(size, _LARGE)) for size in sizes]
+    handy, small = ([conjunction(ge(size, _SMALL), le(size, most)) for size in sizes] for most in (_HANDY, _LARGE))
     away = [conjunction(*(ne(size, value) for value in avoid)) for size in sizes]
     apart = [ne(left, right) for index, left in enumerate(sizes) for right in sizes[:index]]
+    yield conjunction(*handy, *away, *apart)
     yield conjunction(*small, *away, *apart)
     yield from away
     yield from apart

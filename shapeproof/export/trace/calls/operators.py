@@ -87,8 +87,8 @@ class Operators:
 
     def _repeated(self, operation: _Operation) -> torch.Tensor | None:
         """The result of an operator that need not be run."""
-        may = self._by_rule and self._env.trial.in_place
-        return self._repeats.given(operation.key, operation.operands) if may else None
+        may = self._by_rule and self._env.trial.by_rule
+        return self._repeats.given(operation.key, operation.operands, operation.arguments) if may else None
 
     def run(self, func: Any, args: Any, kwargs: Any, run: Run) -> Any:
         """Run an operator as fake tensors meet it; if it is a part of another, that settles its decisions."""
@@ -121,7 +121,7 @@ class _Operation:
     """An operator about to be run, what it may change kept as it was, so that it can be run again."""
 
     def __init__(self, env: ProofShapeEnv, apart: Any, func: Any, arguments: Any, run: Run) -> None:
-        self._env, self._apart, self._func, self._arguments, self._run = env, apart, func, arguments, run
+        self._env, self._apart, self._func, self.arguments, self._run = env, apart, func, arguments, run
         self._steps, self._known = len(env.trial.steps), len(env.trial.learned)
         self._history, self._brought = env.trial.region.history, env.brought
         self.operands = _tensors(arguments)
@@ -129,17 +129,17 @@ class _Operation:
         self._repeatable = schemas.is_repeatable(func)
         if self._repeatable and self._changes:
             self._repeatable = all(getattr(each, "constant", None) is None for each in self.operands)
-            self._arguments = self._aliased()
+            self.arguments = self._aliased()
 
     def _aliased(self) -> Any:
         """The arguments with an alias of each tensor, whose view the operator may change as it likes."""
         detach = torch.ops.aten.detach.default
-        return map_tensors(self._arguments, lambda tensor: self._run(detach, (tensor,), {}))
+        return map_tensors(self.arguments, lambda tensor: self._run(detach, (tensor,), {}))
 
     @functools.cached_property
     def key(self) -> tuple[Any, ...]:
         """Tells calls apart that may ask or give otherwise, as far as their arguments say."""
-        return self._func, _modes(self.operands), self._key(self._arguments)
+        return self._func, _modes(self.operands), self._key(self.arguments)
 
     @property
     def left_nothing(self) -> bool:
@@ -182,7 +182,7 @@ class _Operation:
     def _again(self, trial: Trial) -> tuple[list[torch.Tensor], list[Any]]:
         with self._env.asking(trial), self._apart():
             before = self._env.brought
-            args, kwargs = self._aliased() if self._changes else self._arguments
+            args, kwargs = self._aliased() if self._changes else self.arguments
             result = self._run(self._func, args, kwargs)
             if self._env.brought != before:
                 message = "the operator takes other sizes from data, or checks data, there"

@@ -20,6 +20,7 @@ import torch
 
 from shapeproof.constraints.terms import ZERO
 from shapeproof.export.ops.elementwise import keeps_layout
+from shapeproof.export.ops.shape_functions import RULED, Sizes, result_like
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import is_bare
 from shapeproof.export.trace.shape_env import ProofShapeEnv
@@ -31,12 +32,15 @@ class _Like:
     """What a tensor with a storage of its own is like, but for its elements."""
 
     shape: tuple[Any, ...]
-    strides: tuple[Any, ...]
+    strides: tuple[Any, ...] | None
+    """None where it lies row by row."""
     dtype: torch.dtype
     device: torch.device
     differentiable: bool
 
     def made(self) -> torch.Tensor:
+        if self.strides is None:
+            return torch.empty(self.shape, dtype=self.dtype, device=self.device)
         return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
 
 
@@ -68,15 +72,16 @@ class Repeats:
         self._env = env
         self._apart = apart
         self._noted: dict[Hashable, _Like] = {}
+        self._sizes = Sizes(env.read, lambda formula: env.trial.settled(formula) is True)
 
-    def given(self, key: tuple[Any, ...], operands: Sequence[torch.Tensor]) -> torch.Tensor | None:
+    def given(self, key: tuple[Any, ...], operands: Sequence[torch.Tensor], arguments: Any) -> torch.Tensor | None:
         """The result of a call, if one like it was noted, or it is known by rule; None where it is to be run.
 
         A new one each time, and kept nowhere: torch copies what a factory gives if somebody holds it.
         """
         if not all(map(is_bare, operands)):
             return None
-        like = self._noted.get(self._now(key)) or self._by_rule(key[0], operands)
+        like = self._noted.get(self._now(key)) or self._by_rule(key[0], operands, arguments)
         if like is None:
             return None
         with self._apart():
@@ -94,13 +99,23 @@ class Repeats:
                 tuple(result.shape), result.stride(), result.dtype, result.device, result.requires_grad
             )
 
-    def _by_rule(self, func: Any, operands: Sequence[torch.Tensor]) -> _Like | None:
-        """The result of an operator that treats elements one by one."""
-        if not keeps_layout(func, operands, self._env.read):
+    def _by_rule(self, func: Any, operands: Sequence[torch.Tensor], arguments: Any) -> _Like | None:
+        """The result of an operator whose sizes are known by rule."""
+        if not operands:
             return None
-        (x,) = operands
-        differentiable = torch.is_grad_enabled() and x.requires_grad
-        return _Like(tuple(x.shape), x.stride(), x.dtype, x.device, differentiable)
+        tracked = torch.is_grad_enabled() and any(each.requires_grad for each in operands)
+        if keeps_layout(func, operands, self._env.read):
+            (x,) = operands
+            return _Like(tuple(x.shape), x.stride(), x.dtype, x.device, tracked)
+        if func not in RULED:
+            return None
+        args, kwargs = arguments
+        with self._apart():
+            found = result_like(func, args, kwargs, operands, self._sizes)
+        if found is None:
+            return None
+        shape, dtype = found
+        return _Like(shape, None, dtype, operands[0].device, tracked and dtype.is_floating_point)
 
     def _now(self, key: Hashable) -> Hashable:
         """The call with what holds of it: a region that becomes wider is another."""
