@@ -43,6 +43,7 @@ from shapeproof.export.report.remedies import Cause, causes, helps, remedied, re
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.process.collecting import only_new_garbage
 from shapeproof.export.trace import tracer
+from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.python.builtins import found_once
 from shapeproof.export.trace.python.whether_traced import asked_note, noting
 from shapeproof.export.trace.rebinding import Left
@@ -84,8 +85,8 @@ def verified(  # noqa: PLR0913 - what the user gave
     budget = budget or Budget()
     if narrow:
         inputs = replace(inputs, inferred=frozenset(inputs.domain.symbols))
-    kept = preserve_module_call_signature
-    trace = functools.partial(tracer.trace, mod, inputs, preserve_module_call_signature=kept, in_place=in_place)
+    how = functools.partial(tracer.trace, in_place=in_place, recalled=Recalled() if in_place else None)
+    trace = functools.partial(how, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     task = _Task(mod, inputs, budget, progress)
     with _in_a_sentence(mod, inputs), found_once(mod), torch.random.fork_rng(devices=()):  # a model may seed
         report = _reported(task, trace, splitting=splitting)
