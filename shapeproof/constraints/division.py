@@ -26,7 +26,7 @@ class FloorDiv(Node):
     rank = 1
     numerator: Term
     divisor: Term
-    is_negative: bool  # as of a term
+    is_negative: bool  # see `Term.is_negative`
 
     def _finish(self) -> None:
         object.__setattr__(self, "is_negative", self.numerator.is_negative ^ self.divisor.is_negative)
@@ -106,8 +106,7 @@ def _cancel_whole(numerator: Poly, divisor: Poly) -> _Step | None:
 def _unnest(numerator: Poly, divisor: Poly) -> _Step | None:
     """`(p + x//e) // c == (p*e + x) // (e*c)`, for positive c.
 
-    For `p - x//e`, either rewrite `-(x//e)` as `(-x + e-1) // e` (positive e), or turn the whole division as `_face`
-    does.
+    For `p - x//e`, either rewrite `-(x//e)` as `(-x + e-1) // e` (positive e), or turn the whole as `_face` does.
     """
     if not polynomials.is_constant(divisor):
         return None
@@ -156,8 +155,7 @@ _RULES = (_lead_with_plus, _cancel, _cancel_whole, _unnest, _pull_out, _face)
 def with_halves_rounded_up(poly: Poly) -> Poly:
     """Return the polynomial with `n - n//2` replaced by the single atom `-((-n)//2)`, where that makes it shorter.
 
-    The atom is not canonical, since `(-n)//2` is `-n + n//2`: use the result for printing and for bounds, not for
-    terms.
+    The atom is not canonical, since `(-n)//2` is `-n + n//2`: use the result for printing and bounds, not for terms.
     """
     for atom in {part: None for monomial in poly for part, _ in monomial}:
         match atom:

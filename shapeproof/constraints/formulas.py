@@ -346,5 +346,5 @@ def _with_double(op: str, term: Term, value: float) -> Formula:
                 return le(term, math.floor(value))
         if value.is_integer():
             return compare(op, term - int(value))
-    # for these ops, every integer gives the same answer: value is not an integer, or is an infinity or nan
+    # every integer gives the same answer: value is an infinity or nan, or a fraction under == or !=
     return _decided(operators.COMPARISONS[op](0, value) if not math.isfinite(value) else op == "!=", term)

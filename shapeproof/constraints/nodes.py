@@ -24,8 +24,9 @@ _LONGEST_LABEL = 60
 class Node:
     """An immutable, interned node. `Class(*fields)` returns the one node with these fields.
 
-    `children` are the nodes that it consists of. `total` is True if evaluation cannot raise, for any integer values of
-    the symbols. `key` is a total order that depends on the node's structure only, not on the history of the process.
+    `children` are the nodes that it consists of. `total` is True if evaluation is known not to raise, whatever integers
+    the symbols stand for. `key` is a total order that depends on the node's structure only, not on the history of the
+    process.
     """
 
     __slots__ = ("children", "key", "named", "obliged", "total")

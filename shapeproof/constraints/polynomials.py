@@ -187,7 +187,7 @@ def divide(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly]:
     """Return quotient and remainder with `numerator == quotient * divisor + remainder`.
 
     The leading coefficient `c` of the divisor must be positive. Let r be a coefficient of the remainder whose monomial
-    is divisible by the leading monomial: `-c/2 < r <= c/2`. So `3x` over 4 leaves `-x`, and rounded-up divisions
+    is divisible by the leading monomial: `-c/2 < r <= c/2`. So `3x` over 4 leaves `-x`, which lets rounded-up divisions
     collapse.
 
     Deeply nested atoms give only exact multiples to the quotient: the quotient repeats these atoms, so balanced

@@ -12,11 +12,12 @@
 factors are cancelled. Nested divisions by a positive constant are joined, and one of the two equal forms
 `p//c == -1 - (-p-1)//c` is chosen.
 
-Definedness. In Python `0*(a//b)` raises where b is 0, so canonical form must keep track of every division. A term
-carries `checks`: atoms that no longer occur in its polynomial but must still be defined. A divisor `d` is recorded as
-the check `0 // d`. Law: a rewriting step preserves the set of atoms, in the polynomial and in the checks, that must be
-defined. So `(p*q)//q` is `p` with the check `0 // q`, and `x//b - x//b` is 0 with the check `0 // b`. A term that
-cannot raise is `total` and has no checks; arithmetic on total terms has no overhead for definedness.
+Definedness. In Python `0*(a//b)` raises where b is 0, so canonical form must keep track of every division. Instead of
+restricting the algebra, a term carries `checks`: atoms that no longer occur in its polynomial but must still be
+defined. A divisor `d` is recorded as the check `0 // d`. Law: a rewriting step preserves the set of atoms, in the
+polynomial and in the checks, that must be defined. So `(p*q)//q` is `p` with the check `0 // q`, and `x//b - x//b` is 0
+with the check `0 // b`. A term that cannot raise is `total` and has no checks; arithmetic on total terms has no
+overhead for definedness.
 
 Canonical form uses no facts about symbols; the solver adds those. `==` on terms is identity and builds no formula.
 """
@@ -91,12 +92,12 @@ class Term(Node):
 
     @property
     def is_constant(self) -> bool:
-        """True if the term is an integer and always defined."""
+        """True if the term is a fixed integer that is always defined."""
         return not self.checks and polynomials.is_constant(self.poly)
 
     @property
     def is_negative(self) -> bool:
-        """True if the term is printed with a leading minus sign; signs inside its divisions count."""
+        """True if the leading coefficient is negative; leading signs inside its divisions count too."""
         if not self.monomials:
             return False
         monomial, coefficient = self.monomials[0]

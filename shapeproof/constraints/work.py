@@ -3,8 +3,8 @@
 A loop that can grow charges for its steps: monomials made, nodes visited, points evaluated. Inside `at_most`, charges
 are deducted from an allowance. A charge beyond the allowance raises `OutOfWork`; the function that opened the allowance
 turns `OutOfWork` into an answer, such as a formula that is too large or an undecided question. Without an open
-allowance, charges are free, and the limits in `operators` bound one step of canonicalisation. A unit is roughly 0.1 to
-1 microsecond.
+allowance, charges are free, and the limits in `operators` bound one step of canonicalisation. A unit is some tenth of a
+microsecond to a microsecond.
 """
 
 from __future__ import annotations

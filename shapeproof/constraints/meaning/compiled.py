@@ -33,8 +33,8 @@ _OF_DOUBLE = 1100
 def compiled(formulas: Sequence[Formula], names: Sequence[str], bits: int = 64) -> Callable[..., bool]:
     """Compile the formulas to a predicate on the symbols, in the order of `names`: True if all the formulas hold.
 
-    The symbols have at most `bits` bits. The predicate raises Unevaluable if the answer depends on a formula without a
-    value.
+    The symbols have at most `bits` bits. The predicate raises Unevaluable if a formula without a value decides the
+    answer.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> compiled([parse_formula("h % 4 == 0"), parse_formula("h // w > 1")], ["h", "w"])(12, 4)

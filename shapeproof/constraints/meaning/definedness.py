@@ -14,7 +14,7 @@ from shapeproof.constraints.terms import Apply, Term, Where
 
 
 def defined(root: Node) -> Formula:
-    """Return the condition under which evaluating `root` does not raise. The condition itself is total.
+    """Return the condition under which evaluating `root` does not raise. Evaluating the condition does not raise.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> defined(parse_formula("a // b < 2")), defined(parse_formula("b == 0 or a // b < 2"))

@@ -61,7 +61,7 @@ class Refuted(Verdict):
 
 @dataclass(frozen=True, slots=True)
 class Undecided(Verdict):
-    """The budget ran out: `reason` names the steps that were tried, `spent` their cost."""
+    """No step answered within the budget: `reason` says why, and `spent` counts the work."""
 
     status: ClassVar[Status] = "undecided"
     reason: str

@@ -44,8 +44,7 @@ def needed(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budg
     """Return the indexes of formulas that imply all the others: where any formula fails, one of these is known to fail.
 
     Where a partial formula is undefined, it is not false. So it must not make the check that guards it look redundant:
-    a guard that follows from a partial formula is kept. The check is looked for among the formulas before the partial
-    one.
+    a guard that follows from a partial formula is kept. A formula's guard is looked for among the formulas before it.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts

@@ -80,8 +80,7 @@ def _same(left: Formula, right: Formula) -> Formula:
 def _each(args: Sequence[Formula], facts: Facts, budget: Budget | None, *, opposite: bool) -> list[Formula]:
     """Simplify each operand where the others, as simplified so far, leave it open.
 
-    If an operand could then raise, it relies on a check before it; so it is simplified under the earlier operands
-    alone.
+    An operand that could then raise relies on a check before it, so only earlier operands are assumed for it.
     """
     left = list(args)
     for index in sorted(range(len(args)), key=lambda index: -len(str(args[index]))):

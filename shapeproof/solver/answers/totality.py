@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def computed_whole(formula: Formula, known: Facts) -> Formula | None:
     """Return an equivalent formula in which no part divides by zero anywhere the facts hold.
 
-    None if an `or` or a conditional protects a part that may raise and is not a division, root or logarithm of
+    None if an `or` or a conditional protects a part that may raise, unless it is a division, root or logarithm of
     integers.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula

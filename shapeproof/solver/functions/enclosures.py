@@ -6,8 +6,7 @@ size. The factors are exact fractions; each operation that rounds widens them by
 Law: rounding is monotone and changes a number x of the normal range by at most `2**-53 * |x|`. So if
 `sum(low*T) <= x <= sum(high*T)` for terms T >= 0, the double nearest to x satisfies the same with each low times
 `1 - 2**-53` and each high times `1 + 2**-53`. A factor below the normal range becomes 0 as a low, and as a high it ends
-the attempt. An overflow gives an infinity, which every operation here propagates until the conversion to an integer
-raises.
+the attempt. An overflow gives an infinity; every operation here propagates it until a conversion to an integer raises.
 """
 
 from __future__ import annotations

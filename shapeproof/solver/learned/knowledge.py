@@ -239,7 +239,10 @@ class Knowledge:
         return [*within_reach, *self.range_formulas(sorted(symbols))]
 
     def cone(self, symbols: Iterable[str]) -> list[Formula]:
-        """Return the cone of influence: everything that concerns these symbols, directly or through others."""
+        """Return the cone of influence of these symbols: everything connected to them, directly or through others.
+
+        The rest of the knowledge cannot affect them.
+        """
         reached, chosen, news = set(symbols), dict[Formula, None](), set(symbols)
         while news:
             found = [each for each in self._about(news) if each not in chosen]

@@ -239,8 +239,8 @@ class _Learner:
     def _without_rules(self, names: Sequence[str], *, right: bool = False) -> list[Formula]:
         """Turn rules about these symbols back into equalities, since more may be known about their factors now.
 
-        With `right`, also turn rules with such a symbol on the right: the value of a solved symbol may bring the left
-        side back.
+        With `right`, also turn rules with such a symbol on the right: the value of a solved symbol may restore the left
+        side.
         """
         known = self._known
         stale = [

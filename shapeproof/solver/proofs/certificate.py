@@ -6,8 +6,8 @@ lemmas. The block ends in a `(check-sat)` that must answer `unsat`.
 
 There is one claim for each proved answer of the run, for each point that Z3 found, and for each rewrite and bound of
 the cheap steps; the last are found by deciding the same questions again. Claims about doubles, bits and products of
-very many factors are opaque to Z3. They are listed as comments, and so are questions that were refuted by evaluation or
-left undecided.
+very many factors are opaque to Z3. They are listed as comments. So are questions that were refuted by evaluation, and
+undecided questions.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _claims(subject: Subject, progress: Callable[[str], None]) -> Auditor:
 
 
 def _distinct(entries: Sequence[Entry]) -> Iterator[Entry]:
-    """The answers to write, without proofs that an earlier one already gave from fewer facts."""
+    """The answers to write: proofs not yet given from fewer facts, and points that a search found."""
     written: dict[tuple[Formula, bool], list[History]] = {}
     for entry in entries:
         before = written.setdefault((entry.formula, isinstance(entry.verdict, Proved)), [])

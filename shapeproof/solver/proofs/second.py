@@ -1,4 +1,4 @@
-"""cvc5 beside Z3: a second opinion on SMT-LIB questions. cvc5 is an optional extra, used only here."""
+"""A second opinion on SMT-LIB questions by cvc5. cvc5 is an optional extra, used only here."""
 
 from __future__ import annotations
 
