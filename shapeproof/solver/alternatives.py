@@ -59,9 +59,9 @@ def _last_of(formula: Formula) -> tuple[Formula, list[Formula]]:
 
 
 def _splits(formula: Formula, known: Knowledge) -> Iterator[tuple[Formula, ...]]:
-    """Case splits: of each, at least one formula holds wherever the facts do.
+    """Case splits, from disjunctive facts and from exponents.
 
-    From disjunctive facts and from exponents.
+    Wherever the facts hold, at least one formula of each split holds.
     """
     for fact in known.mentioning(sorted(formula.symbols)):
         if isinstance(fact, Or):

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def reasons(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budget | None = None) -> list[int]:
     """Return the indexes of an irredundant set of formulas that, with the facts, implies all the others.
 
-    Each formula has a weight; lighter formulas are preferred. A formula that is not decided to be implied is kept.
+    Each formula has a weight; lighter formulas are preferred. A formula is kept unless it is proved that the others
+    imply it.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -43,8 +44,9 @@ def reasons(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Bud
 def needed(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budget | None = None) -> list[int]:
     """Return the indexes of formulas that imply all the others: where any formula fails, one of these is known to fail.
 
-    Where a partial formula is undefined, it is not false. So it must not make the check that guards it look redundant:
-    a guard that follows from a partial formula is kept. A formula's guard is looked for among the formulas before it.
+    Where a partial formula is undefined, it is not false. So a partial formula must not make the check that guards it
+    look redundant: a guard that follows from a partial formula is kept. A formula's guard is looked for among the
+    formulas before it.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts

@@ -1,6 +1,6 @@
 """The least upper and the greatest lower bound of a term wherever the facts hold.
 
-Law: a bound is proved and attained.
+Law: a bound is proved, and attained at a point of the facts.
 """
 
 from __future__ import annotations

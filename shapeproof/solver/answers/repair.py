@@ -208,7 +208,10 @@ def _intervals(name: str, required: Formula, facts: Facts, point: Point, budget:
 
 
 def _moduli(required: Formula) -> list[int]:
-    """Return the divisors greater than 1 of the constants by which the requirement divides."""
+    """Return the divisors greater than 1 of the least common multiple of the requirement's constant divisors.
+
+    If the multiple is too large, return the constant divisors themselves.
+    """
     constants = [
         node.divisor.constant_value
         for node in postorder(required)

@@ -73,7 +73,7 @@ def _reworded(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
 
 
 def _same(left: Formula, right: Formula) -> Formula:
-    """Return the formula that the two formulas hold at the same points."""
+    """Return a formula that says that the two formulas are equivalent."""
     return disjunction(conjunction(left, right), conjunction(left.negation, right.negation))
 
 

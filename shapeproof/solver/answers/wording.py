@@ -59,7 +59,7 @@ def reworded(formula: Formula, bounds: Callable[[Term], Interval]) -> Formula:
 
 
 def equals(number: Term | Real, value: float) -> Formula:
-    """Return the formula that the number equals the value; for nan, that the number is nan.
+    """Return the formula `number == value`; for nan, the formula that the number is nan.
 
     >>> from shapeproof.constraints.reals import RealSymbol
     >>> equals(RealSymbol("v"), float("nan"))
@@ -71,12 +71,12 @@ def equals(number: Term | Real, value: float) -> Formula:
 
 
 def has_value(number: Term | Real, value: float) -> Formula:
-    """Return the formula that the number has the value; for an integer, in a simple form."""
+    """Return the formula `number == value`; for an integer, in a simple form."""
     return equals(number, value) if isinstance(number, Real) else _term_has_value(number, int(value))
 
 
 def _term_has_value(term: Term, value: int) -> Formula:
-    """Return the formula that the term has the value; for a quotient by a constant, bounds of the numerator.
+    """Return the formula `term == value`; for a quotient by a constant, as bounds of the numerator.
 
     If a constant is the least possible value of the term, return the condition on the other operand of the max.
 
