@@ -3,7 +3,8 @@
 Every IEEE operation used here is monotone in each argument, even with rounding and overflow. So its values at the ends
 of the arguments' ranges, and at 0 between them, bound all values between; Python computes these values. An integer
 without a bound is either convertible by `float`, or the expression has no value. Logarithms and roots come from the C
-library; the only assumption about them is that they are nonnegative from 1 (from 0) on, and not too large.
+library. The only assumptions about them: logarithms are nonnegative from 1 on, roots from 0 on, and neither is too
+large.
 """
 
 from __future__ import annotations

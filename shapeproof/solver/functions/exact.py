@@ -1,4 +1,4 @@
-"""Exact doubles: float expressions whose rounding or comparison equals one of integers.
+"""Exact doubles: where an integer or a comparison made from float expressions equals one made from integers.
 
 `int(n * 0.5)` is `n // 2` for n >= 0, and `int(n / 4)` is `n // 4`, if no operation rounds or rounding cannot matter.
 Without the bounds that show this, the expression stays as it is: `int(n * 0.29)` is not rewritten.

@@ -4,10 +4,10 @@ The file is one SMT-LIB script. Its head names what the claims support: the verd
 claim is a block that begins with a reset. Comments state the claim, the facts, and earlier claims that Z3 needs as
 lemmas. The block ends in a `(check-sat)` that must answer `unsat`.
 
-There is one claim for each proved answer of the run, for each point that Z3 found, and for each rewrite and bound of
-the cheap steps; the last are found by deciding the same questions again. Claims about doubles, bits and products of
-very many factors are opaque to Z3. They are listed as comments. So are questions that were refuted by evaluation, and
-undecided questions.
+There is one claim for each proved answer of the run, for each refuting point that Z3 or exhaustion found, and for each
+rewrite and bound of the cheap steps; the last are found by deciding the same questions again. Claims about doubles,
+bits and products of very many factors are opaque to Z3. They are listed as comments. So are questions that were refuted
+by evaluation, and undecided questions.
 """
 
 from __future__ import annotations
