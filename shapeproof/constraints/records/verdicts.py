@@ -70,7 +70,7 @@ class Undecided(Verdict):
 
 @dataclass(frozen=True, slots=True)
 class Vacuous(Verdict):
-    """The facts contradict each other, so every formula follows. `core`: an unsat core of the facts, if `prove` was asked."""
+    """The facts contradict each other, so every formula follows. `core`: an unsat core, if `prove` was asked."""
 
     status: ClassVar[Status] = "vacuous"
     core: tuple[str, ...] = field(default=())
