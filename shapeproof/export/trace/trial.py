@@ -105,6 +105,11 @@ class Trial:
         in_place: whether operators may settle their decisions where they make them (settle.py).
     """
 
+    by_rule = True
+    """Whether the result of an operator may be given without a run."""
+    shaped = False
+    """Whether one was, by its shape function, which says nothing of strides that no element is reached by."""
+
     def __init__(  # noqa: PLR0913 - what may be taught beforehand is given by name
         self,
         known: Facts,
@@ -119,8 +124,6 @@ class Trial:
     ) -> None:
         self.known = known
         self.in_place = in_place
-        self.by_rule = True
-        """Whether the result of an operator may be given without a run."""
         self.facts = known.fork()
         self.region = known.fork()
         self.point = dict(point)
@@ -322,7 +325,7 @@ class Trial:
 
     def layout_read(self) -> None:
         """The model acts on how a tensor lies in its storage, which what was forgotten may have decided."""
-        self.doubtful |= bool(self.harmless)
+        self.doubtful |= self.shaped or bool(self.harmless)
 
     def facts_before(self, question: Formula) -> Facts:
         """What held wherever the question was asked: no check that is made later, or on one side only."""

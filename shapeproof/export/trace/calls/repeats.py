@@ -114,6 +114,7 @@ class Repeats:
             found = result_like(func, args, kwargs, operands, self._sizes)
         if found is None:
             return None
+        self._env.trial.shaped = True
         shape, dtype = found
         return _Like(shape, None, dtype, operands[0].device, tracked and dtype.is_floating_point)
 
