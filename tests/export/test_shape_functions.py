@@ -244,11 +244,11 @@ def test_a_stride_that_no_element_is_reached_by_is_not_taken_from_a_shape_functi
 
     class Strides(torch.nn.Module):
         def forward(self, x):
-            y = compute(x[:, None])
+            y = compute(x)
             return torch.ones(1) if y.stride(1) == 2 else torch.ones(2)
 
     assert compute(torch.ones(0, 1, 2)).stride(1) == 0
-    report = check(Strides(), (torch.randn(3, 2),), dynamic_shapes={"x": {0: Dim("n", min=0, max=4)}})
+    report = check(Strides(), (torch.randn(3, 1, 2),), dynamic_shapes={"x": {0: Dim("n", min=0, max=4)}})
     assert report.status == "refuted", str(report)
 
 
