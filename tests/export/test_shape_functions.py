@@ -255,6 +255,20 @@ def test_a_model_that_reads_how_a_result_lies_is_not_proved_wrongly(question):
         assert all(agree(mod, report.program.module(), (torch.randn(4, n),)) for n in range(6))
 
 
+@pytest.mark.parametrize("compute", [lambda x: x + torch.ones(2), lambda x: x > 0.5], ids=["a sum", "a comparison"])
+def test_a_stride_that_no_element_is_reached_by_is_not_taken_from_a_shape_function(compute):
+    """The fault: eager gives an empty sum a stride of 0 where the shape function has one of 2."""
+
+    class Strides(torch.nn.Module):
+        def forward(self, x):
+            y = compute(x)
+            return torch.ones(1) if y.stride(1) == 2 else torch.ones(2)
+
+    assert compute(torch.ones(0, 1, 2)).stride(1) == 0
+    report = check(Strides(), (torch.randn(3, 1, 2),), dynamic_shapes={"x": {0: Dim("n", min=0, max=4)}})
+    assert report.status == "refuted", str(report)
+
+
 def everything(x, weight):
     """Operators that have a shape function, one upon the other."""
     y = torch.nn.functional.linear(x, weight)
