@@ -112,7 +112,7 @@ class Requirements:
         return module
 
     def note_in(self, program: _Program) -> None:
-        """Store in the saved program, as text, the checks that its graph cannot hold; torch's `module()` then checks them."""
+        """Store as text, in the saved program, the checks that its graph cannot hold; torch's `module()` runs them."""
         sources = [f"L['flat_args'][{index}]" for index in range(len(self.inputs))]
         guarding.note_guards(
             program,
