@@ -75,6 +75,7 @@ def noted(program):
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tracked", [False, True], ids=["without gradients", "with gradients"])
 def test_what_is_given_is_what_a_run_gives(tracked, given_without_a_run, monkeypatch):
     """The program is node by node the one that is traced where every operator is run, and does what eager does."""
@@ -120,6 +121,7 @@ def test_a_tangent_is_not_lost(given_without_a_run):
     assert report.program is None or all(agree(mod, report.program.module(), (torch.randn(n, 4),)) for n in range(7))
 
 
+@pytest.mark.thorough
 def test_a_model_that_takes_gradients_is_traced_with_every_operator_run(given_without_a_run):
     """The second sine, given without a run, has no derivative."""
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.constraints.terms import Term
-from shapeproof.export.ops.row_major import lies_row_by_row
+from shapeproof.constraints.terms import ONE, Term, maximum
 
 _aten = torch.ops.aten
 ELEMENTWISE = frozenset({
@@ -32,3 +31,14 @@ def keeps_layout(func: Any, operands: Sequence[torch.Tensor], read: Callable[[in
     (x,) = operands
     plain = x.is_floating_point() and x.layout is torch.strided and not x.is_neg()
     return plain and not torch.is_autocast_enabled(x.device.type) and lies_row_by_row(x, read)
+
+
+def lies_row_by_row(x: torch.Tensor, read: Callable[[int | torch.SymInt], Term]) -> bool:
+    """Whether each stride is the product of the sizes behind it, a size of 0 counting as 1 or as itself."""
+    elements = counted = ONE
+    for size, stride in zip(reversed(x.shape), reversed(x.stride()), strict=True):
+        term = read(stride)
+        if term is not elements and term is not counted:
+            return False
+        elements, counted = elements * read(size), counted * maximum(ONE, read(size))
+    return True

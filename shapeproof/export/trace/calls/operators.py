@@ -49,6 +49,7 @@ class Operators:
         env: whose trial is asked.
         apart: while an operator is run again, nothing is recorded and no earlier answer is looked up.
         by_rule: whether results may be given by rule; they have no elements.
+        repeating: whether an operator need not be run whose result is known without.
         recalled: what other traces of the model have given.
     """
 
@@ -58,11 +59,13 @@ class Operators:
         apart: Callable[[], AbstractContextManager[Any]],
         *,
         by_rule: bool = True,
+        repeating: bool = True,
         recalled: Recalled | None = None,
     ) -> None:
         self._env = env
         self._apart = apart
         self._by_rule = by_rule
+        self._repeating = repeating and by_rule
         self._recorded = 0
         self._recalled = recalled
         self._repeats = Repeats(env, apart, recalled)
@@ -95,8 +98,9 @@ class Operators:
 
     def _repeated(self, operation: _Operation) -> torch.Tensor | None:
         """The result of an operator that need not be run."""
-        may = self._by_rule and self._env.trial.in_place
-        return self._repeats.given(operation.key, operation.arguments, operation.operands) if may else None
+        if not self._repeating:
+            return None
+        return self._repeats.given(operation.key, operation.arguments, operation.operands)
 
     def run(self, func: Any, args: Any, kwargs: Any, run: Run) -> Any:
         """Run an operator as fake tensors meet it; if it is a part of another, that settles its decisions."""

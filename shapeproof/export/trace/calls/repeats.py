@@ -3,7 +3,7 @@
 A model repeats itself: layer after layer it calls the same operators on operands of the same sizes. An operator whose
 decisions were all settled gives the same sizes all over the region, which only shrinks while a trial goes on; so the
 next call like it need not be run. Nor need one that another trace of the model has made in a domain that contains this
-one's (recalled.py), or whose result is known by rule (ops/row_major.py).
+one's (recalled.py), or whose result is known by rule (ops/shape_functions.py).
 
 Law: what is given here is, but for its elements, what a run would give. So an operator is run again that writes, gives
 a view or anything but one plain tensor of floats, takes sizes from data, or by whose run others would learn more than
@@ -22,7 +22,7 @@ import torch
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import ZERO, Term
 from shapeproof.export.ops.elementwise import keeps_layout
-from shapeproof.export.ops.row_major import result_sizes
+from shapeproof.export.ops.shape_functions import RULED, Sizes, result_like
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import is_bare
 from shapeproof.export.trace.calls.recalled import Given, Recalled
@@ -36,18 +36,16 @@ class _Like:
     """What a tensor with a storage of its own is like, but for its elements."""
 
     shape: tuple[Any, ...]
-    strides: tuple[Any, ...]
+    strides: tuple[Any, ...] | None
+    """None where it lies row by row."""
     dtype: torch.dtype
     device: torch.device
     differentiable: bool
 
     def made(self) -> torch.Tensor:
+        if self.strides is None:
+            return torch.empty(self.shape, dtype=self.dtype, device=self.device)
         return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
-
-    def everywhere(self, known: frozenset[Formula], read: Callable[[int | torch.SymInt], Term]) -> Given:
-        """What any trace that begins with these facts has."""
-        sizes, strides = (tuple(map(read, numbers)) for numbers in (self.shape, self.strides))
-        return Given(known, sizes, strides, self.dtype, self.device, self.differentiable)
 
 
 class _Differentiable(torch.autograd.Function):
@@ -80,6 +78,7 @@ class Repeats:
     ) -> None:
         self._env, self._apart, self._recalled = env, apart, recalled
         self._noted: dict[Hashable, _Like] = {}
+        self._sizes = Sizes(env.read, lambda formula: env.trial.settled(formula) is True)
         self._facts = (env.trial, frozenset(env.trial.known.formulas))
 
     def given(self, key: tuple[Any, ...], arguments: Any, operands: Sequence[torch.Tensor]) -> torch.Tensor | None:
@@ -106,22 +105,31 @@ class Repeats:
             like = _Like(tuple(result.shape), result.stride(), result.dtype, result.device, result.requires_grad)
             self._noted[self._now(key)] = like
             if self._recalled is not None and self._env.trial.unrestricted and self._without_data:
-                self._recalled.note(key, like.everywhere(self._known, self._env.read))
+                self._recalled.note(key, self._everywhere(result))
+
+    def _everywhere(self, result: torch.Tensor) -> Given:
+        """What any trace that begins with the facts of this one has."""
+        sizes, strides = (tuple(map(self._env.read, numbers)) for numbers in (result.shape, result.stride()))
+        return Given(self._known, sizes, strides, result.dtype, result.device, result.requires_grad)
 
     def _by_rule(self, key: tuple[Any, ...], arguments: Any, operands: Sequence[torch.Tensor]) -> _Like | None:
-        """The result of an operator that treats elements one by one, or whose result lies row by row as they do."""
+        """The result of an operator whose sizes are known by rule."""
         func, read = key[0], self._env.read
-        differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in operands)
+        if not operands:
+            return None
+        tracked = torch.is_grad_enabled() and any(each.requires_grad for each in operands)
         if keeps_layout(func, operands, read):
             (x,) = operands
-            return _Like(tuple(x.shape), x.stride(), x.dtype, x.device, differentiable)
-        sizes = result_sizes(func, arguments, operands, read)
-        if sizes is None:
+            return _Like(tuple(x.shape), x.stride(), x.dtype, x.device, tracked)
+        if func not in RULED:
             return None
-        x = next(x for x in operands if x.is_floating_point())
-        sizes = tuple(map(self._plainly, sizes))
         with self._apart():
-            like = _Like(sizes, _row_by_row(sizes), x.dtype, x.device, differentiable)
+            found = result_like(func, arguments, operands, self._sizes)
+        if found is None:
+            return None
+        sizes, dtype = found
+        plain = tuple(map(self._plainly, sizes))
+        like = _Like(plain, None, dtype, operands[0].device, tracked and dtype.is_floating_point)
         self._noted[self._now(key)] = like
         self._env.trial.passed_over = True
         return like
@@ -169,13 +177,3 @@ class Repeats:
     def _now(self, key: Hashable) -> Hashable:
         """The call with what holds of it: a region that becomes wider is another."""
         return self._env.trial, self._env.trial.widened, key
-
-
-def _row_by_row(sizes: Sequence[int | torch.SymInt]) -> tuple[int | torch.SymInt, ...]:
-    """The strides of a tensor that lies row by row, as torch has them: a size of 0 counts as 1."""
-    strides: list[int | torch.SymInt] = []
-    step: int | torch.SymInt = 1
-    for size in reversed(sizes):
-        strides.append(step)
-        step = step * torch.sym_max(1, size)
-    return tuple(reversed(strides))
