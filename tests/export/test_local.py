@@ -108,6 +108,7 @@ REMEMBERED = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("made", "act"), REMEMBERED.values(), ids=REMEMBERED.keys())
 def test_a_layout_that_a_tensor_remembers_is_asked_for_everywhere(made, act):
     """`contiguous` asks first, and serves every size; a tensor that is asked again gives the answer for most."""
@@ -142,6 +143,7 @@ def test_every_slice_that_was_settled_in_place_is_run():
     assert report.diagnostics[0].witness == {"x.shape[0]": 1}
 
 
+@pytest.mark.thorough
 @few(16)
 @given(programs())
 def test_a_random_program_has_a_true_verdict_either_way(program):

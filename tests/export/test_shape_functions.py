@@ -54,6 +54,20 @@ def linear(rng):
     return made(rng, sizes), made(rng, nearly(rng, [out, sizes[-1]])), perhaps(rng, [out])
 
 
+def product(rng):
+    a, b, c = (rng.choice(SIZES) for _ in range(3))
+    return made(rng, [a, b]), made(rng, nearly(rng, [b, c]))
+
+
+def added_product(rng):
+    factors = product(rng)
+    return made(rng, nearly(rng, factors[1].shape[1:])), *factors
+
+
+def power(rng):
+    return made(rng, shape(rng), KINDS), rng.choice((0, 1, 2, -1, 2.5, True))
+
+
 def layer_norm(rng):
     sizes = shape(rng, 1)
     normed = nearly(rng, sizes[rng.randrange(len(sizes)) :])
@@ -141,6 +155,9 @@ def norm(rng):
 
 ARGUMENTS = {
     ATEN.linear.default: linear,
+    ATEN.mm.default: product,
+    ATEN.addmm.default: added_product,
+    ATEN.pow.Tensor_Scalar: power,
     ATEN.layer_norm.default: layer_norm,
     ATEN.group_norm.default: group_norm,
     ATEN.batch_norm.default: batch_norm,
@@ -186,7 +203,7 @@ def test_what_a_shape_function_says_is_what_eager_gives(func):
     for _ in range(examples(300)):
         args = ARGUMENTS[func](rng)
         operands = tensors(args)
-        found = result_like(func, args, {}, operands, CONCRETE)
+        found = result_like(func, (args, {}), operands, CONCRETE)
         if found is None:
             continue
         spoken += 1
@@ -201,10 +218,10 @@ def test_what_a_shape_function_says_is_what_eager_gives(func):
 def test_autocast_and_inference_mode_are_left_to_torch():
     args = (torch.ones(2, 3), torch.ones(5, 3))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert result_like(ATEN.linear.default, args, {}, args, CONCRETE) is None
+        assert result_like(ATEN.linear.default, (args, {}), args, CONCRETE) is None
     with torch.inference_mode():
         inside = (torch.ones(2, 3), torch.ones(5, 3))
-        assert result_like(ATEN.linear.default, inside, {}, inside, CONCRETE) is None
+        assert result_like(ATEN.linear.default, (inside, {}), inside, CONCRETE) is None
 
 
 class Reads(torch.nn.Module):

@@ -1,9 +1,9 @@
 """Shape functions: the sizes of an operator's result, where its operands lie row by row without gaps.
 
-Law: where a function gives sizes, eager raises nothing about sizes, and its result is one fresh tensor of the operands'
-kind of floats, which has these sizes and lies row by row. Strides that no element is reached by may be others. So the
-operator need not be run to know its result. All that a function asks of sizes is asked of the solver, as known for the
-whole region; what is not known there is left to torch. Nothing is computed here.
+Law: where a function gives sizes, eager on the CPU raises nothing about sizes, and its result is one fresh tensor of
+the operands' kind of floats, which has these sizes and lies row by row; strides that no element is reached by may be
+others. So the operator need not be run to know its result. All that a function asks of sizes is asked of the solver, as
+known for the whole region; what is not known there is left to torch.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class Sizes:
         return parameter is None or self.alike(parameter.shape, shape)
 
 
+_MATRIX = 2
 Named = Mapping[str, Any]
 Rule = Callable[[Named, Sizes], Shape | None]
 Result = tuple[Shape, torch.dtype]
@@ -84,12 +85,12 @@ class ShapeFunction:
     layout: Layout = Layout.ALL
 
 
-def result_like(func: Any, args: Any, kwargs: Any, operands: Sequence[torch.Tensor], sizes: Sizes) -> Result | None:
+def result_like(func: Any, arguments: tuple[Any, Any], operands: Sequence[torch.Tensor], sizes: Sizes) -> Result | None:
     """The sizes and the dtype of a call's result; None where they are torch's to say.
 
     >>> from shapeproof.constraints.terms import constant
     >>> args = (torch.ones(2, 3), torch.ones(5, 3))
-    >>> result_like(torch.ops.aten.linear.default, args, {}, args, Sizes(constant, lambda _: False))
+    >>> result_like(torch.ops.aten.linear.default, (args, {}), args, Sizes(constant, lambda _: False))
     ((2, 5), torch.float32)
     """
     rule = _RULES.get(func)
@@ -98,7 +99,7 @@ def result_like(func: Any, args: Any, kwargs: Any, operands: Sequence[torch.Tens
     floats = {each.dtype for each in operands if each.is_floating_point()}
     if len(floats) > 1:
         return None
-    named = schemas.by_name(func, args, kwargs)
+    named = schemas.by_name(func, *arguments)
     dtype = rule.dtype(named, next(iter(floats), None))
     shape = None if dtype is None else rule.shape(named, sizes)
     return None if dtype is None or shape is None else (shape, dtype)
@@ -112,11 +113,10 @@ def _lie(operands: Sequence[torch.Tensor], layout: Layout, sizes: Sizes) -> bool
 
 
 def _plain(operands: Sequence[torch.Tensor]) -> bool:
-    """Whether all operands are strided tensors of real numbers on one device, computed with as they are."""
-    devices = {each.device for each in operands}
+    """Whether all operands are strided tensors of real numbers on the CPU, computed with as they are."""
     real = all(each.layout is torch.strided and not each.is_complex() for each in operands)
-    as_is = not torch.is_inference_mode_enabled() and not torch.is_autocast_enabled(operands[0].device.type)
-    return len(devices) == 1 and real and as_is
+    as_is = not torch.is_inference_mode_enabled() and not torch.is_autocast_enabled("cpu")
+    return real and as_is and all(each.device.type == "cpu" for each in operands)
 
 
 # ---------------------------------------------------------------------- dtypes
@@ -178,9 +178,18 @@ def _summed(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
 
 def _linear(named: Named, sizes: Sizes) -> Shape | None:
     x, weight = named["input"], named["weight"]
-    if x.dim() < 2 or weight.dim() != 2 or not sizes.equal(x.shape[-1], weight.shape[1]):
+    if x.dim() < _MATRIX or weight.dim() != _MATRIX or not sizes.equal(x.shape[-1], weight.shape[1]):
         return None
     return (*x.shape[:-1], weight.shape[0]) if sizes.fits(named["bias"], weight.shape[:1]) else None
+
+
+def _product(named: Named, sizes: Sizes) -> Shape | None:
+    a, b = (named[name] for name in (("mat1", "mat2") if "mat1" in named else ("self", "mat2")))
+    if a.dim() != _MATRIX or b.dim() != _MATRIX or not sizes.equal(a.shape[1], b.shape[0]):
+        return None
+    plain = all(type(named.get(name, 1)) in {int, float} for name in ("alpha", "beta"))
+    added = named["self"] if "mat1" in named else None
+    return (a.shape[0], b.shape[1]) if plain and sizes.fits(added, b.shape[1:]) else None
 
 
 def _layer_norm(named: Named, sizes: Sizes) -> Shape | None:
@@ -319,6 +328,10 @@ def _reduced(named: Named, _: Sizes) -> Shape | None:
     return tuple(size for at, of in enumerate(x.shape) for size in (one if at in gone else (of,)))
 
 
+def _power(named: Named, _: Sizes) -> Shape | None:
+    return tuple(named["self"].shape) if type(named["exponent"]) in {int, float} else None
+
+
 def _length(named: Named, sizes: Sizes) -> Shape | None:
     """Of a norm that has a value for no elements, too."""
     order = named["ord"]
@@ -329,6 +342,8 @@ _COMPARED = ("Scalar", "Tensor")
 _aten = torch.ops.aten
 _MODULES: Mapping[Any, ShapeFunction] = {
     _aten.linear.default: ShapeFunction(_linear, _of_floats("input", "weight", "bias"), Layout.NONE),
+    _aten.mm.default: ShapeFunction(_product, _of_floats("self", "mat2"), Layout.NONE),
+    _aten.addmm.default: ShapeFunction(_product, _of_floats("self", "mat1", "mat2"), Layout.NONE),
     _aten.layer_norm.default: ShapeFunction(_layer_norm, _of_floats("input", "weight", "bias"), Layout.NONE),
     _aten.group_norm.default: ShapeFunction(_group_norm, _of_floats("input", "weight", "bias")),
     _aten.batch_norm.default: ShapeFunction(
@@ -351,6 +366,7 @@ _COMPUTING: Mapping[Any, ShapeFunction] = {
     ),
     **dict.fromkeys((_aten.softmax.int, _aten.log_softmax.int), ShapeFunction(_normalized, _of_floats("self"))),
     **dict.fromkeys((_aten.clamp.default, _aten.clamp_min.default), ShapeFunction(_as_it_is, _kept)),
+    _aten.pow.Tensor_Scalar: ShapeFunction(_power, _of_floats("self")),
     _aten.sum.dim_IntList: ShapeFunction(_reduced, _summed),
     _aten.mean.dim: ShapeFunction(_reduced, _of_floats("self")),
     _aten.linalg_vector_norm.default: ShapeFunction(_length, _of_floats("self")),

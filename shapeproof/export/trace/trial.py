@@ -105,11 +105,6 @@ class Trial:
         in_place: whether operators may settle their decisions where they make them (settle.py).
     """
 
-    by_rule = True
-    """Whether the result of an operator may be given without a run."""
-    shaped = False
-    """Whether one was, by its shape function, which says nothing of strides that no element is reached by."""
-
     def __init__(  # noqa: PLR0913 - what may be taught beforehand is given by name
         self,
         known: Facts,
@@ -144,6 +139,8 @@ class Trial:
         """Decisions that were seen to make no difference where they were made, and forgotten."""
         self.reads: set[str] = set()
         """What the model reads of tensors, other than sizes (ops/properties.py): it was answered as of the example."""
+        self.passed_over = False
+        """Whether results were given by rule: their strides are eager's up to those that reach no element."""
         self.doubtful = False
         """Whether decisions that were forgotten may make a difference after all."""
         self.observed = dict(observed or {})
@@ -191,6 +188,11 @@ class Trial:
         """What holds wherever the trace goes, whether or not its own checks on data pass."""
         taken = (step.decision.taken for step in self.steps if step.teaches)
         return self.known.assuming(*self.promised, *taken)
+
+    @property
+    def unrestricted(self) -> bool:
+        """Whether all that is known still holds on the whole domain of the trace."""
+        return not (self.steps or self.learned or self._oblivious or self._outside)
 
     @property
     def guessed(self) -> bool:
@@ -325,7 +327,7 @@ class Trial:
 
     def layout_read(self) -> None:
         """The model acts on how a tensor lies in its storage, which what was forgotten may have decided."""
-        self.doubtful |= self.shaped or bool(self.harmless)
+        self.doubtful |= bool(self.harmless) or self.passed_over
 
     def facts_before(self, question: Formula) -> Facts:
         """What held wherever the question was asked: no check that is made later, or on one side only."""
