@@ -119,8 +119,7 @@ class ProofShapeEnv(ExactShapeEnv):
     def create_symbol(self, val: Any, source: Source, *_: object, **__: object) -> sympy.Expr:
         """A symbol of its own for each declared size of an input. Other strides and offsets are the example's.
 
-        Sizes that are known to be equal stay two symbols for torch, with one term for us: an assertion that they are
-        equal would otherwise fold away in the next pass over the graph.
+        Equal sizes stay two symbols for torch, with one term for us: else an assertion that they are would fold away.
         """
         term = self._declared(source)
         if term is None or term.is_constant:
@@ -144,7 +143,8 @@ class ProofShapeEnv(ExactShapeEnv):
         bounds = intervals.bounds(term, self.trial.facts.ranges)
         sign = {"nonnegative": True} if bounds.lower is not None and bounds.lower >= 0 else {}
         created = self.named(make_symbol(SymT.SIZE, self._generate_unique_id(source.name), integer=True, **sign))
-        self.terms[created] = self._equal.setdefault(self.trial.known.reduce(term), term)
+        known = self.trial.known.reduce(term)
+        self.terms[created] = term if known.is_constant else self._equal.setdefault(known, term)
         if term in map(symbol, term.symbols):
             self._roots.setdefault(next(iter(term.symbols)), created)
         self.backed_var_to_val[created] = sympy.Integer(evaluate(term, self.trial.point))
