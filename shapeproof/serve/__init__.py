@@ -7,6 +7,7 @@ domains.py    domains over flat sizes, and which lies within which
 router.py     the program of a call, by one generated function
 calls.py      one call, read: its form, its sizes
 state.py      the model's own tensors and modes
+attributes.py what else it keeps, as programs have it
 forecasts.py  `forecast`: how many programs a declared domain needs, and which lines make the borders
 least.py      the fewest sets that cover, the fewest blocks of a partition
 gate.py       nothing runs while a model is traced

@@ -25,6 +25,7 @@ from shapeproof.export.declare.from_seen import parameters
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.one_thread import exporting
 from shapeproof.export.shim.transforms import transforming
+from shapeproof.export.shim.trees import sized_as
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Call
 from shapeproof.serve.archive import regions_of
@@ -182,7 +183,7 @@ class Served:
                 program = self._find(args, kwargs) or self._made_for(args, kwargs)
         gate.enter()
         try:
-            return (program.run if program else self.model)(*args, **kwargs)
+            return program.run(*args, **kwargs) if program else self._state.run(args, kwargs)
         finally:
             gate.leave()
 
@@ -268,7 +269,8 @@ class Served:
         """The program of a call, exported now and kept; else why there is none."""
         self.traced += 1
         exported, declared, said = self._exporter.export(request.args, request.kwargs, learned)
-        made = [self._program(each, request, declared=declared) for each in exported]
+        said = said or _unfit(exported)
+        made = [] if said else [self._program(each, request, declared=declared) for each in exported]
         new = [each for each in made if each is not None]
         found = next((each for each in new if each.serves(request.sizes, request.inputs)), None)
         if found is not None:
@@ -288,5 +290,16 @@ class Served:
             return None
         module = exported.module()
         share_state(module, self.model, exported.constants)
-        run = self._backend.make(exported, module)
+        run = _giving_sizes(self._backend.make(exported, module), sized_as(exported.call_spec.out_spec))
         return Program(next(self._numbers), exported, flat, request.form, request.modes, module, run, declared)
+
+
+def _unfit(exported: Sequence[VerifiedProgram]) -> str:
+    """Why programs must not be run in place of the model as it is called now; empty where they may."""
+    lost = sorted(each for program in exported for each in program.contract.own_backward)
+    return f"a program has not {lost[0]}" if lost and torch.is_grad_enabled() else ""
+
+
+def _giving_sizes(run: Run, sized: Callable[[Any], Any] | None) -> Run:
+    """What runs a program, so that it gives torch.Size where the model does."""
+    return run if sized is None else lambda *args, **kwargs: sized(run(*args, **kwargs))

@@ -22,7 +22,7 @@ from shapeproof.export.build.guards import Guard, guard_of, relaxed
 from shapeproof.export.build.memory import Layout, Memory
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph.aliasing import told_apart, written_inputs
-from shapeproof.export.ops.properties import STRIDES
+from shapeproof.export.ops.properties import OWN_BACKWARD, STRIDES
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.strides import memory_order
 
@@ -40,6 +40,7 @@ class Requirements:
         declared: those among them that the user wrote.
         names: what the user calls the symbols.
         memory: how inputs lie in memory, as far as the program relies on it.
+        own_backward: what of the model's gradients the program has not.
     """
 
     inputs: tuple[str, ...]
@@ -48,6 +49,7 @@ class Requirements:
     declared: frozenset[Formula]
     names: Mapping[str, str]
     memory: Memory = field(default_factory=lambda: Memory({}))
+    own_backward: frozenset[str] = frozenset()
 
     def __deepcopy__(self, memo: Any) -> Requirements:
         return self
@@ -55,7 +57,9 @@ class Requirements:
     @classmethod
     def of(cls, inputs: Inputs, formulas: Sequence[Formula], program: _Program, reads: Iterable[str]) -> Requirements:
         """The contract of a program that was traced; `reads`: the properties of tensors that its model reads."""
-        return replace(cls.of_sizes(inputs, formulas), memory=_memory(inputs, program, frozenset(reads)))
+        read = frozenset(reads)
+        memory = _memory(inputs, program, read - OWN_BACKWARD)
+        return replace(cls.of_sizes(inputs, formulas), memory=memory, own_backward=read & OWN_BACKWARD)
 
     @classmethod
     def of_sizes(cls, inputs: Inputs, formulas: Sequence[Formula]) -> Requirements:
