@@ -7,6 +7,7 @@ refuse       whatever else a module is given                contract.py, guards.
 ship         the contract where there is no torch       shipped.py
 transform    decompositions, held against the program       decompose.py, core_operators.py
 several      programs of regions, dispatched or merged      dispatch.py, merge.py, branches.py, predicates.py
+train        results and gradients in one program        gradients.py
 bound        least upper bounds of sizes from data          bounds.py
              a program at these bounds                      bounded.py, masked.py, masked_rows.py, masked_values.py,
                                                             masking.py

@@ -27,6 +27,7 @@ from shapeproof.export.graph.rows import Rows
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Shape
 from shapeproof.export.ops.row_by_row import SIZED, Varying, pointwise
+from shapeproof.export.shim import guarding
 from shapeproof.export.shim.asynchronous import assert_all
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves, map_tensors
@@ -134,6 +135,7 @@ class _Static(torch.nn.Module):
     def __init__(self, program: VerifiedProgram) -> None:
         super().__init__()
         self.module = replay.module_of(program)
+        self.spec = program.call_spec.in_spec
         self._rows = rows = Rows(program, Varying(frozenset(_data_symbols(program))))
         self._limits = _limits(program, rows)
         self._apart = {node: rows.apart(node) for node in self.module.graph.nodes}
@@ -218,6 +220,7 @@ class _Run(torch.fx.Interpreter):
     ) -> None:
         super().__init__(static.module)
         self._rows, self._limits, self._apart, self._written = rows, limits, apart, written
+        self._spec = static.spec
         self.extra_traceback = False
         self._counts: dict[Term, torch.Tensor] = {}
         self._items = set[str]()
@@ -226,7 +229,7 @@ class _Run(torch.fx.Interpreter):
 
     def results(self, args: Any, kwargs: Any) -> tuple[Any, list[tuple[Count, torch.Tensor]]]:
         """What the program gives at its bounds, and the counts."""
-        flat = self.module.graph.process_inputs(*args, **kwargs)  # type: ignore[operator, union-attr]
+        flat = guarding.flat_inputs(args, kwargs, self._spec)
         found = self.run(*flat, enable_io_processing=False)
         return self.module.graph.process_outputs(found), self._found  # type: ignore[operator, union-attr]
 

@@ -1,17 +1,16 @@
 """Which calls read a property of a tensor that no operator of a graph computes again: strides, offset, gradients.
 
 What the model reads of them is written into the trace as a constant, so inputs must have what the example has. What the
-model does to its gradients, beside its operators, is not in a graph at all: `own_backward` says what that is.
+model does to its gradients, beside its operators, is not in a graph at all.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable
 from typing import Any
 
 import torch
-from torch.autograd.function import BackwardCFunction
 
 STRIDES = "strides"
 OFFSET = "the storage offset"
@@ -67,22 +66,3 @@ def properties_read(func: Any) -> frozenset[str]:
     (frozenset({'strides'}), frozenset())
     """
     return _READ.get(func, frozenset())
-
-
-def own_backward(results: Iterable[Any]) -> frozenset[str]:
-    """What of the gradients of results no graph has, as far as autograd has noted it.
-
-    >>> own_backward([torch.ones(2, requires_grad=True) * 2])
-    frozenset()
-    """
-    pending = [each.grad_fn for each in results if isinstance(each, torch.Tensor)]
-    met = set()
-    while pending:
-        node = pending.pop()
-        if node is None or node in met:
-            continue
-        if isinstance(node, BackwardCFunction):
-            return frozenset({FUNCTION})
-        met.add(node)
-        pending += [following for following, _ in node.next_functions]
-    return frozenset()

@@ -11,4 +11,5 @@ process    noise, garbage, one thread at a time, releases         quiet.py, coll
 operators  that are not torch's own, and their kernels in Python   custom_operators.py
 ranks      where the ranks of torch.distributed have met          ranks.py
 checks     checks on data as nodes                                asynchronous.py
+gradients  autograd's work, recorded                              autograd.py
 """

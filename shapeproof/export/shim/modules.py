@@ -65,3 +65,16 @@ def _inside(value: Any) -> Any:
         return None
     held = getattr(value, "__dict__", None)
     return held if type(held) is dict else None
+
+
+def put(module: torch.nn.Module, path: str, tensor: torch.Tensor) -> None:
+    """Register a tensor under its dotted name."""
+    *parents, name = path.split(".")
+    for parent in parents:
+        if not hasattr(module, parent):
+            module.add_module(parent, torch.nn.Module())
+        module = getattr(module, parent)
+    if isinstance(tensor, torch.nn.Parameter):
+        module.register_parameter(name, tensor)
+    else:
+        module.register_buffer(name, tensor)

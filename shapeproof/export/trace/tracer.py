@@ -33,7 +33,8 @@ from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_of
 from shapeproof.export.ops.layouts import acts_on_layout
-from shapeproof.export.ops.properties import DISABLED, own_backward, properties_read, read_in_bodies
+from shapeproof.export.ops.properties import DISABLED, FUNCTION, properties_read, read_in_bodies
+from shapeproof.export.shim.autograd import has_own_backward
 from shapeproof.export.shim.binding import bind, map_leaves
 from shapeproof.export.shim.protocols import Answers, answered
 from shapeproof.export.shim.quiet import quiet
@@ -160,7 +161,10 @@ def _share_constants(program: torch.export.ExportedProgram, copied: Mapping[int,
 def _note_backward(trial: Trial, result: Any) -> None:
     """Note what of the model's gradients the graph has not."""
     with torch._C.DisableTorchFunction():  # it is not the model that reads
-        trial.reads |= own_backward(pytree.tree_leaves(result)) if torch.is_grad_enabled() else {DISABLED}
+        if not torch.is_grad_enabled():
+            trial.reads.add(DISABLED)
+        elif has_own_backward(pytree.tree_leaves(result)):
+            trial.reads.add(FUNCTION)
 
 
 def _hold_the_same(env: ProofShapeEnv, one: torch.Tensor, other: torch.Tensor) -> bool:
