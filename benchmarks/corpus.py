@@ -32,7 +32,7 @@ from pathlib import Path
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.text import FormulaSyntaxError, parse_formula
+from shapeproof.constraints.syntax.text import FormulaSyntaxError, parse_formula
 
 CORPORA = Path(__file__).parent / "corpora"
 GUARDS = Path(__file__).parents[1] / "tests" / "constraints" / "swin_guards.txt"

@@ -20,7 +20,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.serve import Program, Served
 from shapeproof.serve import compile as served
 from shapeproof.serve.router import Router

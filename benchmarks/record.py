@@ -24,8 +24,8 @@ import torch
 from benchmarks.corpus import CORPORA, Question, Recording
 from benchmarks.models import MODELS, Built
 from benchmarks.recorded_models import MORE
-from shapeproof.constraints.decisions import Kind
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.records.decisions import Kind
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.source.places import Place
 from shapeproof.export.trace import tracer

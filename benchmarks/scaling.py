@@ -21,7 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.ledger import one_ledger
 from shapeproof.solver.prove import truth

@@ -26,8 +26,8 @@ from benchmarks.corpus import CORPORA, GUARDS, Recording, formulas, load
 from benchmarks.peers.processes import OURS, PEERS, NotInstalledError, Spec, answers
 from benchmarks.peers.worker import Session, Step
 from benchmarks.scoring import Scored, first_point, scored
-from shapeproof.constraints.domain import ranges
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.records.domain import ranges
 
 FACTS = Path(__file__).with_name("facts.txt")
 TEXTBOOK = "textbook facts"

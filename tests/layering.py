@@ -13,7 +13,7 @@ PRIVATE_TORCH_ALLOWED = (
     "shapeproof/export/shim/",
     "shapeproof/export/trace/tracer.py",
     "shapeproof/export/trace/shape_env.py",
-    "shapeproof/export/graph/rerun.py",
+    "shapeproof/export/explore/compare/rerun.py",
 )
 """The shim, and the three files that drive torch's tracer."""
 

@@ -11,8 +11,8 @@ import math
 from hypothesis import strategies as st
 
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.intervals import Interval
-from shapeproof.constraints.text import parse_formula, parse_term
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.syntax.text import parse_formula, parse_term
 
 NAMES = ("x", "y", "z")
 _PYTHON = {name: getattr(math, name) for name in ("floor", "ceil", "trunc", "sqrt")} | {

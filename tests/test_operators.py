@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from shapeproof.ci.jobs import Outcome, operator_checks_of
-from shapeproof.ci.spec import load_spec
-from shapeproof.ci.worker import _operator_verdict
+from shapeproof.ci.process.worker import _operator_verdict
+from shapeproof.ci.specs.spec import load_spec
 from shapeproof.constraints.errors import UsageError
 from shapeproof.operators import check_operator
 from tests.operators_planted import MATRIX, OPAQUE, RIGHT, WRONG, Planted, operator

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shapeproof.ci.spec import load_spec
+from shapeproof.ci.specs.spec import load_spec
 from shapeproof.constraints.errors import UsageError
 from tests.sessions import STEP, replay
 

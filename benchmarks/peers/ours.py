@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from benchmarks.peers.worker import Answer, Peer, Session, serve
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.solver import Facts, truth
 
 

@@ -10,9 +10,9 @@ from typing import TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from shapeproof.ci.dims import demands, parse_size
-from shapeproof.ci.spec import Dim, Found, Input, Model, Operator, Spec, SpecFile
-from shapeproof.constraints.diagnostics import Diagnostic
+from shapeproof.ci.specs.dims import demands, parse_size
+from shapeproof.ci.specs.spec import Dim, Found, Input, Model, Operator, Spec, SpecFile
+from shapeproof.constraints.records.diagnostics import Diagnostic
 
 TIMEOUT = 3600.0
 """Seconds that a model may take where nothing else is said."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from shapeproof.ci.isolation import answer
 from shapeproof.ci.jobs import Check, Outcome, checks_of, operator_checks_of
 from shapeproof.ci.plain import plain
-from shapeproof.ci.spec import load_spec
+from shapeproof.ci.process.isolation import answer
+from shapeproof.ci.specs.spec import load_spec
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.report.render import pointers
 

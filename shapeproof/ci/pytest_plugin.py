@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Where pytest is told by `testpaths` where to look, the spec beside the configuration is looked at, too."""
     if config.getoption("--shapeproof") and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
-        from shapeproof.ci.spec import find_spec
+        from shapeproof.ci.specs.spec import find_spec
 
         found = find_spec(config.rootpath)
         config.args += [str(found)] if found else []
@@ -37,7 +37,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if not parent.config.getoption("--shapeproof") or file_path.suffix != ".toml":
         return None
     from shapeproof.ci.pytest_items import SpecTests
-    from shapeproof.ci.spec import find_spec
+    from shapeproof.ci.specs.spec import find_spec
     from shapeproof.constraints.errors import UsageError
 
     try:

@@ -104,14 +104,14 @@ class Node:
         return union(*(child.named or frozenset() for child in self.children))
 
     def __str__(self) -> str:
-        from shapeproof.constraints.text import format_node  # text builds on every other module
+        from shapeproof.constraints.syntax.text import format_node  # text builds on every other module
 
         return format_node(self)
 
     __repr__ = __str__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from shapeproof.constraints.text import parse_any  # as above
+        from shapeproof.constraints.syntax.text import parse_any  # as above
 
         return parse_any, (str(self),)
 

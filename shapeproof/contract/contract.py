@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.text import format_formula, format_term
+from shapeproof.constraints.syntax.text import format_formula, format_term
 from shapeproof.contract.holder import Answer, Holder
 from shapeproof.contract.inputs import HIDDEN, ConstantInput, Input, IntInput, ObjectInput, TensorInput
 from shapeproof.contract.outside import OutsideDomain

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shapeproof.constraints.compiled import compiled
-from shapeproof.constraints.domain import ranges
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.evaluate import evaluate, true_at
 from shapeproof.constraints.formulas import Formula, ge
-from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.meaning.compiled import compiled
+from shapeproof.constraints.meaning.evaluate import evaluate, true_at
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.records.domain import ranges
 from shapeproof.contract.fast import accepting
 from shapeproof.contract.inputs import ConstantInput, Input, TensorInput
 from shapeproof.contract.nearest import nearest_value

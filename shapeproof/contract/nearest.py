@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 
-from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.meaning.intervals import Interval
 
 MOST = 4096
 """Candidates that are tried: any multiple that somebody writes is less."""

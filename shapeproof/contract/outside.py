@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shapeproof.constraints.diagnostics import Diagnostic
+from shapeproof.constraints.records.diagnostics import Diagnostic
 
 
 class OutsideDomain(RuntimeError):  # noqa: N818 - says what the input is

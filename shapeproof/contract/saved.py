@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from shapeproof.constraints.errors import ShapeproofError, UsageError
-from shapeproof.constraints.text import format_formula, format_term, parse_formula, parse_term
+from shapeproof.constraints.syntax.text import format_formula, format_term, parse_formula, parse_term
 from shapeproof.contract.archives import saved_text
 from shapeproof.contract.contract import Contract
 from shapeproof.contract.inputs import ConstantInput, Input, IntInput, ObjectInput, TensorInput

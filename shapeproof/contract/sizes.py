@@ -13,12 +13,12 @@ from typing import Any
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
-from shapeproof.constraints.compiled import compiled
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.evaluate import evaluate, has_meaning, true_at
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.compiled import compiled
+from shapeproof.constraints.meaning.evaluate import evaluate, has_meaning, true_at
+from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import Term
-from shapeproof.constraints.text import format_formula
 from shapeproof.contract.outside import OutsideDomain, refusal
 
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from shapeproof.contract.outside import OutsideDomain
     from shapeproof.export.api import UndecidedWarning, check, export
-    from shapeproof.export.build.dispatch import Regions, load_regions
     from shapeproof.export.build.program import VerifiedProgram
+    from shapeproof.export.build.regions.dispatch import Regions, load_regions
     from shapeproof.export.checks import constrain_range
     from shapeproof.export.declare.inputs import TensorSpec
     from shapeproof.export.declare.sources import Sources
@@ -26,7 +26,7 @@ _HOMES = {
     "ConstraintViolation": "shapeproof.export.report.report",
     "Dim": "torch.export",
     "OutsideDomain": "shapeproof.contract.outside",
-    "Regions": "shapeproof.export.build.dispatch",
+    "Regions": "shapeproof.export.build.regions.dispatch",
     "Report": "shapeproof.export.report.report",
     "Sources": "shapeproof.export.declare.sources",
     "TensorSpec": "shapeproof.export.declare.inputs",
@@ -35,7 +35,7 @@ _HOMES = {
     "check": "shapeproof.export.api",
     "constrain_range": "shapeproof.export.checks",
     "export": "shapeproof.export.api",
-    "load_regions": "shapeproof.export.build.dispatch",
+    "load_regions": "shapeproof.export.build.regions.dispatch",
     "load_report": "shapeproof.export.report.report",
     "watching": "shapeproof.export.watch",
 }

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.diagnostics import Diagnostic, Note
-from shapeproof.constraints.evaluate import evaluate, holds_at
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.meaning.evaluate import evaluate, holds_at
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.records.diagnostics import Diagnostic, Note
+from shapeproof.constraints.syntax.text import format_formula, format_term
 from shapeproof.constraints.terms import Term, symbol
-from shapeproof.constraints.text import format_formula, format_term
 from shapeproof.export.declare.from_seen import difference, parameters
 from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.report.report import Report

@@ -10,11 +10,11 @@ from typing import Any, Literal, overload
 import torch
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.build.dispatch import Regions
 from shapeproof.export.build.program import VerifiedProgram
+from shapeproof.export.build.regions.dispatch import Regions
 from shapeproof.export.report.report import ConstraintViolation, Report
 from shapeproof.export.serving import verdict
-from shapeproof.export.shim.one_thread import one_thread
+from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.source.declared_at import in_the_call
 from shapeproof.export.verify import verified
 from shapeproof.solver.budget import Budget

@@ -14,12 +14,12 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.diagnostics import Diagnostic
-from shapeproof.constraints.domain import Declaration, Domain, Origin
-from shapeproof.constraints.evaluate import true_at
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import true_at
+from shapeproof.constraints.records.diagnostics import Diagnostic
+from shapeproof.constraints.records.domain import Declaration, Domain, Origin
+from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import symbol
-from shapeproof.constraints.text import format_formula
 from shapeproof.export.declare.from_seen import Profile, declare_seen, symbol_names
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.declare.sources import Sources, declare_sources

@@ -1,7 +1,7 @@
 """Verified export, top to bottom: explore, replay, explain, build. What is declared has been read (inputs.py).
 
 explore   trace the model and settle the rest of the domain against that program    explore/explorer.py, regions.py
-replay    run the program beside eager at the corners of the domain                 explore/replay.py, corners.py
+replay    run the program beside eager at the corners of the domain                 explore/beside_eager/replay.py, corners.py
 explain   word what was found                                                       report/explain.py
 build     put the domain into the graph as assertions; the verdict                  build/conclude.py, assertions.py
 """
@@ -16,39 +16,39 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.errors import ShapeproofError, UsageError
+from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.export.build.conclude import conclude, together, vacuous
-from shapeproof.export.build.dispatch import Regions
-from shapeproof.export.build.merge import Merging
+from shapeproof.export.build.regions.dispatch import Regions
+from shapeproof.export.build.regions.merge import Merging
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore import replay
-from shapeproof.export.explore.corners import disagreement
-from shapeproof.export.explore.emptied import refused_where_none
+from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.corners import disagreement
+from shapeproof.export.explore.beside_eager.extent import Extent
+from shapeproof.export.explore.beside_eager.kernels import operator_faults
+from shapeproof.export.explore.beside_eager.rebound import given_twice, returning, seen_in_eager
+from shapeproof.export.explore.demands.emptied import refused_where_none
+from shapeproof.export.explore.demands.refusals import refusals
+from shapeproof.export.explore.demands.shared_failures import shared_failures
+from shapeproof.export.explore.demands.unmet import unmet
 from shapeproof.export.explore.explorer import Explorer
-from shapeproof.export.explore.extent import Extent
 from shapeproof.export.explore.findings import Exploration, Impossible, narrowed, served_part
-from shapeproof.export.explore.kernels import operator_faults
-from shapeproof.export.explore.rebound import given_twice, returning, seen_in_eager
-from shapeproof.export.explore.refusals import refusals
 from shapeproof.export.explore.regions import Split, split
-from shapeproof.export.explore.shared_failures import shared_failures
-from shapeproof.export.explore.unmet import unmet
 from shapeproof.export.report.advice import distinct
 from shapeproof.export.report.explain import also, contradiction, diagnose, disagreeing, unexplored, untraceable
 from shapeproof.export.report.given import of_given, offering_split
 from shapeproof.export.report.rebound import lost, offering_return, rebinding_notes
 from shapeproof.export.report.remedies import Cause, causes, helps, remedied, weakest
 from shapeproof.export.report.report import Report
-from shapeproof.export.shim.collecting import only_new_garbage
+from shapeproof.export.shim.process.collecting import only_new_garbage
 from shapeproof.export.trace import tracer
-from shapeproof.export.trace.builtins import found_once
+from shapeproof.export.trace.python.builtins import found_once
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.solver.budget import Budget
-from shapeproof.solver.certificate import Subject
 from shapeproof.solver.clash import clash
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.ledger import one_ledger
+from shapeproof.solver.proofs.certificate import Subject
 
 
 @dataclass(frozen=True, slots=True)

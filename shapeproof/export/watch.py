@@ -14,7 +14,7 @@ import torch
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.declare.reading import CallReader
-from shapeproof.export.shim.one_thread import exporting
+from shapeproof.export.shim.process.one_thread import exporting
 from shapeproof.seen import Seen
 
 

@@ -20,28 +20,28 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.diagnostics import Diagnostic, Help
 from shapeproof.constraints.errors import ShapeproofError, UsageError
+from shapeproof.constraints.records.diagnostics import Diagnostic, Help
+from shapeproof.constraints.syntax.text import format_term
 from shapeproof.constraints.terms import Term, symbol
-from shapeproof.constraints.text import format_term
-from shapeproof.export.build.dispatch import Regions
+from shapeproof.export.build.regions.dispatch import Regions
 from shapeproof.export.declare.inputs import Inputs, declare
-from shapeproof.export.explore import replay
-from shapeproof.export.explore.kernels import operator_diagnostic
+from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.kernels import operator_diagnostic
 from shapeproof.export.ops import schemas
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.custom_operators import overload_of, python_kernel
-from shapeproof.export.shim.one_thread import one_thread
-from shapeproof.export.shim.quiet import quiet
+from shapeproof.export.shim.process.one_thread import one_thread
+from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.trees import map_tensors
 from shapeproof.export.verify import verified
 from shapeproof.operators.calling import Calling, by_schema, renamed
 from shapeproof.operators.proof import Program, compare
 from shapeproof.operators.report import OperatorReport
+from shapeproof.solver.answers.optimum import least_upper_bound
+from shapeproof.solver.answers.witness import smallest
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.optimum import least_upper_bound
-from shapeproof.solver.witness import smallest
 from shapeproof.wording import first_line, with_kind
 
 

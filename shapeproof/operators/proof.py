@@ -20,24 +20,24 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.records.diagnostics import Diagnostic
+from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import Term, symbol
-from shapeproof.constraints.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.kernels import Fault, Runs, fault_diagnostic
+from shapeproof.export.explore.beside_eager.kernels import Fault, Runs, fault_diagnostic
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
+from shapeproof.export.shim.numbers.symbols import size_expression
 from shapeproof.export.shim.storages import storages
-from shapeproof.export.shim.symbols import size_expression
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace import tracer
-from shapeproof.export.trace.settle import sharing
+from shapeproof.export.trace.calls.settle import sharing
 from shapeproof.operators.calling import shown_names
+from shapeproof.solver.answers.witness import smallest
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.learned.substitution import substitute
 from shapeproof.solver.prove import decide
-from shapeproof.solver.substitution import substitute
-from shapeproof.solver.witness import smallest
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from shapeproof.constraints.diagnostics import Diagnostic
+from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.export.report.render import diagnostic_text, sized
 from shapeproof.export.report.report import Report
 

@@ -28,33 +28,33 @@ from typing import TYPE_CHECKING
 from shapeproof.lazily import imported
 
 if TYPE_CHECKING:
-    from shapeproof.serve.bucketing import Buckets as Buckets
-    from shapeproof.serve.bucketing import buckets as buckets
-    from shapeproof.serve.forecasts import Border as Border
-    from shapeproof.serve.forecasts import Forecast as Forecast
-    from shapeproof.serve.forecasts import forecast as forecast
+    from shapeproof.serve.counted.forecasts import Border as Border
+    from shapeproof.serve.counted.forecasts import Forecast as Forecast
+    from shapeproof.serve.counted.forecasts import forecast as forecast
     from shapeproof.serve.misses import Miss as Miss
     from shapeproof.serve.misses import Reason as Reason
     from shapeproof.serve.on_demand import Served as Served
     from shapeproof.serve.on_demand import compile as compile  # noqa: A004
-    from shapeproof.serve.padding import Padding as Padding
+    from shapeproof.serve.padded.bucketing import Buckets as Buckets
+    from shapeproof.serve.padded.bucketing import buckets as buckets
+    from shapeproof.serve.padded.padding import Padding as Padding
     from shapeproof.serve.programs import Program as Program
     from shapeproof.serve.ranks import agree as agree
     from shapeproof.serve.ranks import together as together
 
 _HOMES = {
-    "Buckets": ".bucketing",
-    "Border": ".forecasts",
-    "Forecast": ".forecasts",
+    "Buckets": ".padded.bucketing",
+    "Border": ".counted.forecasts",
+    "Forecast": ".counted.forecasts",
     "Miss": ".misses",
-    "Padding": ".padding",
+    "Padding": ".padded.padding",
     "Program": ".programs",
     "Reason": ".misses",
     "Served": ".on_demand",
     "agree": ".ranks",
-    "buckets": ".bucketing",
+    "buckets": ".padded.bucketing",
     "compile": ".on_demand",
-    "forecast": ".forecasts",
+    "forecast": ".counted.forecasts",
     "together": ".ranks",
 }
 

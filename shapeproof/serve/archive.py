@@ -8,7 +8,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export import Regions
-from shapeproof.export.build.contract import Requirements
+from shapeproof.export.build.accepted.contract import Requirements
 from shapeproof.serve.domains import symbols
 from shapeproof.serve.programs import Program
 

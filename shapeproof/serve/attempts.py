@@ -21,9 +21,9 @@ import torch
 from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.export import ConstraintViolation, Regions, Report, VerifiedProgram, check
-from shapeproof.export.shim import binding
+from shapeproof.export.shim.inputs import binding
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Call, Kind, read_call, size_names
 from shapeproof.wording import first_line

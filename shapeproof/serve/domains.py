@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
-from shapeproof.constraints.evaluate import has_meaning
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import has_meaning
+from shapeproof.constraints.syntax.text import format_formula, parse_formula
 from shapeproof.constraints.terms import Term
-from shapeproof.constraints.text import format_formula, parse_formula
 from shapeproof.contract.sizes import Reading, readings
-from shapeproof.export.build.contract import Requirements
+from shapeproof.export.build.accepted.contract import Requirements
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.learned.substitution import substitute
 from shapeproof.solver.prove import decide
-from shapeproof.solver.substitution import substitute
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,17 @@ from typing import Any
 
 import torch
 
-from shapeproof.constraints.decisions import Decision
-from shapeproof.constraints.evaluate import true_at
+from shapeproof.constraints.meaning.evaluate import true_at
+from shapeproof.constraints.records.decisions import Decision
 from shapeproof.contract.sizes import readings
-from shapeproof.export.shim.binding import name_leaves
+from shapeproof.export.shim.inputs.binding import name_leaves
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Kind
 from shapeproof.serve.attempts import spans
-from shapeproof.serve.calls import Request
+from shapeproof.serve.calling.calls import Request
+from shapeproof.serve.calling.state import MODES
 from shapeproof.serve.domains import symbols
 from shapeproof.serve.programs import Program
-from shapeproof.serve.state import MODES
 
 
 @dataclass(frozen=True)

@@ -23,21 +23,21 @@ from shapeproof.contract.outside import OutsideDomain
 from shapeproof.export import ConstraintViolation, VerifiedProgram
 from shapeproof.export.declare.from_seen import parameters
 from shapeproof.export.shim import guarding
-from shapeproof.export.shim.one_thread import exporting
-from shapeproof.export.shim.transforms import transforming
+from shapeproof.export.shim.process.one_thread import exporting
+from shapeproof.export.shim.process.transforms import transforming
 from shapeproof.export.shim.trees import sized_as
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Call
 from shapeproof.serve.archive import regions_of
 from shapeproof.serve.attempts import Exporter, Learned
-from shapeproof.serve.backends import Backend, Run, resolved
-from shapeproof.serve.calls import Request, Unreadable, read
+from shapeproof.serve.calling.backends import Backend, Run, resolved
+from shapeproof.serve.calling.calls import Request, Unreadable, read
+from shapeproof.serve.calling.gate import gate
+from shapeproof.serve.calling.state import ModelState, share_state
 from shapeproof.serve.domains import flat_domain
-from shapeproof.serve.gate import gate
 from shapeproof.serve.misses import Miss, explained
 from shapeproof.serve.programs import Program
 from shapeproof.serve.router import Router
-from shapeproof.serve.state import ModelState, share_state
 
 MOST_MISSES = 1000
 """Misses that are kept, each of another call; the first."""

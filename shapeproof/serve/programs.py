@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from shapeproof.constraints.evaluate import true_at
+from shapeproof.constraints.meaning.evaluate import true_at
 from shapeproof.contract.outside import OutsideDomain
 from shapeproof.export import Report, VerifiedProgram
-from shapeproof.serve.calls import CallForm
+from shapeproof.serve.calling.calls import CallForm
+from shapeproof.serve.calling.state import attribute
 from shapeproof.serve.domains import FlatDomain, symbols
-from shapeproof.serve.state import attribute
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.report.report import Report
-from shapeproof.export.shim.ranks import PrefixStore, Store, default_store
+from shapeproof.export.shim.process.ranks import PrefixStore, Store, default_store
 from shapeproof.seen import Seen
 
 MINUTE = timedelta(seconds=60)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from shapeproof.constraints.compiled import first_holding
+from shapeproof.constraints.meaning.compiled import first_holding
 from shapeproof.serve.domains import symbols
 from shapeproof.serve.programs import Program
 

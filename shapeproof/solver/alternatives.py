@@ -15,14 +15,14 @@ from shapeproof.constraints.formulas import FALSE, TRUE, Or, eq, gt
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import Apply, symbol
 from shapeproof.solver.cases import proved_by_cases
-from shapeproof.solver.learning import absorb
-from shapeproof.solver.reduction import Reducer
+from shapeproof.solver.learned.learning import absorb
+from shapeproof.solver.learned.reduction import Reducer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shapeproof.constraints.formulas import Formula
-    from shapeproof.solver.knowledge import Knowledge
+    from shapeproof.solver.learned.knowledge import Knowledge
 
 _MOST_CASES = 8
 _MOST_SPLITS = 4
@@ -32,7 +32,7 @@ _FEW_REMAINDERS = 12
 def proved_by_alternatives(formula: Formula, known: Knowledge) -> int | None:
     """In how many cases a reduced formula was seen to hold, all there are; None if that was not shown.
 
-    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
     >>> known = Facts([parse_formula("n % 6 == 0 or n % 4 == 0")]).known
     >>> proved_by_alternatives(parse_formula("n % 2 == 0"), known)

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from shapeproof.constraints.formulas import TRUE, Formula, eq
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import FloorDiv, Term, modulo, symbol
-from shapeproof.solver.learning import absorb, split
-from shapeproof.solver.reduction import Reducer
+from shapeproof.solver.learned.learning import absorb, split
+from shapeproof.solver.learned.reduction import Reducer
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-    from shapeproof.solver.knowledge import Knowledge
+    from shapeproof.solver.learned.knowledge import Knowledge
 
 _LARGEST_MODULUS = 64
 

@@ -19,7 +19,7 @@ def clash(facts: Facts) -> tuple[Formula, ...]:
 
     Empty if no contradiction is known.
 
-    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> clash(Facts([parse_formula(text) for text in ("a >= 1", "b <= a", "b > 9", "a < 8")]))
     (b <= a, b >= 10, a <= 7)
     """

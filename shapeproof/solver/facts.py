@@ -11,23 +11,24 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from shapeproof.constraints.definedness import defined
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.evaluate import has_meaning, holds_at, true_at
 from shapeproof.constraints.formulas import FALSE, Formula
-from shapeproof.constraints.intervals import Bounds, Interval
+from shapeproof.constraints.meaning.definedness import defined
+from shapeproof.constraints.meaning.evaluate import has_meaning, holds_at, true_at
+from shapeproof.constraints.meaning.intervals import Bounds, Interval
+from shapeproof.constraints.records.verdicts import Evidence, Proved
 from shapeproof.constraints.terms import constant
-from shapeproof.constraints.verdicts import Evidence, Proved
 from shapeproof.constraints.work import OutOfWork, charge, current_meter
-from shapeproof.solver import ask
 from shapeproof.solver.budget import Allowance, Budget, current_allowance, spending
-from shapeproof.solver.conditions import Conditions
-from shapeproof.solver.exhaustion import TooManyPointsError, points_where
 from shapeproof.solver.history import BEGINNING, History
-from shapeproof.solver.knowledge import Knowledge
-from shapeproof.solver.learning import absorb
+from shapeproof.solver.learned.knowledge import Knowledge
+from shapeproof.solver.learned.learning import absorb
+from shapeproof.solver.learned.reduction import Expression, Reducer
+from shapeproof.solver.learned.substitution import substitute
 from shapeproof.solver.ledger import Ledger, current_ledger
-from shapeproof.solver.points import (
+from shapeproof.solver.sampled.conditions import Conditions
+from shapeproof.solver.sampled.exhaustion import TooManyPointsError, points_where
+from shapeproof.solver.sampled.points import (
     Point,
     candidates,
     carried,
@@ -40,14 +41,13 @@ from shapeproof.solver.points import (
     public,
     satisfies,
 )
-from shapeproof.solver.reduction import Expression, Reducer
-from shapeproof.solver.session import Answer
-from shapeproof.solver.substitution import substitute
+from shapeproof.solver.smt import ask
+from shapeproof.solver.smt.session import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from shapeproof.constraints.evaluate import Environment
+    from shapeproof.constraints.meaning.evaluate import Environment
 
 _WANTED_POINTS = 6
 _MOST_POINTS = 16
@@ -140,7 +140,7 @@ class _State:
 class Facts:
     """What is known, in the order in which it was learned.
 
-    >>> from shapeproof.constraints.text import parse_formula, parse_term
+    >>> from shapeproof.constraints.syntax.text import parse_formula, parse_term
     >>> facts = Facts([parse_formula("h % 4 == 0"), parse_formula("h // 4 >= 5")])
     >>> facts.reduce(parse_term("h % 8 % 4 + min(h, 3)")), facts.range_of("h")
     (3, Interval(lower=20, upper=None))
@@ -171,7 +171,7 @@ class Facts:
     def assuming(self, *formulas: Formula) -> Facts:
         """Facts that say these formulas, too; the facts themselves learn nothing.
 
-        >>> from shapeproof.constraints.text import parse_formula
+        >>> from shapeproof.constraints.syntax.text import parse_formula
         >>> facts = Facts([parse_formula("n >= 3")])
         >>> facts.assuming(parse_formula("n % 2 == 0")).formulas, facts.formulas
         ((n >= 3, n % 2 == 0), (n >= 3,))

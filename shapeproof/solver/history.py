@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class History:
     """One fact and those before it; `formula` is None at the beginning alone.
 
-    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> history = BEGINNING.then(parse_formula("n >= 1")).then(parse_formula("n % 2 == 0"))
     >>> [str(formula) for formula in history.formulas], len(history), sorted(history.symbols)
     (['n >= 1', 'n % 2 == 0'], 2, ['n'])

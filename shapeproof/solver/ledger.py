@@ -13,14 +13,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.printing import integer_text
+from shapeproof.constraints.syntax.printing import integer_text
 from shapeproof.constraints.work import unmetered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shapeproof.constraints.formulas import Formula
-    from shapeproof.constraints.verdicts import Verdict
+    from shapeproof.constraints.records.verdicts import Verdict
     from shapeproof.solver.history import History
 
 

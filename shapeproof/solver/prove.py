@@ -20,33 +20,34 @@ from itertools import islice
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.definedness import defined
 from shapeproof.constraints.errors import Unevaluable, UsageError
-from shapeproof.constraints.evaluate import has_meaning, true_at
 from shapeproof.constraints.formulas import TRUE, conjunction
-from shapeproof.constraints.intervals import Interval
-from shapeproof.constraints.text import parse_relation
-from shapeproof.constraints.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
+from shapeproof.constraints.meaning.definedness import defined
+from shapeproof.constraints.meaning.evaluate import has_meaning, true_at
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.records.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
+from shapeproof.constraints.syntax.text import parse_relation
 from shapeproof.constraints.work import OutOfWork, charge
-from shapeproof.solver import ask, audit
 from shapeproof.solver.alternatives import proved_by_alternatives
 from shapeproof.solver.budget import Allowance, is_affordable, spending
 from shapeproof.solver.cases import proved_by_cases, refined
 from shapeproof.solver.clash import clash
-from shapeproof.solver.equalities import FRESH
-from shapeproof.solver.exhaustion import TooManyPointsError, box_size, points_where
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.knowledge import within
-from shapeproof.solver.points import Point, complete, named, public
+from shapeproof.solver.learned import audit
+from shapeproof.solver.learned.equalities import FRESH
+from shapeproof.solver.learned.knowledge import within
+from shapeproof.solver.sampled.exhaustion import TooManyPointsError, box_size, points_where
+from shapeproof.solver.sampled.points import Point, complete, named, public
 from shapeproof.solver.search import search
-from shapeproof.solver.session import Answer
+from shapeproof.solver.smt import ask
+from shapeproof.solver.smt.session import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from shapeproof.constraints.formulas import Formula
     from shapeproof.solver.budget import Budget
-    from shapeproof.solver.knowledge import Knowledge
+    from shapeproof.solver.learned.knowledge import Knowledge
 
 
 _MOST_FAILING = 16
@@ -124,7 +125,7 @@ def _bounded(name: str, pair: tuple[int | None, int | None]) -> list[Formula]:
 def decide(formula: Formula, facts: Facts, budget: Budget | None = None) -> Verdict:
     """Does the formula hold at every point where all facts hold?
 
-    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
     >>> facts = Facts([parse_formula("n >= 1"), parse_formula("n % 2 == 0")])
     >>> decide(parse_formula("(n + 7)//8*8 - n < 8"), facts).status
@@ -326,7 +327,7 @@ class _Question:
 def truth(formula: Formula, facts: Facts, budget: Budget | None = None) -> Truth:
     """Does the formula always hold, never, or does it depend?
 
-    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
     >>> facts = Facts([parse_formula("h % 4 == 0"), parse_formula("h >= 8")])
     >>> truth(parse_formula("h == 1"), facts).always

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.evaluate import evaluate, true_at
 from shapeproof.constraints.formulas import Compare, Formula
+from shapeproof.constraints.meaning.evaluate import evaluate, true_at
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.polynomials import UNIT
 from shapeproof.constraints.terms import FloorDiv, Symbol, Term, from_poly
 from shapeproof.solver.cases import divided
-from shapeproof.solver.points import Point, doubles, moved
+from shapeproof.solver.sampled.points import Point, doubles, moved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,8 +7,8 @@ from benchmarks import corpus
 from benchmarks.corpus import Question, load, parse
 from benchmarks.record import RECORDED, Asked, distinct, record
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.evaluate import holds
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.meaning.evaluate import holds
+from shapeproof.constraints.syntax.text import parse_formula
 
 RECORDINGS = sorted(corpus.CORPORA.glob("*.txt"))
 

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from shapeproof.ci.cache import FOLDER, recall, remember
-from shapeproof.ci.changes import changed_since
-from shapeproof.ci.identity import digest, state, versions
 from shapeproof.ci.jobs import ANSWER, Accepted, Answer, Job, Result
-from shapeproof.constraints.decisions import SourceLocation
-from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
+from shapeproof.ci.provenance.identity import digest, state, versions
+from shapeproof.ci.running.cache import FOLDER, recall, remember
+from shapeproof.ci.running.changes import changed_since
 from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.records.decisions import SourceLocation
+from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
 
 NOTE = Note("declared", "n >= 1", SourceLocation("net.py", 3, "x"))
 FOUND = Diagnostic("divides", "no", "error", "net.py", 3, (NOTE,), {"n": 1}, (Help("do", "proved"),))
@@ -115,7 +115,7 @@ def test_a_folder_that_cannot_be_written_to_has_no_cache(tmp_path):
 
 WRITER = """
 import sys
-from shapeproof.ci.cache import remember
+from shapeproof.ci.running.cache import remember
 from shapeproof.ci.jobs import ANSWER, Job
 job, answer = Job.model_validate_json(sys.argv[1]), ANSWER.validate_json(sys.argv[2])
 while True:

@@ -21,10 +21,10 @@ from shapeproof.ci.commands.check import Options, exit_status, selected
 from shapeproof.ci.commands.check import checked as checked_here
 from shapeproof.ci.jobs import Check, Job, Outcome, Result, checks_of
 from shapeproof.ci.render import Format, render
-from shapeproof.ci.spec import load_specs
+from shapeproof.ci.specs.spec import load_specs
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.evaluate import holds
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.meaning.evaluate import holds
+from shapeproof.constraints.syntax.text import parse_formula
 
 NETS = """
 import os, resource, signal, subprocess, sys
@@ -314,7 +314,7 @@ def test_models_are_selected_by_name(folder):
 def test_a_cluster_needs_the_extra(folder, monkeypatch):
     (folder / "shapeproof.toml").write_text(DIMS + models("crash"), encoding="utf-8")
     monkeypatch.setitem(sys.modules, "distributed", None)
-    monkeypatch.delitem(sys.modules, "shapeproof.ci.cluster", raising=False)
+    monkeypatch.delitem(sys.modules, "shapeproof.ci.running.cluster", raising=False)
     with pytest.raises(
         UsageError, match=r"^--executor needs the package `distributed`: pip install 'shapeproof\[dask\]'$"
     ):

@@ -17,9 +17,11 @@ import pytest
 from typer.testing import CliRunner
 
 import shapeproof
-from shapeproof.ci import cli, display, subjects, terminal
-from shapeproof.ci.spec_errors import FORM
-from shapeproof.constraints.diagnostics import Diagnostic
+from shapeproof.ci import cli, terminal
+from shapeproof.ci.process import subjects
+from shapeproof.ci.running import display
+from shapeproof.ci.specs.spec_errors import FORM
+from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.export import load_report, verify
 from shapeproof.export.report.render import pointers
 from shapeproof.export.report.report import Report
@@ -393,7 +395,7 @@ def test_progress_is_silent_while_it_is_quick(monkeypatch):
 def test_progress_on_a_terminal_is_a_spinner_that_leaves_nothing_behind():
     """Nothing but the spinner is written, brackets as they are; it is cleared at the end."""
     program = (
-        "from shapeproof.ci.display import Display\n"
+        "from shapeproof.ci.running.display import Display\n"
         "with Display() as display:\n"
         "    display.tell('', 'tracing at x[0] = [red]1')\n"
         "    display.beat(float('inf'))\n"

@@ -10,9 +10,9 @@ import sys
 import distributed
 import pytest
 
-from shapeproof.ci.cluster import Dask
-from shapeproof.ci.executors import Local
 from shapeproof.ci.jobs import Job
+from shapeproof.ci.running.cluster import Dask
+from shapeproof.ci.running.executors import Local
 from shapeproof.constraints.errors import UsageError
 
 NETS = """
@@ -78,6 +78,6 @@ def test_an_interrupt_ends_the_tasks(cluster, tmp_path):
 
 
 def test_no_cluster_is_a_wrong_call(monkeypatch):
-    monkeypatch.setattr("shapeproof.ci.cluster.PATIENCE", 0.5)
+    monkeypatch.setattr("shapeproof.ci.running.cluster.PATIENCE", 0.5)
     with pytest.raises(UsageError, match=r"^there is no Dask scheduler at dask://127\.0\.0\.1:9: "):
         Dask("dask://127.0.0.1:9")

@@ -18,10 +18,11 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from shapeproof.ci import cli, subjects
+from shapeproof.ci import cli
 from shapeproof.ci.commands.explain import instead
 from shapeproof.ci.pages import pages
-from shapeproof.ci.spec_errors import FORM
+from shapeproof.ci.process import subjects
+from shapeproof.ci.specs.spec_errors import FORM
 
 RUN = [sys.executable, "-c", "from shapeproof.ci.cli import main; main()"]
 COMMANDS = ("check", "lock", "diff", "explain", "recheck", "rule")

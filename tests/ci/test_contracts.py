@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shapeproof.ci.contracts import Lost, lost
 from shapeproof.ci.jobs import Accepted
-from shapeproof.constraints.evaluate import evaluate, holds
-from shapeproof.constraints.text import parse_formula, parse_term
+from shapeproof.ci.locked.contracts import Lost, lost
+from shapeproof.constraints.meaning.evaluate import evaluate, holds
+from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from tests.thoroughness import examples
 
 LIMIT = 7

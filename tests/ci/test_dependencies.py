@@ -19,8 +19,8 @@ import pytest
 from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
-from shapeproof.ci.cache import recall, remember
 from shapeproof.ci.jobs import Answer, Job, Result
+from shapeproof.ci.running.cache import recall, remember
 from tests.thoroughness import examples
 
 ZYGOTE = """
@@ -28,7 +28,7 @@ import json, os, sys, time
 import glob, importlib.resources, linecache, mmap
 import multiprocessing, ssl, pathlib, pkgutil, pty, sqlite3, subprocess, zipfile
 import numpy
-from shapeproof.ci.sources import Recorder
+from shapeproof.ci.provenance.sources import Recorder
 
 for line in sys.stdin:
     folder, variables = json.loads(line)

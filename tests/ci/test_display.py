@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from shapeproof.ci import display
-from shapeproof.ci.display import PATIENCE, Display, Verbosity
+from shapeproof.ci.running import display
+from shapeproof.ci.running.display import PATIENCE, Display, Verbosity
 
 PROGRAM = "from shapeproof.ci.cli import main; main()"
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -69,7 +69,7 @@ def test_quiet_is_silent_and_verbose_has_a_line_for_each_step(capsys, verbosity)
 
 
 SHOWN = """
-from shapeproof.ci.display import PATIENCE, Display
+from shapeproof.ci.running.display import PATIENCE, Display
 
 with Display() as shown:
     shown.tell("one", "loading")

@@ -12,12 +12,12 @@ import pytest
 import sarif_pydantic
 
 from shapeproof.ci.jobs import Accepted, Outcome, Result, checks_of
-from shapeproof.ci.lock import NAME, locked, read_lock, write_lock
-from shapeproof.ci.narrowing import Compared, Narrowing, narrowing
+from shapeproof.ci.locked.lock import NAME, locked, read_lock, write_lock
+from shapeproof.ci.locked.narrowing import Compared, Narrowing, narrowing
 from shapeproof.ci.render.narrowings import DiffFormat, render_diff
-from shapeproof.ci.spec import load_spec
-from shapeproof.constraints.diagnostics import Diagnostic
+from shapeproof.ci.specs.spec import load_spec
 from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.files import write_whole
 from tests.documents import without_pages
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from shapeproof.ci.jobs import JOB, Check, Job, Outcome, Result, checks_of, to_json
 from shapeproof.ci.plain import no_command, plain, plain_line
 from shapeproof.ci.render import Format, render
-from shapeproof.ci.spec import load_spec
+from shapeproof.ci.specs.spec import load_spec
 from shapeproof.ci.terminal import fail, show
-from shapeproof.constraints.diagnostics import Diagnostic, Note
+from shapeproof.constraints.records.diagnostics import Diagnostic, Note
 from tests.thoroughness import examples
 
 HOSTILE = [

@@ -10,26 +10,26 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from shapeproof.ci.cache import FOLDER, recall, remember
-from shapeproof.ci.identity import digest
 from shapeproof.ci.jobs import Accepted, Answer, Job, Result
-from shapeproof.ci.lock import NAME, read_lock
-from shapeproof.ci.spec import load_spec
-from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
-from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
+from shapeproof.ci.locked.lock import NAME, read_lock
+from shapeproof.ci.provenance.identity import digest
+from shapeproof.ci.running.cache import FOLDER, recall, remember
+from shapeproof.ci.specs.spec import load_spec
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.text import parse_formula
-from shapeproof.constraints.verdicts import Evidence, Proved
+from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
+from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
+from shapeproof.constraints.records.verdicts import Evidence, Proved
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.export import load_report
 from shapeproof.export.report.bounds import Bound
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.report import Report
 from shapeproof.files import MOST
-from shapeproof.solver.certificate import DIGEST, Subject, write_certificate
-from shapeproof.solver.certificate import digest as certificate_digest
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.ledger import Entry
-from shapeproof.solver.recheck import installed_solvers, recheck
+from shapeproof.solver.proofs.certificate import DIGEST, Subject, write_certificate
+from shapeproof.solver.proofs.certificate import digest as certificate_digest
+from shapeproof.solver.proofs.recheck import installed_solvers, recheck
 
 SPEC = b"""\
 [dims.n]

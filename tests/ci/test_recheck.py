@@ -6,13 +6,13 @@ import pytest
 from typer.testing import CliRunner
 
 from shapeproof.ci import cli
-from shapeproof.constraints.text import parse_formula as parse
-from shapeproof.constraints.verdicts import Evidence, Proved
-from shapeproof.solver.ask import solve_script
+from shapeproof.constraints.records.verdicts import Evidence, Proved
+from shapeproof.constraints.syntax.text import parse_formula as parse
 from shapeproof.solver.budget import Budget
-from shapeproof.solver.certificate import Subject, write_certificate
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.ledger import Entry
+from shapeproof.solver.proofs.certificate import Subject, write_certificate
+from shapeproof.solver.smt.ask import solve_script
 
 SOLVERS = ["z3", "cvc5"]
 
@@ -51,7 +51,7 @@ def test_what_does_not_follow_is_refuted(tmp_path):
 def test_what_is_too_hard_is_undecided(tmp_path, monkeypatch):
     small = Budget(rlimit=1000)
     monkeypatch.setattr(
-        "shapeproof.solver.recheck.installed_solvers", lambda: {"z3": lambda script: solve_script(script, small)}
+        "shapeproof.solver.proofs.recheck.installed_solvers", lambda: {"z3": lambda script: solve_script(script, small)}
     )
     certified(tmp_path / "proof.smt2", "a**3 + b**3 != c**3", "a >= 1", "b >= 1", "c >= 1", budget=small)
     done = rechecked(tmp_path / "proof.smt2")

@@ -14,7 +14,7 @@ from shapeproof.ci.commands.check import exit_status
 from shapeproof.ci.jobs import Accepted, Check, Job, Outcome, Result
 from shapeproof.ci.pages import pages
 from shapeproof.ci.render import Format, render
-from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
+from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
 from shapeproof.export.report.render import page_command
 from tests.documents import without_pages
 

@@ -9,8 +9,8 @@ import torch
 from typer.testing import CliRunner
 
 from shapeproof.ci import cli
-from shapeproof.ci.seen_spec import spec_text
-from shapeproof.ci.spec import load_spec
+from shapeproof.ci.specs.seen_spec import spec_text
+from shapeproof.ci.specs.spec import load_spec
 from shapeproof.constraints.errors import UsageError
 from shapeproof.seen import Seen
 

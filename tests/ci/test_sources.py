@@ -11,11 +11,11 @@ import time
 
 import pytest
 
-from shapeproof.ci.identity import ABSENT, contents, digest, state, versions
+from shapeproof.ci.provenance.identity import ABSENT, contents, digest, state, versions
 
 PROLOGUE = """
 import json, os, sys, time
-from shapeproof.ci.sources import Recorder
+from shapeproof.ci.provenance.sources import Recorder
 recorder = Recorder(int(sys.argv[1]))
 """
 

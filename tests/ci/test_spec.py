@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from shapeproof.ci.dims import parse_size
-from shapeproof.ci.spec import DEFAULTS, Dim, Dtype, Input, Spec, load_spec, load_specs, parse_spec, schema
-from shapeproof.ci.spec_errors import SpecError
-from shapeproof.ci.toml_lines import line_of
+from shapeproof.ci.specs.dims import parse_size
+from shapeproof.ci.specs.spec import DEFAULTS, Dim, Dtype, Input, Spec, load_spec, load_specs, parse_spec, schema
+from shapeproof.ci.specs.spec_errors import SpecError
+from shapeproof.ci.specs.toml_lines import line_of
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.evaluate import evaluate
-from shapeproof.constraints.text import parse_term
+from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.syntax.text import parse_term
 from tests.thoroughness import examples
 
 SPEC = """\

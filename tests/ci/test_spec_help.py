@@ -11,14 +11,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shapeproof.ci import worker
-from shapeproof.ci.dims import demands
 from shapeproof.ci.jobs import Job, Result, checks_of
-from shapeproof.ci.spec import Dim, Input, load_spec
-from shapeproof.ci.spec_help import in_spec
-from shapeproof.constraints.diagnostics import Diagnostic, Help
-from shapeproof.constraints.evaluate import holds_at
-from shapeproof.constraints.text import parse_formula
+from shapeproof.ci.process import worker
+from shapeproof.ci.process.spec_help import in_spec
+from shapeproof.ci.specs.dims import demands
+from shapeproof.ci.specs.spec import Dim, Input, load_spec
+from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.records.diagnostics import Diagnostic, Help
+from shapeproof.constraints.syntax.text import parse_formula
 
 
 class Rows(torch.nn.Module):

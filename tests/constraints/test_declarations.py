@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
-from shapeproof.constraints.definedness import defined
-from shapeproof.constraints.domain import Declaration, Domain, Origin, Variable
-from shapeproof.constraints.evaluate import holds
-from shapeproof.constraints.intervals import Interval
-from shapeproof.constraints.text import parse_any, parse_formula
-from shapeproof.constraints.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
+from shapeproof.constraints.meaning.definedness import defined
+from shapeproof.constraints.meaning.evaluate import holds
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
+from shapeproof.constraints.records.domain import Declaration, Domain, Origin, Variable
+from shapeproof.constraints.records.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
+from shapeproof.constraints.syntax.text import parse_any, parse_formula
 
 
 def domain(*texts):
@@ -90,7 +90,7 @@ def test_defined(text, condition):
 
 def test_importing_the_room_loads_the_standard_library_only():
     program = (
-        "import sys, shapeproof.constraints.domain, shapeproof.constraints.text, shapeproof.constraints.verdicts\n"
+        "import sys, shapeproof.constraints.records.domain, shapeproof.constraints.syntax.text, shapeproof.constraints.records.verdicts\n"
         "print(sorted({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)))"
     )
     result = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, '.')\n{program}"],

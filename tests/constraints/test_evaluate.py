@@ -4,8 +4,8 @@ import pytest
 
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.evaluate import evaluate, evaluate_real, holds
-from shapeproof.constraints.text import parse_any, parse_formula, parse_term
+from shapeproof.constraints.meaning.evaluate import evaluate, evaluate_real, holds
+from shapeproof.constraints.syntax.text import parse_any, parse_formula, parse_term
 
 
 def test_floats_are_doubles():

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shapeproof.constraints.compiled import first_holding
-from shapeproof.constraints.evaluate import true_at
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.meaning.compiled import first_holding
+from shapeproof.constraints.meaning.evaluate import true_at
+from shapeproof.constraints.syntax.text import parse_formula
 from tests import strategies as s
 
 

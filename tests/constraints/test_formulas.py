@@ -5,8 +5,8 @@ import pytest
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.evaluate import holds
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.meaning.evaluate import holds
+from shapeproof.constraints.syntax.text import parse_formula
 
 x, y, b = map(t.symbol, "xyb")
 

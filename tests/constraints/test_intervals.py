@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from shapeproof.constraints import terms as t
-from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.formulas import TRUE, Compare
-from shapeproof.constraints.intervals import Bounds, Interval, bounds, hull, truth
+from shapeproof.constraints.meaning.evaluate import evaluate, holds
+from shapeproof.constraints.meaning.intervals import Bounds, Interval, bounds, hull, truth
+from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from shapeproof.constraints.terms import symbol
-from shapeproof.constraints.text import parse_formula, parse_term
 
 BOX = {
     "b": Interval(1, 64),

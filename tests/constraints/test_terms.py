@@ -7,9 +7,9 @@ import pytest
 
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import ge, ne
-from shapeproof.constraints.text import parse_term
+from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.syntax.text import parse_term
 
 x, y, z, b = map(t.symbol, "xyzb")
 

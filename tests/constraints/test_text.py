@@ -5,7 +5,7 @@ import pytest
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.errors import ShapeproofError
-from shapeproof.constraints.text import (
+from shapeproof.constraints.syntax.text import (
     FormulaSyntaxError,
     format_formula,
     format_term,

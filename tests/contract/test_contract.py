@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.evaluate import has_meaning, holds_at
+from shapeproof.constraints.meaning.evaluate import has_meaning, holds_at
+from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from shapeproof.constraints.terms import constant, symbol
-from shapeproof.constraints.text import parse_formula, parse_term
 from shapeproof.contract import Contract, OutsideDomain, load
 from shapeproof.contract.fast import accepting
 from shapeproof.contract.inputs import ConstantInput, IntInput, ObjectInput, TensorInput

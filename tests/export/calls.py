@@ -8,7 +8,7 @@ import torch
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from shapeproof.constraints import intervals
+from shapeproof.constraints.meaning import intervals
 from shapeproof.constraints.terms import constant
 from shapeproof.export.ops.call import ANYTHING, Call, Shape, span
 from shapeproof.export.ops.value_ranges import INTEGRAL, of_dtype

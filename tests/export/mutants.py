@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from shapeproof.export.graph import rerun
+from shapeproof.export.explore.compare import rerun
 from shapeproof.export.ops import schemas
 from tests.export.tracing import Traced, asking_apart
 

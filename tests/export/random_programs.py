@@ -28,10 +28,10 @@ from torch.export import Dim
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from shapeproof.constraints.evaluate import holds_at, true_at
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.meaning.evaluate import holds_at, true_at
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.export import check
-from shapeproof.export.build.dispatch import Regions
+from shapeproof.export.build.regions.dispatch import Regions
 from tests.agreement import RAISES, agree, outcome
 
 # ---------------------------------------------------------------------- programs

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.export import Dim
 
-from shapeproof.constraints.evaluate import holds_at
+from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.export import TensorSpec, export
 from shapeproof.export.against_seen import held_against
 from shapeproof.export.declare.inputs import declare

@@ -22,7 +22,7 @@ def model(forward):
 
 
 def test_the_fake_of_a_sparse_tensor_holds_no_elements():
-    """Hence trace/sparse.py gives its parts as many rows as data give."""
+    """Hence trace/calls/sparse.py gives its parts as many rows as data give."""
     fake = FakeTensorMode(shape_env=ShapeEnv()).from_tensor(SPARSE, static_shapes=True)
     assert (fake.values().shape, fake.indices().shape) == ((0,), (2, 0))
 
@@ -34,7 +34,7 @@ def test_an_operator_without_a_rule_is_run_on_zeros():
 
 
 def test_torch_notes_a_view_by_how_it_splits_dimensions():
-    """`n // (n // 2)` has no value at n = 0. Hence trace/views.py notes what was asked for."""
+    """`n // (n // 2)` has no value at n = 0. Hence trace/calls/views.py notes what was asked for."""
     shapes = {"x": {0: 2 * Dim("n", min=2, max=8)}}
     program = torch.export.export(model(lambda x: x.view(-1, 2, 4)), (torch.ones(6, 4),), dynamic_shapes=shapes)
     (noted,) = (
@@ -56,7 +56,7 @@ def test_torch_takes_an_int_input_for_at_least_0():
 
 
 def test_a_trace_is_seen_by_other_threads():
-    """Hence shim/one_thread.py: what torch patches and keeps while it traces is of the process."""
+    """Hence shim/process/one_thread.py: what torch patches and keeps while it traces is of the process."""
     seen = {}
 
     def look():
@@ -77,7 +77,7 @@ def test_a_trace_is_seen_by_other_threads():
 
 @pytest.mark.parametrize(("forward", "kept"), [(lambda x: (x.squeeze(0), x + 1)[1], 0), (lambda x: x.squeeze(0), 1)])
 def test_torch_keeps_dead_code_and_consumers_do_not(forward, kept):
-    """Hence graph/metadata.py asks of what is used alone."""
+    """Hence explore/compare/metadata.py asks of what is used alone."""
     program = torch.export.export(model(forward), (torch.ones(2, 3),))
     called = [node for node in program.graph.nodes if node.op == "call_function"]
     assert len([node for node in called if "squeeze" in str(node.target)]) == 1

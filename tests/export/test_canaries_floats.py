@@ -1,4 +1,4 @@
-"""Facts of torch that exact floats rely on: if one of these fails, shim/sym_nodes.py is to be read again."""
+"""Facts of torch that exact floats rely on: if one of these fails, shim/numbers/sym_nodes.py is to be read again."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from torch.fx.experimental import sym_node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from shapeproof.export.shim.doubles import FUNCTIONS
-from shapeproof.export.shim.sym_nodes import ProofSymNode
+from shapeproof.export.shim.numbers.doubles import FUNCTIONS
+from shapeproof.export.shim.numbers.sym_nodes import ProofSymNode
 
 
 @pytest.fixture

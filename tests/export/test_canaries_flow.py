@@ -49,14 +49,14 @@ def test_a_check_of_torchs_hands_its_kind_of_error_on(check):
 
 
 def test_a_symbolic_size_has_no_hash_and_its_class_is_written_in_python():
-    """shim/protocols.py relies on it."""
+    """shim/numbers/protocols.py relies on it."""
     with pytest.raises(TypeError, match="unhashable"):
         hash(ShapeEnv().create_unbacked_symint())
     assert inspect.isfunction(torch.SymInt.__hash__)
 
 
 def test_torch_takes_a_condition_for_a_bool_in_a_branch_alone():
-    """shim/protocols.py relies on it; where it is more, part of that file can go."""
+    """shim/numbers/protocols.py relies on it; where it is more, part of that file can go."""
     same = (ShapeEnv().create_unbacked_symint() == 37) == 1
     assert same.node.expr == sympy.false  # whatever the number: to sympy no condition is one
     assert {"__lt__", "__index__", "__float__"}.isdisjoint(vars(torch.SymBool))
@@ -64,7 +64,7 @@ def test_torch_takes_a_condition_for_a_bool_in_a_branch_alone():
 
 
 def test_torch_takes_no_operand_of_a_derived_class():
-    """shim/protocols.py relies on it."""
+    """shim/numbers/protocols.py relies on it."""
     n = ShapeEnv().create_unbacked_symint()
     assert (n == Kind.LARGE) is False  # whether they are one object
     with pytest.raises(TypeError):
@@ -73,7 +73,7 @@ def test_torch_takes_no_operand_of_a_derived_class():
 
 
 def test_a_number_that_a_fake_kernel_brings_is_pending_until_it_is_given():
-    """trace/claimed.py relies on it: what is not among these is what the fake kernel claims."""
+    """trace/calls/claimed.py relies on it: what is not among these is what the fake kernel claims."""
     env = ShapeEnv()
     n = env.create_unbacked_symint()
     assert env.pending_fresh_unbacked_symbols == [n.node.expr]
@@ -103,7 +103,7 @@ def test_torch_wants_the_mode_to_have_its_own_dispatch():
 
 
 def test_a_program_of_vmap_does_not_end_it_where_it_fails():
-    """shim/transforms.py relies on it, and on how deep the stack is."""
+    """shim/process/transforms.py relies on it, and on how deep the stack is."""
     program = torch.export.export(Doubles(), (torch.ones(3),), dynamic_shapes=({0: N},)).module()
     functorch = torch._C._functorch
     before = functorch.get_dynamic_layer_stack_depth()

@@ -17,7 +17,7 @@ from torch.export import Dim
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check
 from shapeproof.export.source.raised import has_other_handlers, named_handlers, raised_by_the_user
-from shapeproof.export.trace.rewriting import EXCEPT, rewritten
+from shapeproof.export.trace.python.rewriting import EXCEPT, rewritten
 from tests.export.random_programs import built
 
 TABLE = {5: 1}

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from shapeproof.ci import cli
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import TRUE, And
-from shapeproof.constraints.text import format_formula
+from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export import Budget, check, export, load_report
-from shapeproof.solver.recheck import recheck
+from shapeproof.solver.proofs.recheck import recheck
 
 # What is asked of Windows while it is traced, and is settled by what is declared: with no windows there is no mean.
 BATCH, ROWS = Dim("batch", min=1, max=8), Dim("rows", min=1, max=64)

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from torch.export import Dim
 
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.evaluate import holds
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.meaning.evaluate import holds
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.export import check
 from shapeproof.export.build.closing_audit import Claims, unmatched
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.graph.emit import Computation, NoGraphForm
 from shapeproof.export.graph.nodes import insert_call
 from shapeproof.export.graph.readback import assertions
-from shapeproof.export.shim.symbols import ASSERTION
+from shapeproof.export.shim.numbers.symbols import ASSERTION
 from shapeproof.export.trace import tracer
 from shapeproof.solver.budget import Budget
 from tests.strategies import NAMES, formula_texts

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from shapeproof.export import check
-from shapeproof.export.shim.collecting import only_new_garbage
+from shapeproof.export.shim.process.collecting import only_new_garbage
 
 
 class Ring:

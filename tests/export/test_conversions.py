@@ -17,7 +17,7 @@ from torch.nn import functional
 from torch.nn.functional import scaled_dot_product_attention
 
 from shapeproof.export import check, export
-from shapeproof.export.trace.builtins import kept_symbolic
+from shapeproof.export.trace.python.builtins import kept_symbolic
 from tests.agreement import agree
 
 calls = 0

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.export import Dim
 
-from shapeproof.constraints.evaluate import evaluate, holds
+from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.terms import symbol
 from shapeproof.export import check
-from shapeproof.export.shim import symbols
+from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace import tracer
 from tests.agreement import RAISES, agree, outcome
 from tests.thoroughness import examples

@@ -1,4 +1,4 @@
-"""The laws of comparing programs (graph/equivalence.py and what it uses), on which every "proved" rests.
+"""The laws of comparing programs (explore/compare/equivalence.py and what it uses), on which every "proved" rests.
 
 A program is the same as itself, and as what is traced a second time. If one thing in it is changed (mutants.py), a
 difference is reported, or the two agree: at every size of the region they give the same, leave the same behind in
@@ -17,8 +17,8 @@ from hypothesis import given, reject
 from torch.export import Dim
 
 from shapeproof.export import check
-from shapeproof.export.graph import equivalence
-from shapeproof.export.graph.constants import same_constant
+from shapeproof.export.explore.compare import equivalence
+from shapeproof.export.explore.compare.constants import same_constant
 from tests.export.mutants import Unmutated, changes, mutated
 from tests.export.random_programs import few, programs, wide_programs
 from tests.export.tracing import alike, asking_apart, follows_data, outcome, serves, traced

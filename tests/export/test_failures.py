@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from shapeproof.export.trace.failures import may_fail
+from shapeproof.export.trace.checks.failures import may_fail
 
 FLOATS = torch.tensor([0.0, -0.0, float("nan"), float("inf"), -float("inf"), -1.0, 2.0, 3e38])
 WHOLE = torch.tensor([0, -1, 1, 5, -7, 2**31 - 1, -(2**31), 3])

@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.evaluate import evaluate, evaluate_real, holds
-from shapeproof.export.shim.symbols import expression
-from shapeproof.export.trace import plain_numbers
+from shapeproof.constraints.meaning.evaluate import evaluate, evaluate_real, holds
+from shapeproof.export.shim.numbers.symbols import expression
+from shapeproof.export.trace.python import plain_numbers
 from shapeproof.export.trace.tracer import recording_mode
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget

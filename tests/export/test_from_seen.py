@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.evaluate import holds_at
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.export import ConstraintViolation, TensorSpec, check, export, watching
 from shapeproof.seen import Seen
 from tests.agreement import agree

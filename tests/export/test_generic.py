@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.export import Dim
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.evaluate import evaluate, holds
+from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.terms import Term, constant, floor_div, maximum, minimum, symbol
 from shapeproof.export import export
 from shapeproof.export.build.hints import unremarkable

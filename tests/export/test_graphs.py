@@ -1,4 +1,4 @@
-"""When two programs are the same (export/graph/equivalence.py): arguments that say nothing, and defaults."""
+"""When two programs are the same (export/explore/compare/equivalence.py): arguments that say nothing, and defaults."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.export import Dim
 
-from shapeproof.constraints.diagnostics import Diagnostic
+from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.export import check
 from shapeproof.export.report.bounds import Bound, Bounds
 

@@ -11,8 +11,8 @@ from torch.export import Dim
 
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
+from shapeproof.export.explore.beside_eager.replay import Relation, compare
 from shapeproof.export.explore.explorer import Explorer
-from shapeproof.export.explore.replay import Relation, compare
 from shapeproof.export.trace import tracer
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts

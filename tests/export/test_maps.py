@@ -12,7 +12,7 @@ import torch
 from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.export import check, load_report
 from shapeproof.export.report.region_map import RegionMap
 from tests.agreement import agree

@@ -8,10 +8,10 @@ from torch._dynamo import mark_dynamic, mark_static, maybe_mark_dynamic
 from torch._dynamo.decorators import mark_unbacked
 from torch.export import Dim
 
-from shapeproof.constraints.diagnostics import Help
 from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.records.diagnostics import Help
 from shapeproof.export import TensorSpec, check
-from shapeproof.export.shim.marks import Mark, mark_of
+from shapeproof.export.shim.inputs.marks import Mark, mark_of
 from tests.agreement import RAISES, agree, outcome
 from tests.export.random_programs import built
 from tests.export.test_canaries_marks import ENTRIES, MARKS, NO_ENTRIES, Fixed, Twice

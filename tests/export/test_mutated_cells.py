@@ -1,6 +1,6 @@
 """Nothing is called proved by way of what differs: results that do not hold in a cell, and cells traced otherwise.
 
-Settling in place (trace/settle.py) runs one operator again; exploring (explore/explorer.py) traces a cell of its own.
+Settling in place (trace/calls/settle.py) runs one operator again; exploring (explore/explorer.py) traces a cell of its own.
 If what the second run gives is changed, the decision stays open, or a finding is made of it.
 """
 
@@ -14,14 +14,14 @@ import pytest
 import torch
 from hypothesis import given, reject
 
-from shapeproof.constraints.decisions import Kind
+from shapeproof.constraints.records.decisions import Kind
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.constraints.terms import constant
-from shapeproof.constraints.text import parse_formula
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.source.places import Place
 from shapeproof.export.trace import tracer
-from shapeproof.export.trace.settle import Call, settle
+from shapeproof.export.trace.calls.settle import Call, settle
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from shapeproof.constraints.terms import constant, symbol
 from shapeproof.export import check
 from shapeproof.export.ops.call import Running
-from shapeproof.export.trace.value_numbering import Numbering
+from shapeproof.export.trace.known.value_numbering import Numbering
 from tests.agreement import agree
 from tests.export.test_data_sizes import INDEX, M, Model, X
 

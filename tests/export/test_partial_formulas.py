@@ -10,13 +10,13 @@ import pytest
 import torch
 from hypothesis import assume, example, given, settings
 
-from shapeproof.constraints.evaluate import true_at
-from shapeproof.constraints.text import parse_formula as parse
+from shapeproof.constraints.meaning.evaluate import true_at
+from shapeproof.constraints.syntax.text import parse_formula as parse
 from shapeproof.contract.outside import OutsideDomain
 from shapeproof.export import Dim, check, export
 from shapeproof.export.graph.emit import Computation
+from shapeproof.solver.answers.totality import computed_whole
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.totality import computed_whole
 from tests.thoroughness import examples
 
 POINTS = [{"n": n, "m": m} for n, m in itertools.product(range(6), range(4))]

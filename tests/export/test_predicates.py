@@ -7,9 +7,9 @@ import itertools
 import hypothesis.strategies as st
 from hypothesis import assume, example, given
 
-from shapeproof.constraints.evaluate import evaluate, holds
-from shapeproof.constraints.text import parse_formula as parse
-from shapeproof.export.build.predicates import chosen, compared, kept_inside
+from shapeproof.constraints.meaning.evaluate import evaluate, holds
+from shapeproof.constraints.syntax.text import parse_formula as parse
+from shapeproof.export.build.regions.predicates import chosen, compared, kept_inside
 from shapeproof.solver.facts import Facts
 
 NAMES = ("a", "b")

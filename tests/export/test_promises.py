@@ -9,7 +9,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from shapeproof.constraints.evaluate import evaluate, holds
+from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.export.ops.call import ANYTHING, Call, Shape, span
 from shapeproof.export.ops.output_sizes import PROMISING, meanings, promises

@@ -19,7 +19,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check
-from shapeproof.export.trace.rewriting import rewritten
+from shapeproof.export.trace.python.rewriting import rewritten
 from tests.agreement import agree
 
 NUMBERS = itertools.count()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shapeproof.constraints.decisions import Decision, Kind
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.records.decisions import Decision, Kind
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.export.explore.findings import Finding, Outcome
 from shapeproof.export.report.remedies import causes
 from shapeproof.solver.budget import Budget

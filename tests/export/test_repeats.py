@@ -9,7 +9,7 @@ from torch.export import Dim
 from torch.nn import functional
 
 from shapeproof.export import check
-from shapeproof.export.trace.repeats import Repeats
+from shapeproof.export.trace.calls.repeats import Repeats
 from shapeproof.export.trace.tracer import shape_env_of
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from torch.export import AdditionalInputs
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.evaluate import holds_at
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.export import check
+from shapeproof.solver.answers.repair import repaired
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.repair import repaired
 from tests.agreement import agree
 from tests.export.random_programs import built, programs
 from tests.thoroughness import examples

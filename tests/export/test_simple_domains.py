@@ -7,12 +7,12 @@ import torch
 from torch.export import Dim
 from torch.nn import functional
 
-from shapeproof.constraints.evaluate import holds
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.meaning.evaluate import holds
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.export import check
 from shapeproof.export.ops.elementwise import ELEMENTWISE
+from shapeproof.solver.answers.repair import repaired
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.repair import repaired
 from tests.agreement import agree
 
 

@@ -10,7 +10,7 @@ import torch
 from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.evaluate import holds
+from shapeproof.constraints.meaning.evaluate import holds
 from shapeproof.export import ConstraintViolation, check, export, load_regions
 from shapeproof.export.shim.archives import load_archive, save_archive
 from tests.agreement import RAISES, agree, outcome

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.export import Dim
 
-from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
+from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
 from shapeproof.export import Report, check
 from shapeproof.export.report.render import render
 

@@ -21,8 +21,8 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.evaluate import evaluate, evaluate_real, holds
-from shapeproof.export.shim.doubles import Comparison, Double, operation
+from shapeproof.constraints.meaning.evaluate import evaluate, evaluate_real, holds
+from shapeproof.export.shim.numbers.doubles import Comparison, Double, operation
 from shapeproof.export.trace.translate import Translator, Untranslatable, Writer
 from tests.strategies import terms
 

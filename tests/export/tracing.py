@@ -12,13 +12,13 @@ import torch
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
-from shapeproof.constraints.evaluate import holds_at
+from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.answers.witness import generic
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.witness import generic
 
 
 def serves(trial: Trial, point: Mapping[str, int]) -> bool:

@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.evaluate import holds
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.meaning.evaluate import holds
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.constraints.work import Meter, metered
 from shapeproof.solver import prove
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.ledger import one_ledger
-from shapeproof.solver.points import true_at
+from shapeproof.solver.sampled.points import true_at
 from tests.thoroughness import examples
 
 BUDGET = Budget(rlimit=300_000, exhaustion_points=5000, work=1_000_000)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
-from shapeproof.constraints.definedness import defined
-from shapeproof.constraints.evaluate import evaluate, holds
-from shapeproof.constraints.intervals import Interval, bounds, truth
-from shapeproof.constraints.text import parse_any, parse_formula, parse_term
+from shapeproof.constraints.meaning.definedness import defined
+from shapeproof.constraints.meaning.evaluate import evaluate, holds
+from shapeproof.constraints.meaning.intervals import Interval, bounds, truth
+from shapeproof.constraints.syntax.text import parse_any, parse_formula, parse_term
 from tests import strategies as s
 from tests.thoroughness import examples
 

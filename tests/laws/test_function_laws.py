@@ -8,17 +8,17 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from shapeproof.constraints.evaluate import evaluate, evaluate_real
-from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.meaning.evaluate import evaluate, evaluate_real
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.syntax.text import parse_any, parse_formula, parse_term
 from shapeproof.constraints.terms import Apply, apply, constant, symbol
-from shapeproof.constraints.text import parse_any, parse_formula, parse_term
-from shapeproof.solver.axioms import axioms, rising
-from shapeproof.solver.bounding import KnownBounds
-from shapeproof.solver.enclosures import enclosure
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.points import true_at
+from shapeproof.solver.functions.axioms import axioms, rising
+from shapeproof.solver.functions.enclosures import enclosure
+from shapeproof.solver.learned.bounding import KnownBounds
 from shapeproof.solver.prove import decide
-from shapeproof.solver.session import Answer, Core, Session
+from shapeproof.solver.sampled.points import true_at
+from shapeproof.solver.smt.session import Answer, Core, Session
 from tests import strategies as s
 from tests.thoroughness import examples
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from shapeproof.constraints.compiled import compiled
 from shapeproof.constraints.formulas import conjunction
+from shapeproof.constraints.meaning.compiled import compiled
 from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.constraints.terms import FloorDiv
-from shapeproof.constraints.text import parse_formula
+from shapeproof.solver.answers.repair import repaired, repairs
+from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.points import true_at
-from shapeproof.solver.repair import repaired, repairs
-from shapeproof.solver.simplify import simplified
+from shapeproof.solver.sampled.points import true_at
 from tests import strategies as s
 from tests.thoroughness import examples
 

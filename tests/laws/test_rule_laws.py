@@ -9,17 +9,17 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shapeproof.constraints.evaluate import evaluate
-from shapeproof.constraints.intervals import Interval
-from shapeproof.constraints.text import parse_any, parse_formula, parse_term
+from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.syntax.text import parse_any, parse_formula, parse_term
 from shapeproof.solver import prove
 from shapeproof.solver.alternatives import proved_by_alternatives
-from shapeproof.solver.axioms import axioms
-from shapeproof.solver.doubles import range_of
-from shapeproof.solver.enclosures import enclosure
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.masks import without_masks
-from shapeproof.solver.points import true_at
+from shapeproof.solver.functions.axioms import axioms
+from shapeproof.solver.functions.doubles import range_of
+from shapeproof.solver.functions.enclosures import enclosure
+from shapeproof.solver.functions.masks import without_masks
+from shapeproof.solver.sampled.points import true_at
 from tests.strategies import value_of
 from tests.thoroughness import examples
 

@@ -7,26 +7,26 @@ from itertools import product
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from shapeproof.constraints.compiled import compiled
-from shapeproof.constraints.evaluate import evaluate, holds
-from shapeproof.constraints.text import parse_formula, parse_term
-from shapeproof.constraints.verdicts import Undecided
-from shapeproof.solver import ask
-from shapeproof.solver.audit import auditing
-from shapeproof.solver.blame import reasons
+from shapeproof.constraints.meaning.compiled import compiled
+from shapeproof.constraints.meaning.evaluate import evaluate, holds
+from shapeproof.constraints.records.verdicts import Undecided
+from shapeproof.constraints.syntax.text import parse_formula, parse_term
+from shapeproof.solver.answers.blame import reasons
+from shapeproof.solver.answers.optimum import greatest_lower_bound, least_upper_bound
+from shapeproof.solver.answers.witness import find, generic, smallest
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.cases import proved_by_cases, refined
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.knowledge import within
-from shapeproof.solver.learning import split
-from shapeproof.solver.lower import script
-from shapeproof.solver.optimum import greatest_lower_bound, least_upper_bound
-from shapeproof.solver.points import named, satisfies, true_at
+from shapeproof.solver.learned.audit import auditing
+from shapeproof.solver.learned.knowledge import within
+from shapeproof.solver.learned.learning import split
+from shapeproof.solver.learned.reduction import Reducer
 from shapeproof.solver.prove import decide, truth
-from shapeproof.solver.reduction import Reducer
+from shapeproof.solver.sampled.points import named, satisfies, true_at
 from shapeproof.solver.search import search
-from shapeproof.solver.session import Answer, Core, Session
-from shapeproof.solver.witness import find, generic, smallest
+from shapeproof.solver.smt import ask
+from shapeproof.solver.smt.lower import script
+from shapeproof.solver.smt.session import Answer, Core, Session
 from tests import strategies as s
 from tests.thoroughness import examples
 

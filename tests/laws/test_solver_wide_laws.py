@@ -7,14 +7,14 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import holds
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.constraints.terms import symbol, unknown
-from shapeproof.constraints.text import parse_formula
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.points import true_at
+from shapeproof.solver.learned.substitution import substitute
 from shapeproof.solver.prove import decide, truth
-from shapeproof.solver.substitution import substitute
+from shapeproof.solver.sampled.points import true_at
 from tests import strategies as s
 from tests.thoroughness import examples
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.evaluate import holds
+from shapeproof.constraints.meaning.evaluate import holds
 from shapeproof.seen import Seen
 from shapeproof.seen import joint as joints
 from shapeproof.seen import points as kept

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from shapeproof.constraints.evaluate import holds
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.meaning.evaluate import holds
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import size_names
 from shapeproof.solver import Facts, decide

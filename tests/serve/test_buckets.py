@@ -14,7 +14,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.export import export
 from shapeproof.seen import Seen
 from shapeproof.serve import buckets
-from shapeproof.serve.plans import Search, dominates, fewest, least_waste
+from shapeproof.serve.padded.plans import Search, dominates, fewest, least_waste
 
 
 def subsets(items, most):

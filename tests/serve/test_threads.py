@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from shapeproof.serve import compile as served
-from shapeproof.serve.gate import Gate
+from shapeproof.serve.calling.gate import Gate
 from tests.serve.test_on_demand import Branches
 
 

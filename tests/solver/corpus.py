@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.syntax.text import parse_formula
 
 SWIN = Path(__file__).parents[1] / "constraints" / "swin_guards.txt"
 SLOW = Path(__file__).with_name("hard_questions.txt")

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from shapeproof.constraints.text import parse_formula as parse
-from shapeproof.solver.audit import auditing
+from shapeproof.constraints.syntax.text import parse_formula as parse
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.learned.audit import auditing
 from shapeproof.solver.prove import decide, truth
 from tests.solver import corpus
 
@@ -29,7 +29,7 @@ def test_no_claim_behind_a_proof_is_wrong(text, given):
 
 
 def test_a_wrong_claim_is_found(monkeypatch):
-    monkeypatch.setattr("shapeproof.solver.knowledge.Knowledge.nonnegative", lambda *_: True)
+    monkeypatch.setattr("shapeproof.solver.learned.knowledge.Knowledge.nonnegative", lambda *_: True)
     with auditing() as auditor:
         Facts([parse("n >= 3")]).reduce(parse("min(n, 5) == m"))
     assert auditor.check()["refuted"]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from shapeproof.constraints.text import parse_formula as parse
-from shapeproof.solver.blame import reasons
+from shapeproof.constraints.syntax.text import parse_formula as parse
+from shapeproof.solver.answers.blame import reasons
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 from tests.solver import corpus

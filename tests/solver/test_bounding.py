@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from shapeproof.constraints.text import parse_formula, parse_term
-from shapeproof.solver import bounding
+from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.learned import bounding
 
 
 def test_what_is_remembered_of_bounds_has_an_end_and_changes_no_answer(monkeypatch):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from shapeproof.constraints.text import parse_formula as parse
+from shapeproof.constraints.syntax.text import parse_formula as parse
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.ledger import one_ledger
@@ -16,7 +16,7 @@ from tests.solver import corpus
 
 _ANSWERS = """
 import hashlib
-from shapeproof.constraints.text import parse_formula as parse
+from shapeproof.constraints.syntax.text import parse_formula as parse
 from shapeproof.solver.ledger import one_ledger
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide, truth

@@ -9,14 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.text import parse_formula as parse
-from shapeproof.constraints.verdicts import Evidence, Proved
+from shapeproof.constraints.records.verdicts import Evidence, Proved
+from shapeproof.constraints.syntax.text import parse_formula as parse
 from shapeproof.solver.budget import Budget
-from shapeproof.solver.certificate import DIGEST, Subject, digest, write_certificate
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.ledger import Entry, one_ledger
+from shapeproof.solver.proofs.certificate import DIGEST, Subject, digest, write_certificate
+from shapeproof.solver.proofs.recheck import installed_solvers, recheck
 from shapeproof.solver.prove import decide, truth
-from shapeproof.solver.recheck import installed_solvers, recheck
 from tests.solver import corpus
 from tests.thoroughness import examples
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from shapeproof.constraints.text import parse_formula as parse
+from shapeproof.constraints.syntax.text import parse_formula as parse
 from shapeproof.solver.clash import clash
 from shapeproof.solver.facts import Facts
 

@@ -5,9 +5,9 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shapeproof.constraints.evaluate import has_meaning, true_at
-from shapeproof.constraints.text import parse_formula as parse
-from shapeproof.solver.conditions import Conditions
+from shapeproof.constraints.meaning.evaluate import has_meaning, true_at
+from shapeproof.constraints.syntax.text import parse_formula as parse
+from shapeproof.solver.sampled.conditions import Conditions
 from tests import strategies as s
 from tests.thoroughness import examples
 

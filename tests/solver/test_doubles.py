@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shapeproof.constraints.evaluate import evaluate, holds
-from shapeproof.constraints.intervals import Interval
-from shapeproof.constraints.text import parse_any, parse_term
-from shapeproof.constraints.text import parse_formula as parse
-from shapeproof.solver.bounding import KnownBounds
-from shapeproof.solver.doubles import range_of
+from shapeproof.constraints.meaning.evaluate import evaluate, holds
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.syntax.text import parse_any, parse_term
+from shapeproof.constraints.syntax.text import parse_formula as parse
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.knowledge import within
+from shapeproof.solver.functions.doubles import range_of
+from shapeproof.solver.learned.bounding import KnownBounds
+from shapeproof.solver.learned.knowledge import within
 from shapeproof.solver.prove import decide, prove, truth
 from tests.strategies import value_of
 from tests.thoroughness import examples

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from shapeproof.constraints.intervals import Interval
-from shapeproof.constraints.text import parse_formula as parse
-from shapeproof.constraints.text import parse_term
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.syntax.text import parse_formula as parse
+from shapeproof.constraints.syntax.text import parse_term
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shapeproof.solver.layers import Index, Layered
+from shapeproof.solver.learned.layers import Index, Layered
 
 changes = st.lists(st.tuples(st.integers(0, 60), st.one_of(st.none(), st.integers(0, 5))), max_size=300)
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from shapeproof.constraints.text import parse_formula as parse
-from shapeproof.constraints.text import parse_term
-from shapeproof.constraints.verdicts import Undecided
+from shapeproof.constraints.records.verdicts import Undecided
+from shapeproof.constraints.syntax.text import parse_formula as parse
+from shapeproof.constraints.syntax.text import parse_term
+from shapeproof.solver.answers.optimum import greatest_lower_bound, least_upper_bound
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.optimum import greatest_lower_bound, least_upper_bound
 
 
 @pytest.mark.parametrize(

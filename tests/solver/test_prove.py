@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.formulas import ge, le
+from shapeproof.constraints.meaning.evaluate import holds
+from shapeproof.constraints.syntax.text import parse_formula as parse
 from shapeproof.constraints.terms import maximum, minimum, symbol, unknown
-from shapeproof.constraints.text import parse_formula as parse
 from shapeproof.solver import prove
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts

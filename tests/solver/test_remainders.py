@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shapeproof.constraints.evaluate import evaluate, holds
-from shapeproof.constraints.text import parse_formula as parse
-from shapeproof.constraints.text import parse_term
-from shapeproof.solver.audit import auditing
+from shapeproof.constraints.meaning.evaluate import evaluate, holds
+from shapeproof.constraints.syntax.text import parse_formula as parse
+from shapeproof.constraints.syntax.text import parse_term
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.points import named, satisfies
+from shapeproof.solver.learned.audit import auditing
+from shapeproof.solver.learned.remainders import remainder_in
 from shapeproof.solver.prove import truth
-from shapeproof.solver.remainders import remainder_in
+from shapeproof.solver.sampled.points import named, satisfies
 from tests.thoroughness import examples
 
 LARGEST = 70

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.solver import prove
-from shapeproof.solver.points import true_at
+from shapeproof.solver.sampled.points import true_at
 
 _SIDES = {1: 100, 2: 16, 3: 8, 4: 5}
 _COMMA = re.compile(r", (?![^(]*\))")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from shapeproof.constraints.compiled import compiled
 from shapeproof.constraints.formulas import eq, ge, le
+from shapeproof.constraints.meaning.compiled import compiled
+from shapeproof.constraints.syntax.text import parse_formula as parse
 from shapeproof.constraints.terms import symbol, unknown
-from shapeproof.constraints.text import parse_formula as parse
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide, truth
 

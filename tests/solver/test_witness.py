@@ -5,13 +5,13 @@ import itertools
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.formulas import TRUE
-from shapeproof.constraints.text import parse_formula as parse
-from shapeproof.constraints.verdicts import Undecided
+from shapeproof.constraints.meaning.evaluate import holds
+from shapeproof.constraints.records.verdicts import Undecided
+from shapeproof.constraints.syntax.text import parse_formula as parse
+from shapeproof.solver.answers.witness import ascending, find, generic, smallest
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.witness import ascending, find, generic, smallest
 
 
 def facts(*texts, budget=None):

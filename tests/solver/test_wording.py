@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.intervals import Interval
-from shapeproof.constraints.text import parse_formula as parse
-from shapeproof.constraints.text import parse_term
+from shapeproof.constraints.meaning.evaluate import evaluate, holds
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.syntax.text import parse_formula as parse
+from shapeproof.constraints.syntax.text import parse_term
+from shapeproof.solver.answers.simplify import simplified
+from shapeproof.solver.answers.wording import has_value, reworded
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.simplify import simplified
-from shapeproof.solver.wording import has_value, reworded
 from tests.thoroughness import examples
 
 comparisons = st.builds(

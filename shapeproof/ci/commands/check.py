@@ -13,12 +13,12 @@ from typing import Annotated, NoReturn
 import typer
 
 from shapeproof.ci.commands.explain import Quiet, Traceback, Verbose
-from shapeproof.ci.display import Display, Verbosity
-from shapeproof.ci.executors import Executor, Local
 from shapeproof.ci.jobs import TIMEOUT, Check, Outcome, checks_of, operator_checks_of
 from shapeproof.ci.render import Format, render
-from shapeproof.ci.run import Interrupted, Memory, run_checks
-from shapeproof.ci.spec import load_specs
+from shapeproof.ci.running.display import Display, Verbosity
+from shapeproof.ci.running.executors import Executor, Local
+from shapeproof.ci.running.run import Interrupted, Memory, run_checks
+from shapeproof.ci.specs.spec import load_specs
 from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, NO_VERDICT, fail, say, show
 from shapeproof.constraints.errors import UsageError, nearest
 
@@ -190,7 +190,7 @@ def _executor(address: str | None, jobs: int | None) -> Executor:
     if not address.startswith("dask://"):
         raise UsageError(f"{address!r} is not of the form dask://HOST:PORT")
     try:
-        from shapeproof.ci.cluster import Dask
+        from shapeproof.ci.running.cluster import Dask
     except ModuleNotFoundError as error:
         raise UsageError(f"--executor needs the package `{error.name}`: pip install 'shapeproof[dask]'") from None
     return Dask(address)

@@ -11,11 +11,11 @@ import typer
 from shapeproof.ci.commands.check import Cached, Options, Processes, Since, Specs, Timeout, Where, checked, interrupted
 from shapeproof.ci.commands.explain import Quiet, Traceback, Verbose
 from shapeproof.ci.jobs import TIMEOUT, Outcome
-from shapeproof.ci.lock import NAME, Locked, read_lock
-from shapeproof.ci.narrowing import Compared, Narrowing, narrowing
+from shapeproof.ci.locked.lock import NAME, Locked, read_lock
+from shapeproof.ci.locked.narrowing import Compared, Narrowing, narrowing
 from shapeproof.ci.render.narrowings import DiffFormat, render_diff
-from shapeproof.ci.run import Interrupted
-from shapeproof.ci.spec import load_specs
+from shapeproof.ci.running.run import Interrupted
+from shapeproof.ci.specs.spec import load_specs
 from shapeproof.ci.terminal import EXIT_STATUS, NO_VERDICT, fail, show
 from shapeproof.constraints.errors import UsageError
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shapeproof.ci.display import Display, Verbosity
 from shapeproof.ci.pages import pages
-from shapeproof.ci.spec import load_specs
-from shapeproof.ci.spec_errors import FORM
-from shapeproof.ci.subjects import RETURNS, beside, check_subject, is_file, load_subject, questions
+from shapeproof.ci.process.subjects import RETURNS, beside, check_subject, is_file, load_subject, questions
+from shapeproof.ci.process.tracebacks import told
+from shapeproof.ci.running.display import Display, Verbosity
+from shapeproof.ci.specs.spec import load_specs
+from shapeproof.ci.specs.spec_errors import FORM
 from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, fail, say, show, width
-from shapeproof.ci.tracebacks import told
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.report.render import diagnostic_text, page_command, pointers, render
 from shapeproof.files import read_bounded

@@ -22,9 +22,9 @@ from shapeproof.ci.commands.check import (
 )
 from shapeproof.ci.commands.explain import Quiet, Traceback, Verbose
 from shapeproof.ci.jobs import TIMEOUT, Outcome
-from shapeproof.ci.lock import write_lock
+from shapeproof.ci.locked.lock import write_lock
 from shapeproof.ci.render import Format, render
-from shapeproof.ci.run import Interrupted
+from shapeproof.ci.running.run import Interrupted
 from shapeproof.ci.terminal import fail, say, show
 from shapeproof.constraints.errors import UsageError
 

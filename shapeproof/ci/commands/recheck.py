@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shapeproof.ci.display import Display
+from shapeproof.ci.running.display import Display
 from shapeproof.ci.terminal import EXIT_STATUS, INTERRUPTED, fail, say, show
 from shapeproof.constraints.errors import UsageError
 from shapeproof.files import read_bounded, sha256
 
 if TYPE_CHECKING:
-    from shapeproof.solver.recheck import Recheck
+    from shapeproof.solver.proofs.recheck import Recheck
 
 EXAMPLES = """\b
 Examples:
@@ -39,7 +39,7 @@ def recheck(
     Exit status: 0 the model was proved, and every claim is proved again; 1 it was refuted or vacuous, or some claim
     does not follow; 3 it was undecided, or some claim is not proved again; 2 no certificate, or of another report.
     """
-    from shapeproof.solver.recheck import recheck as ask_again
+    from shapeproof.solver.proofs.recheck import recheck as ask_again
 
     try:
         with Display() as display:

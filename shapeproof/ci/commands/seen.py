@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from shapeproof.ci.seen_spec import spec_text
-from shapeproof.ci.subjects import call_target
+from shapeproof.ci.process.subjects import call_target
+from shapeproof.ci.specs.seen_spec import spec_text
 from shapeproof.ci.terminal import fail, show
 from shapeproof.constraints.errors import UsageError
 from shapeproof.seen import Seen

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shapeproof.ci.jobs import Outcome
-from shapeproof.constraints.diagnostics import Severity
+from shapeproof.constraints.records.diagnostics import Severity
 from shapeproof.export.report.render import on_one_line
 
 NO_VERDICT = "no-verdict"

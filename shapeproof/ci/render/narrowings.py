@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 import shapeproof
-from shapeproof.ci.narrowing import Compared, Narrowing
+from shapeproof.ci.locked.narrowing import Compared, Narrowing
 from shapeproof.ci.plain import plain_line
 from shapeproof.ci.render import github, sarif
 from shapeproof.ci.render.findings import Remark, shown

@@ -16,18 +16,18 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.text import format_formula
+from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.contract.sizes import readings
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.emit import Computation, NoGraphForm
-from shapeproof.export.shim import symbols
+from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.answers.totality import computed_whole
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-from shapeproof.solver.totality import computed_whole
 
 SENTENCE = "input outside the declared domain: {}"
 

@@ -14,17 +14,17 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
+from shapeproof.constraints.syntax.text import format_term
 from shapeproof.constraints.terms import Term, symbol
-from shapeproof.constraints.text import format_term
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration, narrowed
 from shapeproof.export.report.bounds import Bound, Bounds
-from shapeproof.export.shim import symbols
+from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Untranslatable
+from shapeproof.solver.answers.optimum import least_upper_bound
 from shapeproof.solver.budget import Budget
-from shapeproof.solver.optimum import least_upper_bound
 
 _ASSUMED = 2**16
 """The bound that is tried on a size, to find out whether it is what is missing."""

@@ -17,12 +17,12 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import evaluate
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.graph.readback import Source, Value, assertions
-from shapeproof.export.shim import symbols
+from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.export.trace.trial import DataCheck
 from shapeproof.solver.budget import Budget

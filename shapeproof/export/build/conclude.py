@@ -12,20 +12,20 @@ from dataclasses import replace
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.diagnostics import Diagnostic
-from shapeproof.constraints.domain import Origin
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.records.diagnostics import Diagnostic
+from shapeproof.constraints.records.domain import Origin
+from shapeproof.export.build.accepted.contract import Requirements
+from shapeproof.export.build.accepted.shipped import of_regions, shipped
 from shapeproof.export.build.assertions import assert_domain, word_checks
 from shapeproof.export.build.bounds import Bounding
 from shapeproof.export.build.clamps import write_clamps
 from shapeproof.export.build.closing_audit import Claims, unmatched
-from shapeproof.export.build.contract import Requirements
 from shapeproof.export.build.data_assertions import assert_answers
 from shapeproof.export.build.decompose import TakenApart
-from shapeproof.export.build.dispatch import Regions
 from shapeproof.export.build.hints import exemplify
 from shapeproof.export.build.program import VerifiedProgram
-from shapeproof.export.build.shipped import of_regions, shipped
+from shapeproof.export.build.regions.dispatch import Regions
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, statistics
 from shapeproof.export.explore.regions import Split, proved
@@ -48,11 +48,11 @@ from shapeproof.export.report.report import Report
 from shapeproof.export.report.sizes import domain_of_sizes
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.answers.repair import Repair
+from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-from shapeproof.solver.repair import Repair
-from shapeproof.solver.simplify import simplified
 
 
 def conclude(  # noqa: PLR0913 - all that was found

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import symbol
-from shapeproof.constraints.text import format_formula
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.emit import Computation, has_graph_form
-from shapeproof.export.shim import symbols
+from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Translator
 

@@ -18,20 +18,20 @@ from typing import Any
 
 import torch
 
-from shapeproof.constraints.decisions import Decision
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.text import format_formula
+from shapeproof.constraints.records.decisions import Decision
+from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore import replay
-from shapeproof.export.explore.corners import SEEDS, fits
+from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.corners import SEEDS, fits
 from shapeproof.export.graph import nodes
 from shapeproof.export.shim import consumers
-from shapeproof.export.shim.one_thread import one_thread
-from shapeproof.export.shim.quiet import quiet
+from shapeproof.export.shim.process.one_thread import one_thread
+from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.trees import map_tensors
 from shapeproof.export.trace.trial import Step, Trial, flipped
+from shapeproof.solver.answers.witness import ascending, generic
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.witness import ascending, generic
 from shapeproof.wording import short
 
 POINTS = 4

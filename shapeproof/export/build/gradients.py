@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from shapeproof.constraints.domain import Declaration, Domain, Origin
 from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.records.domain import Declaration, Domain, Origin
 from shapeproof.constraints.terms import Term
 from shapeproof.export.declare.inputs import Inputs, Leaf
-from shapeproof.export.explore import replay
+from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.shim.autograd import has_hooks, recorded
 from shapeproof.export.shim.modules import put
-from shapeproof.export.shim.symbols import size_expression
+from shapeproof.export.shim.numbers.symbols import size_expression
 from shapeproof.export.shim.trees import leaves, map_all, map_tensors
 from shapeproof.export.trace import tracer
 

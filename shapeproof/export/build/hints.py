@@ -15,14 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.terms import Term, symbol
-from shapeproof.export.shim import symbols
+from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Untranslatable
+from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.witness import find
 
 TRIES = 16
 """How often the solver is asked for a better point at most."""
@@ -49,7 +49,7 @@ def exemplify(program: torch.export.ExportedProgram, hints: Mapping[str, int]) -
 def unremarkable(sizes: Sequence[Term], facts: Facts, point: dict[str, int]) -> dict[str, int]:
     """A point of the facts at which as few sizes as possible are 0 or 1, or equal by chance; the given one if it does.
 
-    >>> from shapeproof.constraints.text import parse_formula, parse_term
+    >>> from shapeproof.constraints.syntax.text import parse_formula, parse_term
     >>> from shapeproof.solver.facts import Facts
     >>> unremarkable([parse_term("max(n - 5, 0)")], Facts([parse_formula("n >= 0")]), {"n": 5})
     {'n': 7}

@@ -17,18 +17,19 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from shapeproof.contract.archives import NOTE
+from shapeproof.export.build.accepted.shipped import of_memory
 from shapeproof.export.build.clamps import write_clamps
 from shapeproof.export.build.core_operators import write_core
-from shapeproof.export.build.shipped import of_memory
 from shapeproof.export.report.saved import saved_report
-from shapeproof.export.shim import guarding, transforms
-from shapeproof.export.shim.one_thread import one_thread
+from shapeproof.export.shim import guarding
+from shapeproof.export.shim.process import transforms
+from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.solver.facts import Facts
 
 if TYPE_CHECKING:
-    from shapeproof.export.build.bounded import Count
-    from shapeproof.export.build.contract import Requirements
+    from shapeproof.export.build.accepted.contract import Requirements
     from shapeproof.export.build.decompose import TakenApart
+    from shapeproof.export.build.static.bounded import Count
     from shapeproof.export.report.report import Report
 
 
@@ -107,7 +108,7 @@ class VerifiedProgram(torch.export.ExportedProgram):
         >>> static.module()(torch.tensor([3.0, -1.0, 5.0, 0.0]))[1], *map(str, counts)
         (tensor(2), '<=4: result 0, dim 0')
         """
-        from shapeproof.export.build.bounded import bounded
+        from shapeproof.export.build.static.bounded import bounded
 
         return bounded(self)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.shim.binding import name_leaves
+from shapeproof.export.shim.inputs.binding import name_leaves
 
 if TYPE_CHECKING:
     from shapeproof.export.declare.inputs import Leaf

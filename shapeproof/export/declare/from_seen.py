@@ -16,7 +16,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.declare.inputs import Inputs, Leaf, declare
-from shapeproof.export.shim import binding
+from shapeproof.export.shim.inputs import binding
 from shapeproof.export.source.declared_at import Where, nowhere
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Call, Kind, Slot, read_call, size_names, user_name

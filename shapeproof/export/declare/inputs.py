@@ -17,18 +17,18 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.domain import Declaration, Domain, Origin, Variable
 from shapeproof.constraints.errors import Unevaluable, UsageError
-from shapeproof.constraints.evaluate import evaluate, holds
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import evaluate, holds
+from shapeproof.constraints.records.domain import Declaration, Domain, Origin, Variable
+from shapeproof.constraints.syntax.text import format_formula, format_term, parse_relation
 from shapeproof.constraints.terms import Term, constant, symbol
-from shapeproof.constraints.text import format_formula, format_term, parse_relation
 from shapeproof.export.declare.anchors import anchors
 from shapeproof.export.declare.followable import check_layout
 from shapeproof.export.declare.materialize import fill, like_example
-from shapeproof.export.shim import binding, dims, marks
-from shapeproof.export.shim.dims import declaration_text
-from shapeproof.export.shim.marks import Mark
+from shapeproof.export.shim.inputs import binding, dims, marks
+from shapeproof.export.shim.inputs.dims import declaration_text
+from shapeproof.export.shim.inputs.marks import Mark
 from shapeproof.export.source.declared_at import Where, nowhere
 
 DimEntry = Any

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.shim.binding import flat_inputs
+from shapeproof.export.shim.inputs.binding import flat_inputs
 from shapeproof.seen.calls import CONSTANTS, LONGEST_VALUE, Call, Kind, layout, read_call
 
 MOST_FORMS = 1024

@@ -16,17 +16,17 @@ from typing import Any
 from torch.export import Dim
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.domain import ranges, residue
-from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.records.domain import ranges, residue
+from shapeproof.constraints.syntax.text import format_formula, format_term, parse_formula
 from shapeproof.constraints.terms import Symbol, Term, symbol
-from shapeproof.constraints.text import format_formula, format_term, parse_formula
 from shapeproof.export.declare.inputs import Inputs, Leaf, listed_dims
-from shapeproof.export.shim import dims
-from shapeproof.export.shim.dims import declaration_text, hint_within
-from shapeproof.export.shim.marks import Mark
-from shapeproof.solver.substitution import substitute
+from shapeproof.export.shim.inputs import dims
+from shapeproof.export.shim.inputs.dims import declaration_text, hint_within
+from shapeproof.export.shim.inputs.marks import Mark
+from shapeproof.solver.learned.substitution import substitute
 
 _LINE = 88
 """How long a line of code may be."""

@@ -19,8 +19,8 @@ from torch.export import Dim
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf, declare
-from shapeproof.export.shim import binding
-from shapeproof.export.shim.profiles import learned
+from shapeproof.export.shim.inputs import binding
+from shapeproof.export.shim.inputs.profiles import learned
 from shapeproof.export.source.declared_at import Where, nowhere
 from shapeproof.seen.calls import user_name
 from shapeproof.solver.facts import Facts

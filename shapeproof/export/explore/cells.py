@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.decisions import Decision, Kind
-from shapeproof.constraints.domain import Domain
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.records.decisions import Decision, Kind
+from shapeproof.constraints.records.domain import Domain
 from shapeproof.export.trace.trial import Step, Trial, flipped
-from shapeproof.solver.blame import needed, reasons
+from shapeproof.solver.answers.blame import needed, reasons
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 

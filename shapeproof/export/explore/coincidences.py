@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.decisions import Decision
-from shapeproof.constraints.evaluate import holds_at
+from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.records.decisions import Decision
 from shapeproof.constraints.terms import Symbol, Term, symbol
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts

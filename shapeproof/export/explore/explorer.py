@@ -21,14 +21,16 @@ from dataclasses import replace
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore import replay
+from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.cells import Cutter
 from shapeproof.export.explore.coincidences import alike, equated, pins, takes
-from shapeproof.export.explore.data_demands import demands
+from shapeproof.export.explore.compare import equivalence
+from shapeproof.export.explore.compare.metadata import Difference
+from shapeproof.export.explore.demands.data_demands import demands
 from shapeproof.export.explore.findings import (
     Exploration,
     Finding,
@@ -40,18 +42,17 @@ from shapeproof.export.explore.findings import (
     attributed,
     narrowed,
 )
+from shapeproof.export.explore.inferred.narrowing import condensed, given_up, lifted, nonempty, sayable
+from shapeproof.export.explore.inferred.scout import Looks, Scout
 from shapeproof.export.explore.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, SMALL_POINTS, TRACE_LIMIT
-from shapeproof.export.explore.narrowing import condensed, given_up, lifted, nonempty, sayable
-from shapeproof.export.explore.scout import Looks, Scout
 from shapeproof.export.explore.sizes import Sizes
-from shapeproof.export.graph import equivalence
-from shapeproof.export.graph.metadata import Difference
 from shapeproof.export.source.frames import raised_at_run_time, raised_by_user
-from shapeproof.export.trace import raising, tracer
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.checks import raising
 from shapeproof.export.trace.trial import Step, Trial, Where, flipped
+from shapeproof.solver.answers.witness import ascending, find
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.witness import ascending, find
 from shapeproof.wording import with_kind
 
 

@@ -12,10 +12,10 @@ from enum import Enum
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.decisions import Decision, Kind
-from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.formulas import Formula
-from shapeproof.export.explore.replay import Form, Replay
+from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.records.decisions import Decision, Kind
+from shapeproof.export.explore.beside_eager.replay import Form, Replay
 from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.source.loops import rounds
 from shapeproof.export.trace.trial import Trial

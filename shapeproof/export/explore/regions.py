@@ -18,11 +18,11 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.findings import Exploration, Finding, Impossible, Outcome, narrowed
 from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.answers.simplify import simplified
+from shapeproof.solver.answers.witness import find
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-from shapeproof.solver.simplify import simplified
-from shapeproof.solver.witness import find
 
 REGIONS = 16
 """How many programs one model may be split into."""

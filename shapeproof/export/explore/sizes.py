@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from shapeproof.constraints import formulas as f
 from shapeproof.export.declare.inputs import Inputs
+from shapeproof.solver.answers.witness import generic, smallest
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.witness import generic, smallest
 
 
 class Sizes:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import torch
 
-from shapeproof.constraints.evaluate import holds_at
+from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore import replay
+from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.findings import Finding, Outcome
 
 

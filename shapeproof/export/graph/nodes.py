@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.constraints.decisions import SourceLocation
+from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.ops import schemas
 from shapeproof.export.source.frames import in_torch
 

@@ -17,7 +17,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
-from shapeproof.export.shim.symbols import ASSERTION
+from shapeproof.export.shim.numbers.symbols import ASSERTION
 
 Value = t.Term | t.Real | Formula | None
 """What a node computes: an integer, a double, a condition; None where that is not known."""

@@ -50,7 +50,7 @@ Rule = Callable[[Call, Varying], bool]
 def row_by_row(call: Call, varying: Varying) -> bool:
     """Whether the law is known to hold of a call.
 
-    >>> from shapeproof.constraints.text import parse_term
+    >>> from shapeproof.constraints.syntax.text import parse_term
     >>> x = Shape((parse_term("n"), parse_term("4")), "torch.float32")
     >>> n = Varying(frozenset({"n"}))
     >>> row_by_row(Call("aten.relu.default", {"self": x}, (x,)), n)
@@ -94,7 +94,7 @@ def _numbers(values: Any) -> Iterator[Term]:
 def rises(term: Term, varying: Varying) -> bool:
     """Whether a size never falls as the varying sizes rise.
 
-    >>> from shapeproof.constraints.text import parse_term
+    >>> from shapeproof.constraints.syntax.text import parse_term
     >>> n = Varying(frozenset({"n"}))
     >>> rises(parse_term("2*n + 1"), n), rises(parse_term("n//2 - 3"), n), rises(parse_term("8 - n"), n)
     (True, True, False)

@@ -17,7 +17,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 
 from shapeproof.constraints import terms as t
-from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.terms import Term, constant, maximum, minimum
 from shapeproof.export.ops.call import ANYTHING, Call, Shape, Span, both, product, span
 

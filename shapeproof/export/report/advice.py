@@ -13,20 +13,20 @@ from dataclasses import dataclass, replace
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
-from shapeproof.constraints.diagnostics import Help, Note
-from shapeproof.constraints.evaluate import holds
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import holds
 from shapeproof.constraints.nodes import postorder
-from shapeproof.constraints.text import format_formula
+from shapeproof.constraints.records.diagnostics import Help, Note
+from shapeproof.constraints.syntax.text import format_formula
+from shapeproof.export.explore.demands.unmet import left_by
 from shapeproof.export.explore.findings import Finding, Outcome
-from shapeproof.export.explore.unmet import left_by
 from shapeproof.export.source.names import fresh_name, statement_of
 from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.answers.simplify import in_few_words, simplified
+from shapeproof.solver.answers.witness import find, smallest
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-from shapeproof.solver.simplify import in_few_words, simplified
-from shapeproof.solver.witness import find, smallest
 from shapeproof.wording import short
 
 _WRITABLE = f.Compare | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
@@ -129,7 +129,7 @@ def check_text(formula: Formula, names: Mapping[str, str], flags: Collection[str
 
     `flags`: the symbols that stand for bools, which are compared with nothing.
 
-    >>> from shapeproof.constraints.text import parse_formula
+    >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> check_text(parse_formula("u0 <= min(n, 3) or u0 >= 9"), {"u0": "rows", "n": "x.shape[0]"})
     '(rows >= 9) | (rows <= torch.sym_min(x.shape[0], 3))'
     """

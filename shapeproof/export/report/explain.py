@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
-from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
-from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
-from shapeproof.constraints.domain import Domain, Origin
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.text import format_formula
+from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
+from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
+from shapeproof.constraints.records.domain import Domain, Origin
+from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.corners import Disagreement
+from shapeproof.export.explore.beside_eager.corners import Disagreement
 from shapeproof.export.explore.findings import Finding, Narrowing, Outcome
 from shapeproof.export.report.advice import advice, data_notes
 from shapeproof.export.report.remedies import Cause

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import torch
 
-from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
+from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
 from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.beside_eager.replay import Relation
 from shapeproof.export.explore.findings import Exploration
-from shapeproof.export.explore.replay import Relation
 from shapeproof.export.explore.unserved import Unserved, unserved
 from shapeproof.export.report.explain import in_user_terms
 from shapeproof.export.report.remedies import Cause

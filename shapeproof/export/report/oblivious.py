@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
-from shapeproof.constraints.evaluate import holds_at
-from shapeproof.constraints.text import format_formula
+from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
+from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.explore.findings import Exploration, Outcome
 from shapeproof.export.trace.trial import Step
 from shapeproof.wording import short

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from shapeproof.constraints.diagnostics import Diagnostic, Help, Note
+from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.rebound import Seen
+from shapeproof.export.explore.beside_eager.rebound import Seen
 from shapeproof.export.report.explain import in_user_terms
 from shapeproof.export.report.report import Report
 from shapeproof.export.trace.rebinding import Left, Rebinding

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 from xml.sax.saxutils import escape
 
-from shapeproof.constraints.domain import ranges
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.evaluate import holds_at
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.intervals import Interval
-from shapeproof.constraints.text import format_formula, parse_formula
+from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.records.domain import ranges
+from shapeproof.constraints.syntax.text import format_formula, parse_formula
 
 CELLS = 128
 """How many sizes of a dim are drawn at most; of more, a sample at equal distances."""

@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.diagnostics import Help
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.text import format_formula
+from shapeproof.constraints.records.diagnostics import Help
+from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.redeclare import Declarations, redeclared
-from shapeproof.export.explore.corners import Disagreement, disagreement
+from shapeproof.export.explore.beside_eager.corners import Disagreement, disagreement
+from shapeproof.export.explore.beside_eager.serving_bound import serving_bound
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, narrowed, served_part
-from shapeproof.export.explore.kept_equal import kept_equal
-from shapeproof.export.explore.narrowing import anchors_of, sayable
-from shapeproof.export.explore.serving_bound import serving_bound
+from shapeproof.export.explore.inferred.kept_equal import kept_equal
+from shapeproof.export.explore.inferred.narrowing import anchors_of, sayable
+from shapeproof.solver.answers.repair import Repair, repaired
+from shapeproof.solver.answers.round_anchor import round_anchor
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-from shapeproof.solver.repair import Repair, repaired
-from shapeproof.solver.round_anchor import round_anchor
 
 
 def remedies(

@@ -14,7 +14,7 @@ from shapeproof.wording import first_line, short
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from shapeproof.constraints.diagnostics import Diagnostic, Help
+    from shapeproof.constraints.records.diagnostics import Diagnostic, Help
     from shapeproof.export.report.report import Report
 
 WIDTH = 100
@@ -83,7 +83,7 @@ def page_command(name: str) -> str:
 def pointers(diagnostics: Iterable[Diagnostic]) -> str:
     r"""A line for each kind of diagnostic, which says how to read its page; each begins with a line feed.
 
-    >>> from shapeproof.constraints.diagnostics import Diagnostic
+    >>> from shapeproof.constraints.records.diagnostics import Diagnostic
     >>> pointers([Diagnostic("divides", "a"), Diagnostic("divides", "b")])
     '\ndivides: what it means, and what to do: shapeproof rule divides'
     """
@@ -104,7 +104,7 @@ def _help_lines(help_: Help, width: int) -> list[str]:
 def on_one_line(help_: Help) -> str:
     r"""A help where it is but mentioned.
 
-    >>> from shapeproof.constraints.diagnostics import Help
+    >>> from shapeproof.constraints.records.diagnostics import Help
     >>> on_one_line(Help('constraints=[\n    "n <= 8",\n]', "proved, too"))
     'constraints=["n <= 8"]   (proved, too)'
     """

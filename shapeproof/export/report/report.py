@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from shapeproof.constraints.decisions import Decision
-from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.records.decisions import Decision
+from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.contract import Answer, Contract, OutsideDomain
 from shapeproof.contract.archives import NOTE
 from shapeproof.export.declare.redeclare import Declarations
@@ -27,14 +27,14 @@ from shapeproof.export.report.oblivious import Oblivious
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.render import pointers, render
 from shapeproof.export.report.saved import fields_of, read_report, saved_report
-from shapeproof.export.shim import symbols
+from shapeproof.export.shim.numbers import symbols
 from shapeproof.files import sha256, write_whole
 from shapeproof.seen.plots import SeenSize
-from shapeproof.solver.certificate import REPORT, VERDICT, Subject, write_certificate
+from shapeproof.solver.proofs.certificate import REPORT, VERDICT, Subject, write_certificate
 
 if TYPE_CHECKING:
-    from shapeproof.export.build.dispatch import Regions
     from shapeproof.export.build.program import VerifiedProgram
+    from shapeproof.export.build.regions.dispatch import Regions
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import TypeAdapter
 
-from shapeproof.constraints.decisions import Decision, Kind, SourceLocation
-from shapeproof.constraints.diagnostics import Diagnostic
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.text import parse_formula
+from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
+from shapeproof.constraints.records.diagnostics import Diagnostic
+from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.contract.archives import saved_text
 from shapeproof.contract.saved import from_data, to_data
 from shapeproof.export.explore.findings import SharedFailure

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Compare, Formula
+from shapeproof.constraints.meaning.evaluate import evaluate
 from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import FloorDiv, Term, constant, modulo, symbol
-from shapeproof.constraints.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.solver.substitution import substitute
+from shapeproof.solver.learned.substitution import substitute
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from shapeproof.constraints.decisions import SourceLocation
+from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.source.frames import OURS, in_torch, is_users, location
 
 

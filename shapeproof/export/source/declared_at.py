@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from shapeproof.constraints.decisions import SourceLocation
+from shapeproof.constraints.records.decisions import SourceLocation
 
 Where: TypeAlias = Callable[[str], SourceLocation | None]
 """Where the Dim of a name, or a relation, is written; None if that is not known."""

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.decisions import SourceLocation
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.constraints.terms import Term
 from shapeproof.export.source.bytecode import index_at, instructions
 from shapeproof.export.source.names import names_in, number_in

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
 
-from shapeproof.constraints.decisions import SourceLocation
+from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.source.bytecode import (
     UNKNOWN,
     Called,

@@ -10,7 +10,7 @@ import ast
 import linecache
 from collections.abc import Iterator
 
-from shapeproof.constraints.decisions import SourceLocation
+from shapeproof.constraints.records.decisions import SourceLocation
 
 
 def rounds(where: SourceLocation | None) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.export.shim.symbols import PLAIN
+from shapeproof.export.shim.numbers.symbols import PLAIN
 from shapeproof.export.source.frames import is_users, location
 from shapeproof.wording import short
 

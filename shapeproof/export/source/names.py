@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.constraints.evaluate import evaluate
+from shapeproof.constraints.meaning.evaluate import evaluate
 from shapeproof.constraints.terms import Term, symbol
 
 _LONGEST_LIST = 64

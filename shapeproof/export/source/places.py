@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.decisions import SourceLocation
+from shapeproof.constraints.records.decisions import SourceLocation
 
 if TYPE_CHECKING:
     from shapeproof.export.source.names import Number

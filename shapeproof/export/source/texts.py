@@ -7,7 +7,7 @@ import logging
 from types import CodeType, FrameType
 from typing import Any
 
-from shapeproof.export.shim.symbols import PLAIN
+from shapeproof.export.shim.numbers.symbols import PLAIN
 from shapeproof.export.source.bytecode import Called, Look, Member, index_at, instructions, names_of, stack_before
 from shapeproof.export.source.frames import in_torch, is_users
 

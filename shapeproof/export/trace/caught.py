@@ -12,10 +12,10 @@ import torch
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.shim.quiet import quiet
-from shapeproof.export.shim.transforms import transforms_ended
+from shapeproof.export.shim.process.quiet import quiet
+from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.source.raised import only_in_the_first, raised_by_the_user
-from shapeproof.export.trace.builtins import fresh_copy, kept_symbolic
+from shapeproof.export.trace.python.builtins import fresh_copy, kept_symbolic
 from shapeproof.export.trace.trial import Trial
 
 

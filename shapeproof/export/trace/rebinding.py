@@ -14,7 +14,16 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.shim.containers import Given, Held, argument_of, given, held, is_container, is_same, lies_in
+from shapeproof.export.shim.inputs.containers import (
+    Given,
+    Held,
+    argument_of,
+    given,
+    held,
+    is_container,
+    is_same,
+    lies_in,
+)
 
 
 @dataclass(frozen=True, slots=True)

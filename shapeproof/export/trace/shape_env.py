@@ -26,39 +26,39 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, make_symbol, symbol_is_type
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints import intervals
-from shapeproof.constraints.decisions import Kind
-from shapeproof.constraints.evaluate import evaluate
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.intervals import Interval
+from shapeproof.constraints.meaning import intervals
+from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.reals import Real, RealConstant
+from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import Term, constant, symbol, unknown
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Running
 from shapeproof.export.ops.output_sizes import PROMISING, VIEWING, counted, meanings, promises, ranged
 from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.value_ranges import INTEGRAL, SPEAKING, contents
-from shapeproof.export.shim.doubles import literal, value_of
+from shapeproof.export.shim.numbers.doubles import literal, value_of
+from shapeproof.export.shim.numbers.sym_nodes import ExactShapeEnv, exact, powers
+from shapeproof.export.shim.numbers.symbols import INT64, OPAQUE, is_condition, value_range
 from shapeproof.export.shim.storages import storages
-from shapeproof.export.shim.sym_nodes import ExactShapeEnv, exact, powers
-from shapeproof.export.shim.symbols import INT64, OPAQUE, is_condition, value_range
 from shapeproof.export.source import frames
 from shapeproof.export.source.handlers import Handlers
 from shapeproof.export.source.places import Place
-from shapeproof.export.trace import failures
-from shapeproof.export.trace.check_writer import CheckWriter, message_at
+from shapeproof.export.trace.checks import failures
+from shapeproof.export.trace.checks.check_writer import CheckWriter, message_at
+from shapeproof.export.trace.checks.raising import side_that_raises
+from shapeproof.export.trace.known.value_numbering import Numbering
+from shapeproof.export.trace.known.values import Contents
 from shapeproof.export.trace.no_constraints import NoConstraints
-from shapeproof.export.trace.raising import side_that_raises
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.translate import Translator, Untranslatable, Writer, simpler
 from shapeproof.export.trace.trial import Trial
-from shapeproof.export.trace.value_numbering import Numbering
-from shapeproof.export.trace.values import Contents
-from shapeproof.solver.doubles import range_of
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.functions.doubles import range_of
 
 if TYPE_CHECKING:
-    from shapeproof.export.trace.operators import Operators
+    from shapeproof.export.trace.calls.operators import Operators
 
 
 class ProofShapeEnv(ExactShapeEnv):

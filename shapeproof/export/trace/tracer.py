@@ -26,39 +26,39 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental import proxy_tensor
 from torch.overrides import TorchFunctionMode
 
-from shapeproof.constraints import intervals
 from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.meaning import intervals
 from shapeproof.constraints.terms import symbol
-from shapeproof.export.graph.constants import same_constant
+from shapeproof.export.explore.compare.constants import same_constant
 from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_of
 from shapeproof.export.ops.layouts import acts_on_layout
 from shapeproof.export.ops.properties import DISABLED, FUNCTION, properties_read, read_in_bodies
 from shapeproof.export.shim.autograd import has_own_backward
-from shapeproof.export.shim.binding import bind, map_leaves
-from shapeproof.export.shim.protocols import Answers, answered
-from shapeproof.export.shim.quiet import quiet
+from shapeproof.export.shim.inputs.binding import bind, map_leaves
+from shapeproof.export.shim.numbers.protocols import Answers, answered
+from shapeproof.export.shim.numbers.symbols import value_range, values
+from shapeproof.export.shim.process.quiet import quiet
+from shapeproof.export.shim.process.transforms import transforms, transforms_ended
 from shapeproof.export.shim.storages import is_wrapped, storages
-from shapeproof.export.shim.symbols import value_range, values
-from shapeproof.export.shim.transforms import transforms, transforms_ended
 from shapeproof.export.source.frames import read_by_the_model
 from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.source.missing import Refusals, attribute, unlike
 from shapeproof.export.source.texts import number_in_text, number_used
-from shapeproof.export.trace.branch_notes import note_branches
-from shapeproof.export.trace.builtins import fresh_copy, kept_symbolic
+from shapeproof.export.trace.calls.claimed import as_data
+from shapeproof.export.trace.calls.operators import Operators
+from shapeproof.export.trace.calls.sparse import refuse_hidden, with_rows
+from shapeproof.export.trace.calls.stated import Stated
+from shapeproof.export.trace.calls.views import VIEW_OF_COPY, as_asked
 from shapeproof.export.trace.caught import nothing_swallowed
-from shapeproof.export.trace.claimed import as_data
-from shapeproof.export.trace.failures import is_of_tracing
-from shapeproof.export.trace.known_sizes import KnownSizes, note_sizes, proved_bounds
-from shapeproof.export.trace.operators import Operators
-from shapeproof.export.trace.plain_numbers import bounded_by_numbers
+from shapeproof.export.trace.checks.failures import is_of_tracing
+from shapeproof.export.trace.known.branch_notes import note_branches
+from shapeproof.export.trace.known.known_sizes import KnownSizes, note_sizes, proved_bounds
+from shapeproof.export.trace.python.builtins import fresh_copy, kept_symbolic
+from shapeproof.export.trace.python.plain_numbers import bounded_by_numbers
 from shapeproof.export.trace.rebinding import Left, Watched
 from shapeproof.export.trace.shape_env import ProofShapeEnv
-from shapeproof.export.trace.sparse import refuse_hidden, with_rows
-from shapeproof.export.trace.stated import Stated
 from shapeproof.export.trace.translate import Translator
-from shapeproof.export.trace.views import VIEW_OF_COPY, as_asked
 
 if TYPE_CHECKING:
     from shapeproof.constraints.formulas import Formula

@@ -23,7 +23,7 @@ import sympy
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.nodes import Node, postorder
-from shapeproof.export.shim.doubles import Comparison, Double
+from shapeproof.export.shim.numbers.doubles import Comparison, Double
 from shapeproof.solver.facts import Facts
 
 Value = t.Term | t.Real | f.Formula

@@ -24,22 +24,22 @@ from collections.abc import Callable, Collection, Container, Hashable, Iterable,
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.decisions import Decision, Kind
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.evaluate import evaluate_number, holds, holds_at
 from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, negate
+from shapeproof.constraints.meaning.evaluate import evaluate_number, holds, holds_at
 from shapeproof.constraints.reals import Real, RealSymbol
+from shapeproof.constraints.records.decisions import Decision, Kind
+from shapeproof.constraints.syntax.text import format_node
 from shapeproof.constraints.terms import Term, symbol
-from shapeproof.constraints.text import format_node
 from shapeproof.export.source.places import Place
+from shapeproof.solver.answers.witness import find
+from shapeproof.solver.answers.wording import equals, has_value
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import truth
-from shapeproof.solver.witness import find
-from shapeproof.solver.wording import equals, has_value
 
 if TYPE_CHECKING:
-    from shapeproof.export.trace.raising import Raisings
+    from shapeproof.export.trace.checks.raising import Raisings
 
 
 @dataclass(frozen=True, slots=True)

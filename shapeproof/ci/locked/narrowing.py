@@ -1,0 +1,101 @@
+"""What a model no longer accepts, compared with its lock: the smallest such input, what it fails, and that line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from shapeproof.ci.jobs import Outcome
+from shapeproof.ci.locked.contracts import Lost, lost
+from shapeproof.ci.locked.lock import Locked, locked
+from shapeproof.constraints.meaning.evaluate import true_at
+from shapeproof.constraints.records.verdicts import Undecided
+from shapeproof.constraints.syntax.text import parse_formula
+
+_ASKED_FOR = re.compile(r"asked for at (.+):(\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """What was accepted and is no longer, and where that was written."""
+
+    message: str
+    file: Path
+    line: int
+    kind: Literal["narrowed", "undecided", "no verdict"] = "narrowed"
+    """Whether it is so, or only not known that everything is still accepted."""
+    sizes: Mapping[str, int] | None = None
+    """The smallest input that is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A model that is locked, and what it no longer accepts."""
+
+    name: str
+    narrowing: Narrowing | None
+
+
+def narrowing(before: Locked, outcome: Outcome) -> Narrowing | None:
+    """What the model of an outcome no longer accepts; None if it is proved that there is nothing."""
+    check, after = outcome.check, locked(outcome)
+    if after is None:
+        return _no_program(outcome)
+    for part, old, new in _other_inputs(before, after):
+        return Narrowing(f"it takes other {part}: {new}, not {old}", check.file, check.line)
+    found = lost(before.contract, after.contract)
+    if found is None:
+        return None
+    if isinstance(found, Undecided):
+        text = f"it could not be decided whether everything is still accepted: {found.reason}"
+        return Narrowing(text, check.file, check.line, "undecided")
+    sizes = ", ".join(f"{name} = {value}" for name, value in found.sizes.items()) or "any input"
+    file, line = _place(found, outcome)
+    text = f"{sizes} is no longer accepted: {found.demand} is required"
+    return Narrowing(text, file, line, sizes=dict(found.sizes))
+
+
+def _no_program(outcome: Outcome) -> Narrowing:
+    """There is no program any more, which accepts nothing."""
+    check, result = outcome.check, outcome.result
+    for diagnostic in result.diagnostics:
+        if diagnostic.file and diagnostic.line and diagnostic.witness:
+            sizes = ", ".join(f"{name} = {value}" for name, value in diagnostic.witness.items())
+            text = f"it is {result.status} now, at {sizes}: {diagnostic.message}"
+            return Narrowing(text, Path(diagnostic.file), diagnostic.line, sizes=diagnostic.witness)
+    if result.status is None:
+        return Narrowing(
+            f"it has no verdict now: {result.text.partition(chr(10))[0]}", check.file, check.line, "no verdict"
+        )
+    return Narrowing(f"it is {result.status} now", check.file, check.line)
+
+
+def _other_inputs(before: Locked, after: Locked) -> Iterator[tuple[str, object, object]]:
+    """What makes every call another one: the names, ranks or dtypes of inputs."""
+    old, new = _ranks(before), _ranks(after)
+    if old.keys() != new.keys():
+        yield "inputs", sorted(old), sorted(new)
+    elif old != new:
+        yield "numbers of dimensions", old, new
+    if before.dtypes != after.dtypes:
+        yield "dtypes", before.dtypes, after.dtypes
+
+
+def _ranks(each: Locked) -> dict[str, int]:
+    return {name: len(sizes) for name, sizes in each.contract.inputs.items()}
+
+
+def _place(found: Lost, outcome: Outcome) -> tuple[Path, int]:
+    """The line of the spec that the input does not meet; else the user's line that asked for what was inferred."""
+    check = outcome.check
+    for text, line in check.job.lines.items():
+        if text not in check.job.dims and true_at(parse_formula(text), found.point) is False:
+            return check.file, line
+    for note in outcome.result.notes:
+        asked = _ASKED_FOR.search(note)
+        if asked and found.demand in note:
+            return Path(check.job.root, asked[1]), int(asked[2])
+    return check.file, check.line

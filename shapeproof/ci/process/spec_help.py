@@ -1,0 +1,136 @@
+"""Help in the words of a spec: the lines to write into its tables, in place of Python's.
+
+Each dim is narrowed in its own table as far as the keys of one go; the rest are relations of the model. Nothing is
+decided here: what a help requires was proved to suffice, and the lines say the same.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from shapeproof.ci.jobs import Job
+from shapeproof.ci.specs.dims import demands
+from shapeproof.ci.specs.spec import Dim
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.records.diagnostics import Diagnostic, Help
+from shapeproof.constraints.records.domain import ranges, residue
+from shapeproof.constraints.syntax.text import format_formula, parse_formula
+
+_LINE = 88
+"""How long a line of a spec may be."""
+_KEYS = ("min", "max", "multiple_of", "one_of")
+
+
+def in_spec(diagnostics: Iterable[Diagnostic], job: Job) -> tuple[Diagnostic, ...]:
+    """The diagnostics of a job, with help in the words of its spec, if that declares the inputs.
+
+    The relations of a model are one list, so each help repeats those of the help before it.
+    """
+    if job.inputs is None:
+        return tuple(diagnostics)
+    relations, found = list(job.relations), []
+    for diagnostic in diagnostics:
+        helps = [_reworded(help_, job, relations) for help_ in diagnostic.help]
+        weakest = diagnostic.weakest and _reworded(diagnostic.weakest, job, list(job.relations))
+        found.append(replace(diagnostic, help=tuple(filter(None, helps)), weakest=weakest))
+    return tuple(found)
+
+
+def _reworded(help_: Help, job: Job, relations: list[str]) -> Help | None:
+    """The help as lines of the spec, if any; what it says as relations is added to those that there are."""
+    if not help_.requires:
+        return help_
+    parts = [part for text in help_.requires for part in _parts(parse_formula(text))]
+    lines, joint = list[str](), [part for part in parts if len(part.symbols) != 1]
+    for name in sorted({name for part in parts if part not in joint for name in part.symbols}):
+        narrowed, left = _narrowed(name, job.dims[name], [part for part in parts if part.symbols == {name}])
+        said = list(_entries(job.dims[name], narrowed))
+        lines += [f"[{_table(job)}dims.{name}]", *said] if said else []
+        joint += left
+    if joint:
+        relations += [text for part in joint if (text := format_formula(part)) not in relations]
+        lines += [f"[{_table(job)}models.{_key(job.model)}]", *_listed("relations", map(_string, relations))]
+    return replace(help_, text="\n".join(lines)) if lines else None
+
+
+def _parts(formula: Formula) -> Sequence[Formula]:
+    return formula.args if isinstance(formula, f.And) else (formula,)
+
+
+def _narrowed(name: str, dim: Dim, parts: Sequence[Formula]) -> tuple[Dim, list[Formula]]:
+    """A dim of which the parts hold, as far as its keys can say them, and the parts that they cannot say."""
+    bounds, step, left = Interval(dim.min, dim.max), dim.multiple_of or 1, list[Formula]()
+    for part in parts:
+        interval, rest = ranges([part]).get(name), residue(name, part)
+        if interval is not None:
+            bounds &= interval
+        elif rest is not None and rest[1] == 0:
+            step = math.lcm(step, rest[0])
+        else:
+            left.append(part)
+    values = _values(name, dim, bounds, left)
+    demanded = (*parts, *_said(name, dim))
+    kept = [value for value in values or () if all(holds_at(each, {name: value}) for each in demanded)]
+    if kept:
+        return dim.model_copy(update={"one_of": kept}), []
+    if values is not None:
+        return dim, list(parts)
+    changed = {"min": bounds.lower, "max": bounds.upper, "multiple_of": step if step > 1 else dim.multiple_of}
+    return dim.model_copy(update=changed), left
+
+
+def _values(name: str, dim: Dim, bounds: Interval, parts: Sequence[Formula]) -> list[int] | None:
+    """The only values that a dim may then have, if these are few and known."""
+    if dim.one_of is not None:
+        return dim.one_of
+    if bounds.lower is not None and bounds.lower == bounds.upper:
+        return [bounds.lower]
+    for part in parts:
+        ends = [ranges([arg]).get(name, Interval()) for arg in part.args] if isinstance(part, f.Or) else []
+        if ends and all(end.lower is not None and end.lower == end.upper for end in ends):
+            return sorted({end.lower for end in ends if end.lower is not None})
+    return None
+
+
+def _said(name: str, dim: Dim) -> Iterator[Formula]:
+    """What the table of a dim demands."""
+    yield from (parse_formula(text) for _, text in demands(name, dim))
+    if dim.min is not None:
+        yield parse_formula(f"{name} >= {dim.min}")
+    if dim.max is not None:
+        yield parse_formula(f"{name} <= {dim.max}")
+
+
+def _entries(before: Dim, after: Dim) -> Iterator[str]:
+    """The lines of a dim's table that change."""
+    for key in _KEYS:
+        value = getattr(after, key)
+        if value != getattr(before, key):
+            yield from _listed(key, map(str, value)) if key == "one_of" else [f"{key} = {value}"]
+
+
+def _listed(key: str, texts: Iterable[str]) -> list[str]:
+    """A list as TOML, on one line if it fits."""
+    items = list(texts)
+    line = f"{key} = [{', '.join(items)}]"
+    return [line] if len(line) <= _LINE else [f"{key} = [", *(f"    {text}," for text in items), "]"]
+
+
+def _table(job: Job) -> str:
+    """What the name of each table begins with in the file."""
+    return "tool.shapeproof." if job.spec == "pyproject.toml" else ""
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _string(name)
+
+
+def _string(text: str) -> str:
+    return json.dumps(text)

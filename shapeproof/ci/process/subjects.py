@@ -1,0 +1,240 @@
+"""What is checked: imports and calls `module:callable` or `file.py:callable`, and hands what it returns on.
+
+It is the user's code that runs here: whatever it raises becomes a sentence with the user's line (tracebacks.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import importlib.util
+import inspect
+import io
+import operator
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TextIO
+
+from shapeproof.ci.process.tracebacks import sentence
+from shapeproof.ci.specs.spec_errors import FORM
+from shapeproof.constraints.errors import UsageError, nearest
+from shapeproof.constraints.syntax.text import format_formula
+from shapeproof.export.shim.versions import check_version
+from shapeproof.export.source.declared_at import Where, in_the_file_of, nowhere
+
+if TYPE_CHECKING:
+    from shapeproof.export import Report
+    from shapeproof.seen import Seen
+
+RETURNS = "(model, args, kwargs, dynamic_shapes) or (model, args, kwargs, dynamic_shapes, constraints)"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A model, its example and what is declared of it."""
+
+    model: Any
+    args: Any
+    kwargs: Any
+    dynamic_shapes: Any
+    constraints: Sequence[str] = ()
+    narrow: bool = False
+    splitting: bool = False
+    where: Where = nowhere
+    """Where what is declared is written."""
+    seen: Seen | None = None
+    """What it was seen to be given, all of which is to be served."""
+
+
+def load_subject(target: str) -> Subject:
+    """Import and call the target.
+
+    Raises:
+        UsageError: it cannot be done, or what it returns is something else.
+    """
+    build = _found(target)
+    found = _called(target, build)
+    if not isinstance(found, tuple | list) or len(found) not in {4, 5}:
+        alone = "; what returns a model alone needs inputs in a spec" if callable(found) else ""
+        raise UsageError(f"`{target}` must return {RETURNS}, but it returned {_brief(found)}{alone}")
+    return replace(Subject(*found), where=in_the_file_of(build))
+
+
+def call_target(target: str) -> Any:
+    """What the target returns when it is called without arguments.
+
+    Raises:
+        UsageError: it cannot be imported, found or called.
+    """
+    return _called(target, _found(target))
+
+
+def _found(target: str) -> Any:
+    place, _, path = target.rpartition(":")
+    if not place or not path:
+        raise UsageError(f"{target!r} is not of the form {FORM}")
+    _import_from(Path.cwd())
+    with refused(f"`{place}` cannot be imported"):
+        module = _imported_file(Path(place)) if is_file(place) else importlib.import_module(place)
+    try:
+        return operator.attrgetter(path)(module)
+    except AttributeError:
+        known = _callables(module)
+        raise UsageError(f"`{place}` has no `{path}`{nearest(path, known) if known else ''}") from None
+
+
+def is_file(place: str) -> bool:
+    """Whether that is the path of a file, and not the name of a module."""
+    return place.endswith(".py") or "/" in place
+
+
+def _imported_file(path: Path) -> ModuleType:
+    """The module in a file: that of its package where it is in one, else a module of its own.
+
+    Raises:
+        UsageError: there is no such file, or another module is imported in its place.
+    """
+    file = path.resolve()
+    if not file.is_file():
+        raise UsageError(f"there is no file {path}")
+    root = next(folder for folder in file.parents if not (folder / "__init__.py").is_file())
+    _import_from(root)
+    if root == file.parent:
+        return _imported_alone(file)
+    name = ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+    module = importlib.import_module(name)
+    if Path(module.__file__ or "").resolve() != file:
+        raise UsageError(f"{path} is the module `{name}`, but {module.__file__} is imported as that")
+    return module
+
+
+def _imported_alone(file: Path) -> ModuleType:
+    """The module in a file that is in no package; where its name is taken (`json.py`), it has another one."""
+    free = file.stem.isidentifier() and file.stem not in sys.modules
+    name = file.stem if free else f"file_{file.stem.replace('.', '_')}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{file} is not a file of Python")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _import_from(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _callables(module: ModuleType) -> list[str]:
+    """What a module has of its own that can be called."""
+    found = {name: each for name, each in vars(module).items() if not name.startswith("_") and callable(each)}
+    return [name for name, each in found.items() if inspect.getmodule(each) is module]
+
+
+def _called(target: str, build: Any) -> Any:
+    with refused(f"`{target}` cannot be called"):
+        return build()
+
+
+def check_subject(subject: Subject, progress: Callable[[str], None]) -> Report:
+    """Check the model. To do so loads torch.
+
+    Raises:
+        UsageError: the declarations cannot be meant, or the model cannot be traced at its own example.
+    """
+    check_version()
+    with refused("the exporter cannot be loaded"):
+        from shapeproof.export.against_seen import held_against
+        from shapeproof.export.declare.inputs import declare
+        from shapeproof.export.serving import verdict
+        from shapeproof.export.verify import verified
+    with refused("the model could not be traced"):
+        given = (
+            subject.model,
+            subject.args,
+            subject.kwargs,
+            subject.dynamic_shapes,
+            subject.constraints,
+            subject.where,
+        )
+        verify = functools.partial(
+            verified, subject.model, narrow=subject.narrow, splitting=subject.splitting, progress=progress
+        )
+        if subject.seen is None:
+            return verdict(verify, *given)
+        inputs = declare(*given)
+        return held_against(subject.model, verify(inputs), inputs, subject.seen)
+
+
+def questions(report: Report) -> Iterator[str]:
+    """What was asked of the solver, a line for each question and answer, in the user's names."""
+    asked = report.answers
+    found = () if asked is None else ((entry.formula, entry.verdict) for entry in asked.entries)
+    names = {} if asked is None else asked.names
+    lines = (
+        f"asked {format_formula(formula, names)}: {verdict.status}"
+        + (f" by {verdict.evidence.step}" if verdict.evidence else "")
+        for formula, verdict in found
+        if formula.symbols
+    )
+    yield from dict.fromkeys(lines)
+
+
+@contextlib.contextmanager
+def beside() -> Iterator[None]:
+    """What the user's code prints inside this block goes to stderr; if it closes its streams, ours stay open."""
+    with contextlib.redirect_stdout(_Shared(sys.stderr)), contextlib.redirect_stderr(_Shared(sys.stderr)):
+        yield
+
+
+class _Shared(io.TextIOBase):
+    """A stream that writes to another one, and does not close it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write."""
+        return self._stream.write(text)
+
+    def flush(self) -> None:
+        """Write what is held back."""
+        self._stream.flush()
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return self._stream.isatty()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """As the other's."""
+        return self._stream.encoding
+
+
+@contextlib.contextmanager
+def refused(what: str) -> Iterator[None]:
+    """Whatever the user's code raises becomes a sentence; `sys.exit` in it must not pass for a verdict."""
+    try:
+        yield
+    except (UsageError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise UsageError(sentence(what, error)) from error
+
+
+def _brief(value: object) -> str:
+    size = f" of {len(value)}" if isinstance(value, tuple | list) else ""
+    return f"a {type(value).__name__}{size}"

@@ -1,0 +1,175 @@
+"""A process that checks one model: a job comes in, what it does and finds goes out, on descriptors of its own.
+
+    python -m shapeproof.ci.process.worker BEGIN QUESTIONS ANSWERS
+
+BEGIN is the time now, in nanoseconds: a file that changed later may not be what was read. What the user's code prints
+is no answer. When QUESTIONS is closed, whoever asked is gone, and the process ends at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import faulthandler
+import functools
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from shapeproof.ci.jobs import ANSWER, JOB, Accepted, Answer, Job, Result
+from shapeproof.ci.process.frames import Channel, Frames
+from shapeproof.ci.process.processes import end_all
+from shapeproof.ci.process.spec_help import in_spec
+from shapeproof.ci.process.subjects import Subject, beside, call_target, check_subject, load_subject, questions, refused
+from shapeproof.ci.process.tracebacks import told
+from shapeproof.ci.provenance.identity import TOKEN, versions
+from shapeproof.ci.provenance.sources import Recorder
+from shapeproof.ci.specs.dims import demands, parse_size
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.records.decisions import SourceLocation
+from shapeproof.export.source.declared_at import Where, nowhere
+from shapeproof.seen import Seen
+
+if TYPE_CHECKING:
+    from shapeproof.ci.specs.spec import Found, Status
+
+
+def main() -> None:
+    """Answer one job."""
+    faulthandler.enable(all_threads=False)
+    begin, asked, answers = map(int, sys.argv[1:])
+    recorder = Recorder(begin)
+    for descriptor in (asked, answers):
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 - it takes no keywords
+    channel = Channel(answers)
+    job = JOB.validate_python(_received(asked))
+    threading.Thread(target=_end_with_the_asker, args=[asked], daemon=True).start()
+
+    started = time.monotonic()
+    try:
+        with beside():
+            result = _verdict(job, lambda text: channel.say({"progress": text}), started)
+    except UsageError as error:
+        result = Result(None, told(error, whole=job.traceback), seconds=time.monotonic() - started)
+    answer = Answer(result, recorder.sources(), versions(), recorder.installed())
+    channel.say({"answer": ANSWER.dump_python(answer)})
+
+
+def _received(descriptor: int) -> Any:
+    frames = Frames()
+    while data := os.read(descriptor, 2**16):
+        for message in frames.feed(data):
+            return message
+    sys.exit("whoever asked is gone")
+
+
+def _verdict(job: Job, progress: Any, begin: float) -> Result:
+    progress(f"loading {job.target}")
+    if job.operator:
+        return _operator_verdict(job, progress, begin)
+    subject = _subject(job)
+    if job.seen is not None:
+        subject = dataclasses.replace(subject, seen=Seen.load(Path(job.root, job.seen)))
+    progress("checking")
+    report = check_subject(subject, progress)
+    report = dataclasses.replace(report, diagnostics=in_spec(report.diagnostics, job))
+    for line in questions(report) if job.verbose else ():
+        progress(line)
+    return Result(
+        status=cast("Status", report.status),
+        text=str(report),
+        diagnostics=report.diagnostics,
+        contract=Accepted(
+            inputs={name: list(sizes) for name, sizes in report.inputs.items()},
+            domain=report.domain,
+            regions=tuple(report.regions),
+            bounds=tuple(map(str, report.bounds)),
+            peak_bytes_bound=report.peak_bytes_bound,
+        ),
+        notes=report.notes,
+        seconds=time.monotonic() - begin,
+    )
+
+
+def _operator_verdict(job: Job, progress: Any, begin: float) -> Result:
+    operator = call_target(job.target)
+    inputs, relations = _inputs(job)
+    progress("checking")
+    with refused("the operator could not be checked"):
+        from shapeproof.operators import check_operator
+
+        report = check_operator(operator, (), inputs | job.values, constraints=relations)
+    status = cast("Found", report.status)
+    return Result(status, str(report), report.diagnostics, notes=report.notes, seconds=time.monotonic() - begin)
+
+
+def _subject(job: Job) -> Subject:
+    """The model, with inputs as the job declares them or as the target returns them."""
+    if job.inputs is None:
+        found = load_subject(job.target)
+        constraints = (*found.constraints, *job.relations)
+        where = functools.partial(_where, job, found.where)
+        narrow, splitting = job.narrow, job.splitting
+        return dataclasses.replace(found, constraints=constraints, narrow=narrow, splitting=splitting, where=where)
+    model = call_target(job.target)
+    inputs, relations = _inputs(job)
+    where = functools.partial(_where, job, nowhere)
+    return Subject(model, (), inputs, None, relations, job.narrow, job.splitting, where)
+
+
+def _inputs(job: Job) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The tensors that the job declares, and what else holds of their sizes."""
+    declared = job.inputs or {}
+    with refused("the exporter cannot be loaded"):
+        import torch
+
+        from shapeproof.export import TensorSpec
+    dims = {name: _torch_dim(name, job) for name in job.dims}
+    inputs = {
+        name: TensorSpec(getattr(torch, given.dtype), tuple(_torch_size(size, dims) for size in given.dims))
+        for name, given in declared.items()
+    }
+    used = {parse_size(size).name for given in declared.values() for size in given.dims if isinstance(size, str)}
+    demanded = [text for name, dim in job.dims.items() if name in used for _, text in demands(name, dim)]
+    return inputs, (*demanded, *job.relations)
+
+
+def _where(job: Job, elsewhere: Where, name: str) -> SourceLocation | None:
+    """The line of the spec that declares a dim, a relation or a size; what it does not say is written elsewhere."""
+    lines = [line for text, line in job.lines.items() if text == name or text.startswith(f"{name} == ")]
+    return SourceLocation(str(Path(job.root, job.spec)), lines[0]) if lines else elsewhere(name)
+
+
+def _torch_dim(name: str, job: Job) -> Any:
+    from shapeproof.export import Dim
+
+    bounds = {key: value for key in ("min", "max") if (value := getattr(job.dims[name], key)) is not None}
+    with refused(f"dim `{name}` cannot be declared"):
+        return Dim(name, **bounds)
+
+
+def _torch_size(size: int | str, dims: dict[str, Any]) -> Any:
+    """A size as torch.export declares it."""
+    if isinstance(size, int):
+        return size
+    derived = parse_size(size)
+    dim = dims[derived.name]
+    scaled = dim if derived.factor == 1 else derived.factor * dim
+    return scaled if derived.offset == 0 else scaled + derived.offset
+
+
+def _end_with_the_asker(questions: int) -> None:
+    """Wait until the descriptor is closed, and end then, with every process that the model may have begun."""
+    while os.read(questions, 4096):
+        pass
+    end_all(os.getpid(), os.environ.get(TOKEN, ""))
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Watches what the code of this process asks of the machine, as it asks.
+
+Python's audit events tell what is opened, listed, connected to and begun. They do not tell of `os.stat` and of
+`os.environ`, which are therefore replaced by ones that tell. What is heard goes to a listener; nothing is judged here,
+and nothing that is asked is answered otherwise.
+"""
+
+from __future__ import annotations
+
+import ctypes  # noqa: F401 - opens the process itself when it is loaded, for whoever is the first to load it
+import os
+import sys
+from collections.abc import Callable, ItemsView, Iterator, ValuesView
+from pathlib import Path
+from types import FrameType
+from typing import Any, ClassVar, Protocol
+
+ALL = "*"
+"""In place of the name of a variable: the code has gone through all of them."""
+
+_LOOKS = ("stat", "lstat", "access", "readlink")
+"""Functions of `os` that tell something about a path, and raise no audit event."""
+
+_SETS = (os.supports_fd, os.supports_dir_fd, os.supports_follow_symlinks, os.supports_effective_ids)
+
+
+class Listener(Protocol):
+    """Is told what the process asks. What it raised would be raised in the user's code."""
+
+    def audited(self, event: str, args: tuple[Any, ...]) -> None:
+        """An audit event."""
+
+    def looked_at(self, path: str | bytes) -> None:
+        """It is asked what stands at a path."""
+
+    def variable(self, name: str) -> None:
+        """An environment variable is read, or ALL are."""
+
+
+def watch(listener: Listener) -> None:
+    """Tell a listener from now on. This cannot be undone."""
+    for name in _LOOKS:
+        _replace(name, listener.looked_at)
+    _Variables.hear = listener.variable
+    for variables in (os.environ, os.environb):
+        variables.__class__ = _Variables
+    sys.addaudithook(listener.audited)
+
+
+def _replace(name: str, hear: Callable[[str | bytes], None]) -> None:
+    original = getattr(os, name)
+
+    def look(path: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(path, int):
+            hear(os.fspath(path))
+        return original(path, *args, **kwargs)
+
+    look.__name__, look.__doc__ = name, original.__doc__
+    setattr(os, name, look)
+    for known in _SETS:
+        if original in known:
+            known.add(look)
+
+
+class _Variables(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - `os.environ` is one, and must stay one
+    """`os.environ`, which tells what is read."""
+
+    hear: ClassVar[Callable[[str], None]] = staticmethod(lambda _: None)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str | bytes):
+            type(self).hear(os.fsdecode(key))
+        return super().__getitem__(key)
+
+    def __iter__(self) -> Iterator[Any]:
+        type(self).hear(ALL)
+        return super().__iter__()
+
+    def items(self) -> ItemsView[Any, Any]:
+        return self.copy().items()
+
+    def values(self) -> ValuesView[Any]:
+        return self.copy().values()
+
+    def copy(self) -> dict[Any, Any]:
+        type(self).hear(ALL)
+        return {self.decodekey(key): self.decodevalue(value) for key, value in self._data.items()}  # type: ignore[attr-defined]
+
+
+_STANDARD = f"{Path(os.__file__).parent}/"
+_OWN = f"{Path(__file__).absolute().parents[2]}/"
+_WATCHERS = (__file__, str(Path(__file__).with_name("sources.py")))
+
+
+def asked_by(installed: tuple[str, ...]) -> bool:
+    """Whether what is asked now is asked by a package in one of these folders (or by this one), not by the user's code.
+
+    The standard library asks for whoever has called it.
+    """
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect is too slow
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file not in _WATCHERS and not _is_standard(file):
+            return file.startswith((*installed, _OWN))
+        frame = frame.f_back
+    return False
+
+
+def _is_standard(file: str) -> bool:
+    if file.startswith("<frozen"):
+        return True
+    return file.startswith(_STANDARD) and not {"site-packages", "dist-packages"} & set(Path(file).parts)

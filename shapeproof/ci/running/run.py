@@ -1,0 +1,97 @@
+"""Runs the checks of specs: recalls what still holds, has an executor do the rest, remembers what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from shapeproof.ci.jobs import Check, Outcome, Result
+from shapeproof.ci.provenance.identity import versions
+from shapeproof.ci.running.cache import Recall, remember
+from shapeproof.ci.running.changes import changed_since
+from shapeproof.ci.running.display import Display
+from shapeproof.ci.running.executors import Executor
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Which earlier verdicts are taken: those that still hold; with a revision, of what is as it was there, too."""
+
+    revision: str | None = None
+
+    def recalled(self, checks: Sequence[Check]) -> dict[int, Result]:
+        """The verdicts that are taken, by index.
+
+        Raises:
+            UsageError: there is no such revision.
+        """
+        here = versions()
+        memory = {root: Recall(self._changed(root), here) for root in {check.job.root for check in checks}}
+        found = {index: memory[check.job.root].result(check.job) for index, check in enumerate(checks)}
+        return {index: result for index, result in found.items() if result is not None}
+
+    def _changed(self, root: str) -> frozenset[str]:
+        return frozenset() if self.revision is None else changed_since(self.revision, Path(root))
+
+
+class Interrupted(KeyboardInterrupt):
+    """Somebody has interrupted a run; `outcomes` has what was done by then, and names the rest."""
+
+    def __init__(self, outcomes: list[Outcome]) -> None:
+        super().__init__()
+        self.outcomes = outcomes
+
+
+def run_checks(
+    checks: Sequence[Check],
+    executor: Executor,
+    display: Display,
+    memory: Memory | None = None,
+    *,
+    exit_first: bool = False,
+) -> list[Outcome]:
+    """The outcome of each check, in their order; `exit_first`: what is open when one has not passed is left.
+
+    Raises:
+        UsageError: there is no such revision.
+        Interrupted: somebody has interrupted.
+    """
+    recalled = memory.recalled(checks) if memory is not None else {}
+    found = {index: Outcome(checks[index], result, unchanged=True) for index, result in recalled.items()}
+    waiting = [index for index in range(len(checks)) if index not in found]
+    if exit_first and (failed := _first_failed(found)):
+        return _with_the_rest(checks, found, f"not run, since {failed.check.name} did not pass")
+    answers = executor.run(
+        [checks[index].job for index in waiting], lambda place, text: display.tell(checks[waiting[place]].name, text)
+    )
+    why = "not run"
+    try:
+        with contextlib.closing(answers):  # so that an interrupt here ends the processes, too
+            for place, answer in answers:
+                check = checks[waiting[place]]
+                found[waiting[place]] = outcome = Outcome(check, answer.result)
+                remember(check.job, answer)
+                display.done(check.name, _verdict(outcome))
+                if exit_first and not outcome.passed:
+                    why = f"not run to its end, since {check.name} did not pass"
+                    break
+    except KeyboardInterrupt:
+        raise Interrupted(_with_the_rest(checks, found, "not run to its end, since the run was interrupted")) from None
+    return _with_the_rest(checks, found, why)
+
+
+def _first_failed(found: Mapping[int, Outcome]) -> Outcome | None:
+    return next((outcome for outcome in found.values() if not outcome.passed), None)
+
+
+def _with_the_rest(checks: Sequence[Check], found: Mapping[int, Outcome], why: str) -> list[Outcome]:
+    """The outcomes in the order of the checks; what has none was left, and why."""
+    left = Result(None, why)
+    return [found.get(index, Outcome(check, left, skipped=True)) for index, check in enumerate(checks)]
+
+
+def _verdict(outcome: Outcome) -> str:
+    result = outcome.result
+    return f"{outcome.check.name}: {result.status or 'no verdict'} ({result.seconds:.1f} s)"

@@ -1,0 +1,99 @@
+"""Sizes and relations of a spec: what a text such as "2*batch + 1" means, and what the entries of a dim demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shapeproof.ci.specs.spec_errors import SpecError
+from shapeproof.constraints.errors import Unevaluable, UsageError, nearest
+from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.syntax.text import parse_relation, parse_term
+from shapeproof.constraints.terms import constant, symbol
+
+if TYPE_CHECKING:
+    from shapeproof.ci.specs.spec import Dim, Model, Operator
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A size that is `factor*name + offset`."""
+
+    name: str
+    factor: int = 1
+    offset: int = 0
+
+
+def parse_size(text: str) -> Derived:
+    """The size that a text means.
+
+    >>> parse_size("2*batch + 1")
+    Derived(name='batch', factor=2, offset=1)
+
+    Raises:
+        ValueError: it is no dim, nor one with a factor and an offset.
+    """
+    term = parse_term(text)
+    if len(term.symbols) == 1:
+        (name,) = term.symbols
+        offset = evaluate(term, {name: 0})
+        factor = evaluate(term, {name: 1}) - offset
+        if factor > 0 and term is constant(factor) * symbol(name) + offset:
+            return Derived(name, factor, offset)
+    raise ValueError(text)
+
+
+def demands(name: str, dim: Dim) -> Iterator[tuple[str, str]]:
+    """What an entry of a dim demands that torch's Dim cannot say, with the key that does.
+
+    >>> from shapeproof.ci.specs.spec import Dim
+    >>> list(demands("n", Dim(max=64, multiple_of=8)))
+    [('multiple_of', 'n % 8 == 0')]
+    """
+    if dim.multiple_of is not None:
+        yield "multiple_of", f"{name} % {dim.multiple_of} == 0"
+    if dim.one_of is not None:
+        yield "one_of", " or ".join(f"{name} == {value}" for value in dim.one_of)
+
+
+def check_dims(dims: Mapping[str, Dim], tables: Mapping[str, Mapping[str, Model | Operator]]) -> None:
+    """Every size and relation can be read, and names dims that there are.
+
+    Raises:
+        SpecError: one does not.
+    """
+    for name, dim in dims.items():
+        if dim.min is not None and dim.max is not None and dim.min > dim.max:
+            raise SpecError(f"`dims.{name}` has min = {dim.min}, above max = {dim.max}", ["dims", name, "min"])
+    for table, name, model in ((table, *item) for table, items in tables.items() for item in items.items()):
+        used = set()
+        for key, input_ in (model.inputs or {}).items():
+            for index, size in enumerate(input_.dims):
+                if isinstance(size, str):
+                    used.add(_dim_of(size, dims, [table, name, "inputs", key, "dims", index]))
+        for index, text in enumerate(model.relations):
+            _check_relation(text, None if model.inputs is None else used, [table, name, "relations", index])
+
+
+def _dim_of(size: str, dims: Mapping[str, Dim], path: list[str | int]) -> str:
+    """The dim that a size names."""
+    try:
+        derived = parse_size(size)
+    except (ValueError, Unevaluable):
+        raise SpecError(
+            f"{size!r} is not a size: a dim makes one, or a dim with a factor and an offset (2*batch + 1)", path
+        ) from None
+    if derived.name not in dims:
+        raise SpecError(
+            f"{size!r} names `{derived.name}`, which is not among the dims{nearest(derived.name, dims)}", path
+        )
+    return derived.name
+
+
+def _check_relation(text: str, known: set[str] | None, path: list[str | int]) -> None:
+    """The relation can be read, and names dims of the model where its inputs are in the spec."""
+    try:
+        parse_relation(text, known)
+    except UsageError as error:
+        raise SpecError(f"relation {error}", path) from None

@@ -1,0 +1,118 @@
+"""What was seen, as a spec for people to edit: a draft of claims, which `shapeproof check` proves or refutes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shapeproof.ci.specs.dims import parse_size
+from shapeproof.constraints.errors import Unevaluable, UsageError
+from shapeproof.constraints.syntax.text import format_formula, format_term
+from shapeproof.constraints.terms import symbol
+from shapeproof.seen import Seen
+from shapeproof.seen.calls import Kind, size_names
+from shapeproof.seen.joint import Joint
+from shapeproof.seen.relations import Relation, affine, relations, step, witnesses
+from shapeproof.seen.text import ENOUGH
+
+
+def spec_text(seen: Seen, target: str) -> str:
+    """The spec of one model.
+
+    Raises:
+        UsageError: a spec cannot say what was seen: inputs that are no tensors, or several kinds of calls.
+    """
+    if len(seen.joints) != 1:
+        raise UsageError(f"expected calls of one kind, got {len(seen.joints)}: a spec has one dtype and rank per input")
+    (kind, joint) = next(iter(seen.joints.items()))
+    for slot in kind:
+        if slot.kind != "tensor" or not re.fullmatch(r"[A-Za-z_]\w*", slot.name):
+            raise UsageError(f"`{slot.name}` is {slot.text}: a spec declares tensors, by the parameters of forward")
+    return "\n".join(_lines(kind, joint, target)) + "\n"
+
+
+@dataclass(slots=True)
+class _Sizes:
+    """How each size is written: a number, a dim of its own, or one with a factor and an offset."""
+
+    texts: list[str]
+    dims: dict[str, int] = field(default_factory=dict)
+    """The dims, each with the size that it is."""
+    own: dict[str, str] = field(default_factory=dict)
+    """From the name of a size to its dim, for sizes that are dims."""
+
+
+def _sizes(kind: Kind, joint: Joint) -> _Sizes:
+    names, sizes = size_names(kind), _Sizes([])
+    for column, name in enumerate(names):
+        low, high = joint.bounds[column]
+        if low == high:
+            sizes.texts.append(str(low))
+            continue
+        derived = _derived(joint, column, sizes)
+        if derived is None:
+            dim = re.sub(r"\W+", "_", name.replace(".shape[", "_")).strip("_")
+            sizes.dims[dim] = column
+            sizes.own[name] = dim
+        sizes.texts.append(derived or dim)
+    return sizes
+
+
+def _derived(joint: Joint, column: int, sizes: _Sizes) -> str | None:
+    """A size as a dim with a factor and an offset, if two points more than determine them were seen."""
+    for dim, earlier in sizes.dims.items():
+        found = affine(joint, earlier, column)
+        if found is None:
+            continue
+        factor, offset = found
+        text = format_term(symbol(dim) * factor + offset)
+        if witnesses(joint, [earlier, column]) >= 2 + ENOUGH and _is_size(text):
+            return text
+    return None
+
+
+def _is_size(text: str) -> bool:
+    try:
+        parse_size(text)
+    except (ValueError, Unevaluable):
+        return False
+    return True
+
+
+def _lines(kind: Kind, joint: Joint, target: str) -> Iterator[str]:
+    number, exact = joint.distinct
+    believed = [each for each in relations(joint, size_names(kind)) if each.extra >= ENOUGH]
+    sizes = _sizes(kind, joint)
+    yield f"# From {number if exact else f'about {number}'} inputs that were seen: claims, for you to widen or narrow."
+    for dim, column in sizes.dims.items():
+        low, high = joint.bounds[column]
+        yield from (f"[dims.{dim}]", f"min = {low}", f"max = {high}")
+        divisor, rest = step(joint, column)
+        if divisor > 1 and rest == 0 and any(_is_about(each, size_names(kind)[column]) for each in believed):
+            yield f"multiple_of = {divisor}"
+        yield ""
+    name = re.sub(r"\W+", "_", target.rpartition(":")[2]).lower()
+    yield from (f"[models.{name}]", f'target = "{target}"')
+    joined = list(_joined(believed, sizes.own))
+    if joined:
+        yield f"relations = {json.dumps(joined)}"
+    yield from ("", f"[models.{name}.inputs]")
+    start = 0
+    for slot in kind:
+        dims = ", ".join(text if text.isdecimal() else f'"{text}"' for text in sizes.texts[start : start + slot.rank])
+        yield f'{slot.name} = {{ dtype = "{slot.dtype}", dims = [{dims}] }}'
+        start += slot.rank
+
+
+def _is_about(relation: Relation, name: str) -> bool:
+    return relation.formula.symbols == {name}
+
+
+def _joined(believed: Sequence[Relation], own: Mapping[str, str]) -> Iterator[str]:
+    """The relations between sizes that are dims of their own; what the dims say already is left out."""
+    for relation in believed:
+        symbols = relation.formula.symbols
+        if symbols <= own.keys() and (len(symbols) > 1 or not str(relation.formula).endswith("== 0")):
+            yield format_formula(relation.formula, rename=own)

@@ -1,0 +1,265 @@
+"""The spec file: which models are checked, at which sizes, and what is expected of them.
+
+TOML, as `shapeproof.toml` or under `[tool.shapeproof]` of a pyproject. The classes here are its grammar; the JSON
+Schema that editors use (`spec.schema.json`) is made from them. A spec that cannot be meant is one sentence with its
+line. No model is loaded here.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from shapeproof.ci.specs.dims import check_dims
+from shapeproof.ci.specs.spec_errors import SpecError, worded
+from shapeproof.ci.specs.toml_lines import line_of
+from shapeproof.constraints.errors import UsageError
+from shapeproof.files import read_bounded
+
+Status: TypeAlias = Literal["proved", "refuted", "undecided", "vacuous"]
+Found: TypeAlias = Status | Literal["agrees"]
+"""Of an operator that was run and not proved: no run differs."""
+Dtype: TypeAlias = Literal[
+    "bool", "uint8", "int8", "int16", "int32", "int64",
+    "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
+]  # fmt: skip
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Positive = Annotated[int, Field(ge=1, le=2**63 - 1)]
+
+_SHOWN = 600
+"""Characters of a sentence that are shown."""
+
+DEFAULTS = ("shapeproof.toml", "pyproject.toml")
+"""Where a spec is looked for if none is named: the first that is there and has one."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+
+
+class Dim(_Table):
+    """A size that varies: every integer that all of these allow."""
+
+    min: Size | None = None
+    """The smallest; left out: 0, which may rise to 1 or 2 for the model's sake if `max` is left out, too."""
+    max: Size | None = None
+    """The greatest; left out: there is none."""
+    multiple_of: Positive | None = None
+    """What divides every value."""
+    one_of: Annotated[list[Size], Field(min_length=1)] | None = None
+    """The only values."""
+
+
+class Input(_Table):
+    """A tensor that the model takes."""
+
+    dtype: Dtype
+    """The name of its torch.dtype."""
+    dims: list[Size | str]
+    """Each size: a number, the name of a dim, or a dim with a factor and an offset, such as "2*batch + 1"."""
+
+
+class Model(_Table):
+    """A model to check."""
+
+    target: Annotated[str, Field(pattern=r"^[^:\s]+:[^:\s]+$")]
+    """`module.path:callable` or `path/to/file.py:callable`, called without arguments. With `inputs` it returns a module
+    (or is the class of one); without, (model, args, kwargs, dynamic_shapes) or that and constraints."""
+    inputs: Annotated[dict[Name, Input], Field(min_length=1)] | None = None
+    """By the name of the parameter of `forward`."""
+    seen: Annotated[str, Field(min_length=1)] | None = None
+    """A profile of what the model was given (`Seen.save`), from the folder of the spec: all of it is to be served."""
+    relations: list[str] = []
+    """What else holds of the sizes, such as "batch*seq <= 65536"."""
+    narrow: bool = False
+    """Whether what the model does not support is left out of the declared sizes, and refused at run time."""
+    branches: Literal["error", "split"] = "error"
+    """Whether a model that takes sides by its sizes is refuted, or split into several programs."""
+    expect: Status = "proved"
+    """The verdict that passes."""
+    accept_undecided: bool = False
+    """Whether undecided passes, too: what is open is then refused at run time."""
+    timeout: Annotated[int, Field(ge=1, le=2**31)] | None = None
+    """Seconds that checking it may take; left out: what the command line says."""
+
+
+class Operator(_Table):
+    """An operator to hold against its fake kernel."""
+
+    target: Annotated[str, Field(pattern=r"^[^:\s]+:[^:\s]+$")]
+    """`module.path:callable` or `path/to/file.py:callable`, called without arguments: it returns the operator."""
+    inputs: Annotated[dict[Name, Input], Field(min_length=1)]
+    """The tensors that it takes, by the names in its schema."""
+    values: dict[Name, bool | int | float | str] = {}
+    """Its other arguments; those that are left out have their defaults."""
+    relations: list[str] = []
+    """What else holds of the sizes."""
+    expect: Literal["proved", "agrees", "refuted", "undecided"] = "agrees"
+    """The verdict that passes; where that is "agrees", proved passes, too."""
+    timeout: Annotated[int, Field(ge=1, le=2**31)] | None = None
+    """Seconds that checking it may take; left out: what the command line says."""
+
+
+class Spec(_Table):
+    """A shapeproof spec."""
+
+    model_config = ConfigDict(
+        **_Table.model_config, json_schema_extra={"anyOf": [{"required": ["models"]}, {"required": ["operators"]}]}
+    )
+
+    dims: dict[Name, Dim] = {}
+    """The sizes that vary, by name; inputs refer to them."""
+    models: Annotated[dict[str, Model], Field(min_length=1)] = {}
+    """What to check, by a name for the report."""
+    operators: Annotated[dict[str, Operator], Field(min_length=1)] = {}
+    """Operators to hold against their fake kernels, by a name for the report, which is `operators.NAME`."""
+
+    @model_validator(mode="after")
+    def _is_about_something(self) -> Spec:
+        if not self.models and not self.operators:
+            raise PydanticCustomError("nothing", "there is nothing to check")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class SpecFile:
+    """A spec, and where it stands."""
+
+    path: Path
+    spec: Spec
+    text: str
+    prefix: tuple[str, ...] = ()
+
+    def line(self, *keys: str | int) -> int:
+        """The line at which the key is given, or the nearest table above it."""
+        for length in range(len(keys), 0, -1):
+            if (line := line_of(self.text, [*self.prefix, *keys[:length]])) > 1:
+                return line
+        return 1
+
+
+def load_specs(paths: list[Path]) -> list[SpecFile]:
+    """The specs at these paths; without any, the one in the working directory.
+
+    Raises:
+        UsageError: a file cannot be read, or is no spec.
+    """
+    if paths:
+        return [load_spec(path) for path in {path.resolve(): path for path in paths}.values()]
+    found = find_spec(Path())
+    if found is None:
+        raise UsageError("there is no shapeproof.toml here, and no pyproject.toml with [tool.shapeproof]")
+    return [load_spec(found)]
+
+
+def find_spec(folder: Path) -> Path | None:
+    """The spec of a folder: shapeproof.toml, else a pyproject.toml that has one.
+
+    Raises:
+        UsageError: a pyproject.toml that cannot be read.
+    """
+    for path in (folder / name for name in DEFAULTS):
+        if path.is_file() and (path.name != "pyproject.toml" or "shapeproof" in _tools(_parsed(path, _read(path)))):
+            return path
+    return None
+
+
+def load_spec(path: Path) -> SpecFile:
+    """The spec in a file; in a pyproject.toml, its table [tool.shapeproof].
+
+    Raises:
+        UsageError: the file cannot be read, or is no spec; the sentence names file and line.
+    """
+    text = _read(path)
+    document: Any = _parsed(path, text)
+    prefix: tuple[str, ...] = ()
+    if path.name == "pyproject.toml":
+        prefix, document = ("tool", "shapeproof"), _tools(document).get("shapeproof")
+        if document is None:
+            raise UsageError(f"{path} has no table [tool.shapeproof]")
+    try:
+        file = SpecFile(path, parse_spec(document), text, prefix)
+    except SpecError as error:
+        line = line_of(text, [*prefix, *error.path])
+        raise UsageError(f"{path}:{line}: {_short(str(error))}") from None
+    return file
+
+
+def _short(message: str) -> str:
+    """What is wrong may be wrong by its length, and is named in the sentence."""
+    return message if len(message) <= _SHOWN else f"{message[: _SHOWN // 2]} ... {message[-_SHOWN // 2 :]}"
+
+
+def parse_spec(document: Mapping[str, Any]) -> Spec:
+    """The spec that a parsed TOML document is.
+
+    >>> spec = parse_spec({"models": {"net": {"target": "package.module:build"}}})
+    >>> spec.models["net"].expect
+    'proved'
+
+    Raises:
+        SpecError: it is none; `path` leads to what is wrong.
+    """
+    try:
+        spec = Spec.model_validate(document)
+    except ValidationError as error:
+        raise worded(error, Spec, document) from None
+    check_dims(spec.dims, {"models": spec.models, "operators": spec.operators})
+    return spec
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a spec."""
+    closed: dict[str, Any] = _closed(Spec.model_json_schema())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | closed
+
+
+def _closed(node: Any) -> Any:
+    """A table whose keys have a pattern has no others, which pydantic checks but does not write."""
+    if isinstance(node, list):
+        return [_closed(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    rest = {"additionalProperties": False} if "patternProperties" in node else {}
+    return {key: _closed(value) for key, value in node.items()} | rest
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_bounded(path).decode("utf-8-sig")  # some editors begin a file with a mark
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} cannot be read: it is not UTF-8") from None
+
+
+def _parsed(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message, line = _split(str(error), text)
+        raise UsageError(f"{path}:{line}: this is not TOML: {message}") from None
+    except ValueError:
+        raise UsageError(f"{path}:1: this has an integer of too many digits to be read") from None
+    except RecursionError:
+        raise UsageError(f"{path}:1: this is nested too deeply to be read") from None
+
+
+def _split(message: str, text: str) -> tuple[str, int]:
+    """What the TOML parser says, and the line that it says it of ("at end of document" is one, too)."""
+    found = re.fullmatch(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", message)
+    what, line = found.groups() if found else (message, None)
+    return what, int(line) if line else text.rstrip().count("\n") + 1
+
+
+def _tools(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    tools = document.get("tool")
+    return tools if isinstance(tools, dict) else {}

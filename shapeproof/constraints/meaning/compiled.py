@@ -1,0 +1,238 @@
+"""Formulas as one Python function, for trying very many points; it agrees with evaluate.py, which defines the meaning.
+
+The text of the function is made here from interned nodes: operators, integers and local names, never a user's text. It
+computes every node, also those that Python would not reach; where that raises, evaluate.py is asked instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from shapeproof.constraints import operators
+from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Or, RealCompare, Truth
+from shapeproof.constraints.meaning.evaluate import true_at
+from shapeproof.constraints.nodes import Node, postorder
+from shapeproof.constraints.reals import FromInt, RealCall, RealConstant, RealSymbol
+from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Where
+from shapeproof.constraints.work import charge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from shapeproof.constraints.formulas import Formula
+    from shapeproof.constraints.polynomials import Monomial
+
+_LONGEST_SUM = 64
+_SHORT = {"and", "or", "xor", "rshift", "trunc", "floor", "ceil", "round"}
+"""Functions whose values are no longer than what they are given, or a double."""
+_OF_DOUBLE = 1100
+
+
+def compiled(formulas: Sequence[Formula], names: Sequence[str], bits: int = 64) -> Callable[..., bool]:
+    """A function of the symbols, in this order and of so many bits, that says whether all the formulas hold.
+
+    It raises Unevaluable where that depends on a formula that has no value there.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> compiled([parse_formula("h % 4 == 0"), parse_formula("h // w > 1")], ["h", "w"])(12, 4)
+    True
+    """
+    fast = _function(formulas, names, bits)
+
+    def test(*values: int) -> bool:
+        try:
+            return bool(fast(*values))
+        except (ArithmeticError, ValueError, Unevaluable):
+            point = dict(zip(names, values, strict=True))
+            answers = {true_at(formula, point) for formula in formulas}
+            if None in answers and False not in answers:
+                raise Unevaluable("a formula has no value at this point") from None
+            return answers <= {True}
+
+    return test
+
+
+def first_holding(
+    groups: Sequence[Sequence[Formula]], names: Sequence[str], bits: int = 64
+) -> Callable[..., int | None]:
+    """A function of the symbols that gives the index of the first group of which all formulas hold; None if none does.
+
+    A formula that has no value at a point does not hold there.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> find = first_holding([[parse_formula("n <= 3")], [parse_formula("n % 4 == 0")]], ["n"])
+    >>> find(2), find(8), find(7)
+    (0, 1, None)
+    """
+    writer = _Writer(names, bits)
+    for index, formulas in enumerate(groups):
+        writer.answer([writer.inline(formula) for formula in formulas], str(index))
+    fast: Callable[..., int | None] = writer.function("None")
+
+    def find(*values: int) -> int | None:
+        try:
+            return fast(*values)
+        except (ArithmeticError, ValueError, Unevaluable):
+            point = dict(zip(names, values, strict=True))
+            held = (all(true_at(formula, point) is True for formula in formulas) for formulas in groups)
+            return next((index for index, holds in enumerate(held) if holds), None)
+
+    return find
+
+
+def _function(formulas: Sequence[Formula], names: Sequence[str], bits: int) -> Callable[..., bool]:
+    writer = _Writer(names, bits)
+    for formula in formulas:
+        writer.answer([f"not {writer.text(formula)}"], "False")
+    function: Callable[..., bool] = writer.function("True")
+    return function
+
+
+class _Writer:
+    """The lines of a function of some symbols: each node is computed once, before it is first asked for."""
+
+    def __init__(self, names: Sequence[str], bits: int) -> None:
+        self._arguments = {name: f"v{index}" for index, name in enumerate(names)}
+        self._bits = bits
+        self._local: dict[Node, str] = {}
+        self._lengths: dict[Node, int] = {}
+        self._constants: dict[str, Any] = {"power": operators.integer_power, "sized": operators.sized}
+        self._lines: list[str] = []
+
+    def text(self, formula: Formula) -> str:
+        """The local name of its value."""
+        local, lengths = self._local, self._lengths
+        for node in postorder(formula):
+            if node not in local:
+                local[node] = f"t{len(local)}"
+                lengths[node] = min(_length(node, lengths, self._bits), operators.MOST_BITS)
+                text = _sum(node, local, lengths) if isinstance(node, Term) else None
+                value = text or _expression(node, local, self._arguments, self._constants)
+                self._lines.append(f"    {local[node]} = {value}")
+        return local[formula]
+
+    def inline(self, formula: Formula) -> str:
+        """Its value as an expression: comparisons of one symbol with a number are written where they are asked for."""
+        return _compared(formula, self._arguments) or self.text(formula)
+
+    def answer(self, conditions: Sequence[str], value: str) -> None:
+        """Return a value where all conditions are met."""
+        self._lines.append(f"    if {' and '.join(conditions) or 'True'}: return {value}")
+
+    def function(self, value: str) -> Callable[..., Any]:
+        """The function, which returns this value where no answer was given."""
+        source = "\n".join([f"def test({', '.join(self._arguments.values())}):", *self._lines, f"    return {value}"])
+        charge(len(source))
+        exec(source, self._constants)  # noqa: S102  (the text is made above, of names made above)
+        function: Callable[..., Any] = self._constants["test"]
+        return function
+
+
+def _compared(formula: Formula, arguments: dict[str, str]) -> str | None:
+    """A comparison of a symbol with a number, or a connective of such; None for any other formula."""
+    match formula:
+        case Compare(op, term):
+            parts = dict(term.monomials)
+            offset = parts.pop((), 0)
+            match list(parts.items()):
+                case [(((Symbol(name), 1),), 1)]:
+                    return f"{arguments[name]} {op} {hex(-offset)}"
+                case [(((Symbol(name), 1),), -1)]:
+                    return f"{hex(offset)} {op} {arguments[name]}"
+        case And(args) | Or(args):
+            texts = [_compared(arg, arguments) for arg in args]
+            word = " and " if isinstance(formula, And) else " or "
+            return None if None in texts else f"({word.join(map(str, texts))})"
+    return None
+
+
+def _expression(node: Node, local: dict[Node, str], arguments: dict[str, str], constants: dict[str, Any]) -> str:
+    match node:
+        case Symbol(name):
+            return arguments[name]
+        case Truth(name, negated):
+            return f"bool({arguments[name]}) != {negated}"
+        case RealSymbol(name):
+            return f"float({arguments[name]})"
+        case FloorDiv(numerator, divisor):
+            return f"{local[numerator]} // {local[divisor]}"
+        case Min(args):
+            return f"min({', '.join(local[arg] for arg in args)})"
+        case Max(args):
+            return f"max({', '.join(local[arg] for arg in args)})"
+        case Where(condition, then, otherwise):
+            return f"{local[then]} if {local[condition]} else {local[otherwise]}"
+        case BooleanConstant(value):
+            return str(value)
+        case Compare(op, term):
+            return f"{local[term]} {op} 0"
+        case And(args):
+            return " and ".join(local[arg] for arg in args)
+        case Or(args):
+            return " or ".join(local[arg] for arg in args)
+        case _:
+            return _called(node, local, constants)
+
+
+def _length(node: Node, lengths: dict[Node, int], bits: int) -> int:
+    """How many bits the value has at most, if it is an integer."""
+    match node:
+        case Symbol():
+            return bits
+        case Term():
+            longest = max((_bits(*each, lengths) for each in node.monomials), default=0)
+            return longest + len(node.monomials).bit_length()
+        case Apply(op) if op not in _SHORT:
+            return operators.MOST_BITS
+        case _:
+            return max((lengths[child] for child in node.children), default=0) + _OF_DOUBLE * isinstance(node, Apply)
+
+
+def _bits(monomial: Monomial, coefficient: int, lengths: dict[Node, int]) -> int:
+    return coefficient.bit_length() + sum(lengths[atom] * power for atom, power in monomial)
+
+
+def _sum(term: Term, local: dict[Node, str], lengths: dict[Node, int]) -> str:
+    """The sum; in groups where it is long, since Python reads no text that nests deep, and nests every sum."""
+    products = [_product(*each, local, lengths) for each in term.monomials]
+    while len(products) > _LONGEST_SUM:
+        groups = (products[start : start + _LONGEST_SUM] for start in range(0, len(products), _LONGEST_SUM))
+        products = [f"({'+'.join(group)})" for group in groups]
+    return "+".join(products) or "0"
+
+
+def _product(monomial: Monomial, coefficient: int, local: dict[Node, str], lengths: dict[Node, int]) -> str:
+    """The coefficient in hexadecimal: Python reads no long decimal. What may grow long is watched."""
+    if _bits(monomial, coefficient, lengths) <= operators.FEW_BITS:
+        return "*".join(
+            [hex(coefficient), *(f"{local[atom]}**{power}" if power > 1 else local[atom] for atom, power in monomial)]
+        )
+    factors = [local[atom] if power == 1 else f"power({local[atom]}, {power})" for atom, power in monomial]
+    return f"sized({'*'.join([hex(coefficient), *factors])})"
+
+
+def _called(node: Node, local: dict[Node, str], constants: dict[str, Any]) -> str:
+    """A node whose meaning is a function: bound to a name of its own."""
+    name = f"f{len(local)}"
+    match node:
+        case Apply(op, args):
+            constants[name] = operators.INTEGER[op]
+            return f"{name}({', '.join(local[arg] for arg in args)})"
+        case RealCall(op, args):
+            constants[name] = operators.REAL[op]
+            return f"{name}({', '.join(local[arg] for arg in args)})"
+        case RealCompare(op, left, right, negated):
+            return f"({local[left]} {op} {local[right]}) != {negated}"
+        case RealConstant(value=value):
+            constants[name] = value
+            return name
+        case FromInt(term):
+            return f"float({local[term]})"
+        case _:
+            constants[name] = _no_meaning
+            return f"{name}()"
+
+
+def _no_meaning() -> int:
+    raise Unevaluable("an opaque function has no meaning")

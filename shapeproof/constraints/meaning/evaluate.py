@@ -1,0 +1,174 @@
+"""The definition of truth: the value of a term or formula at a point, as Python computes it. Nothing is approximated.
+
+Integers are exact; one of more than some ten thousand digits is not computed. Doubles are IEEE. What Python would raise
+is raised: ZeroDivisionError for a zero divisor even where the result is unused, but not on the side of a condition that
+is not taken. Every node is visited once, without recursion; an error is a value like another until something needs the
+node that raised it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from shapeproof.constraints import operators
+from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formula, Or, RealCompare, Truth
+from shapeproof.constraints.nodes import MEMORY, Named, Node, postorder
+from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol
+from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where
+from shapeproof.constraints.work import charge
+
+Environment = Mapping[str, int | float]
+
+
+def evaluate(term: Term, env: Environment) -> int:
+    """The integer that `term` is at `env`.
+
+    >>> from shapeproof.constraints.terms import symbol
+    >>> evaluate((symbol("n") + 7) // 8 * 8, {"n": 13})
+    16
+    """
+    value: int = _value(term, env)
+    return value
+
+
+def evaluate_real(real: Real, env: Environment) -> float:
+    """The double that `real` is at `env`."""
+    return float(_value(real, env))
+
+
+def evaluate_number(number: Term | Real, env: Environment) -> float:
+    """The integer or the double that a number is at `env`."""
+    return evaluate(number, env) if isinstance(number, Term) else evaluate_real(number, env)
+
+
+def holds(formula: Formula, env: Environment) -> bool:
+    """Whether `formula` holds at `env`.
+
+    >>> from shapeproof.constraints.formulas import divides
+    >>> from shapeproof.constraints.terms import symbol
+    >>> holds(divides(4, symbol("h")), {"h": 6})
+    False
+    """
+    return bool(_value(formula, env))
+
+
+def true_at(formula: Formula, env: Environment) -> bool | None:
+    """Whether `formula` holds at `env`; False where Python raises, None where it has no value there.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> formula = parse_formula("8 // n >= 2")
+    >>> true_at(formula, {"n": 4}), true_at(formula, {"n": 0}), true_at(formula, {"m": 4})
+    (True, False, None)
+    """
+    try:
+        return holds(formula, env)
+    except (ArithmeticError, ValueError):
+        return False
+    except Unevaluable:
+        return None
+
+
+def holds_at(formula: Formula, env: Environment) -> bool:
+    """Whether `formula` has a value at `env` and holds. Nothing is raised: what is undefined does not hold.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> [holds_at(parse_formula("8 // n >= 2"), {"n": n}) for n in (4, 0)]
+    [True, False]
+    """
+    return true_at(formula, env) is True
+
+
+@lru_cache(maxsize=MEMORY)
+def has_meaning(formula: Formula) -> bool:
+    """Whether it can be evaluated, given a value for each of its symbols."""
+    return not any(isinstance(node, Unknown) for node in postorder(formula))
+
+
+class _Values(dict[Node, Any]):
+    """The values so far. Reading one that could not be computed raises what computing it raised."""
+
+    def of(self, node: Node) -> Any:  # int, float or bool, by the class of the node
+        value = self[node]
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+
+def _value(root: Node, env: Environment) -> Any:
+    values, nodes = _Values(), postorder(root)
+    charge(len(nodes))
+    for node in nodes:
+        try:
+            values[node] = _MEANINGS[type(node)](node, values, env)
+        except (ArithmeticError, ValueError, Unevaluable) as error:
+            values[node] = error
+    return values.of(root)
+
+
+def _term(node: Term, values: _Values, _: Environment) -> int:
+    for check in node.checks:
+        values.of(check)
+    total = 0
+    for monomial, coefficient in node.monomials:
+        product = coefficient
+        for atom, exponent in monomial:
+            value = values.of(atom)
+            product *= value if exponent == 1 else operators.integer_power(value, exponent)
+            if len(monomial) > 1:
+                operators.sized(product)
+        total += product
+    return total
+
+
+def _named(node: Named, _: _Values, env: Environment) -> float:
+    if node.name not in env:
+        raise Unevaluable(f"{node.name} has no value")
+    return env[node.name]
+
+
+def _truth(node: Truth, values: _Values, env: Environment) -> bool:
+    return bool(_named(node, values, env)) != node.negated
+
+
+def _where(node: Where, values: _Values, _: Environment) -> int:
+    side: int = values.of(node.then if values.of(node.condition) else node.otherwise)
+    return side
+
+
+def _unknown(node: Unknown, values: _Values, _: Environment) -> int:
+    for arg in node.args:
+        values.of(arg)
+    raise Unevaluable(f"{node.name} has no meaning")
+
+
+def _compare(node: Compare, values: _Values, _: Environment) -> bool:
+    return operators.COMPARISONS[node.op](values.of(node.term), 0)
+
+
+def _real_compare(node: RealCompare, values: _Values, _: Environment) -> bool:
+    return operators.COMPARISONS[node.op](values.of(node.left), values.of(node.right)) != node.negated
+
+
+_MEANINGS: dict[type[Node], Callable[[Any, _Values, Environment], Any]] = {
+    Term: _term,
+    Symbol: _named,
+    FloorDiv: lambda node, values, _: values.of(node.numerator) // values.of(node.divisor),
+    Min: lambda node, values, _: min(values.of(arg) for arg in node.args),
+    Max: lambda node, values, _: max(values.of(arg) for arg in node.args),
+    Where: _where,
+    Apply: lambda node, values, _: operators.INTEGER[node.op](*(values.of(arg) for arg in node.args)),
+    Unknown: _unknown,
+    RealConstant: lambda node, _values, _env: node.value,
+    RealSymbol: lambda node, values, env: float(_named(node, values, env)),
+    FromInt: lambda node, values, _: float(values.of(node.term)),
+    RealCall: lambda node, values, _: operators.REAL[node.op](*(values.of(arg) for arg in node.args)),
+    BooleanConstant: lambda node, _values, _env: node.value,
+    Truth: _truth,
+    Compare: _compare,
+    RealCompare: _real_compare,
+    And: lambda node, values, _: all(values.of(arg) for arg in node.args),
+    Or: lambda node, values, _: any(values.of(arg) for arg in node.args),
+}

@@ -1,0 +1,201 @@
+"""What a program may be given: the declared inputs, the domain of their sizes, and how they lie in memory.
+
+It is kept with a program, and put at the head of each module that is made of it, where it raises OutsideDomain. The
+graph holds what a graph can (assertions.py), and a program that is saved takes the rest along as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term
+from shapeproof.contract.outside import OutsideDomain
+from shapeproof.contract.sizes import SizeGuard
+from shapeproof.export.build.accepted.guards import Guard, guard_of, relaxed
+from shapeproof.export.build.accepted.memory import Layout, Memory
+from shapeproof.export.build.assertions import without_kinds
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.graph.aliasing import told_apart, written_inputs
+from shapeproof.export.ops.properties import OWN_BACKWARD, STRIDES
+from shapeproof.export.shim import guarding
+from shapeproof.export.shim.strides import memory_order
+
+_Program = torch.export.ExportedProgram
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """What the inputs of a program must satisfy.
+
+    Attributes:
+        inputs: what the user calls each flat input, in order.
+        sizes: the terms of its sizes (an int: of itself).
+        formulas: what holds of their symbols.
+        declared: those among them that the user wrote.
+        names: what the user calls the symbols.
+        memory: how inputs lie in memory, as far as the program relies on it.
+        own_backward: what of the model's gradients the program has not.
+    """
+
+    inputs: tuple[str, ...]
+    sizes: tuple[tuple[Term, ...], ...]
+    formulas: tuple[Formula, ...]
+    declared: frozenset[Formula]
+    names: Mapping[str, str]
+    memory: Memory = field(default_factory=lambda: Memory({}))
+    own_backward: frozenset[str] = frozenset()
+
+    def __deepcopy__(self, memo: Any) -> Requirements:
+        return self
+
+    @classmethod
+    def of(cls, inputs: Inputs, formulas: Sequence[Formula], program: _Program, reads: Iterable[str]) -> Requirements:
+        """The contract of a program that was traced; `reads`: the properties of tensors that its model reads."""
+        read = frozenset(reads)
+        memory = _memory(inputs, program, read - OWN_BACKWARD)
+        return replace(cls.of_sizes(inputs, formulas), memory=memory, own_backward=read & OWN_BACKWARD)
+
+    @classmethod
+    def of_sizes(cls, inputs: Inputs, formulas: Sequence[Formula]) -> Requirements:
+        """The contract that says nothing of memory."""
+        return cls(
+            tuple(leaf.name for leaf in inputs.leaves),
+            tuple(leaf.terms for leaf in inputs.leaves),
+            tuple(formulas),
+            frozenset(inputs.domain.formulas),
+            inputs.user_names,
+        )
+
+    def with_memory_of(self, others: Iterable[Requirements]) -> Requirements:
+        """The contract that relies on all that these rely on, too."""
+        memory = self.memory
+        for other in others:
+            memory |= other.memory
+        return replace(self, memory=memory)
+
+    def size_guard(self) -> SizeGuard:
+        """The guard of all sizes together."""
+        return SizeGuard(
+            self.sizes,
+            self.formulas,
+            self.declared,
+            self.names,
+            lambda leaf, index: f"{self.inputs[leaf]}.shape[{index}]",
+        )
+
+    def guards(self, program: _Program) -> list[Guard]:
+        """The guard of each flat input, as the program notes it."""
+        return [guard_of(name, node.meta["val"]) for name, node in self._placeholders(program)]
+
+    def guards_by_node(self, program: _Program) -> dict[str, Guard]:
+        """The guard of each flat input by what the graph calls it, in order."""
+        return {node.name: guard_of(name, node.meta["val"]) for name, node in self._placeholders(program)}
+
+    def _placeholders(self, program: _Program) -> list[tuple[str, torch.fx.Node]]:
+        found = program.graph.find_nodes(op="placeholder")
+        return list(zip(self.inputs, found[len(found) - len(self.inputs) :], strict=True))
+
+    def state(self, program: _Program) -> tuple[str, ...]:
+        """The tensors of the model that no input may share memory with; parameters are not looked at."""
+        signature = program.graph_signature
+        buffers = {*signature.buffers, *signature.lifted_tensor_constants} if self.memory.writes else set()
+        return tuple(sorted(buffers | self.memory.state))
+
+    def on(self, program: _Program, module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        """The module of a program, which refuses from now on what lies outside."""
+        if self.inputs:
+            without_kinds(module)
+            guarding.guard_inputs(module, InputGuards(self, program), self.state(program))
+        guarding.guard_structure(module, _misfit)
+        return module
+
+    def note_in(self, program: _Program) -> None:
+        """Have the program take along, when it is saved, what its graph cannot hold; its `module()` checks it then."""
+        sources = [f"L['flat_args'][{index}]" for index in range(len(self.inputs))]
+        guarding.note_guards(
+            program,
+            [
+                code
+                for index, (guard, source) in enumerate(zip(self.guards(program), sources, strict=True))
+                for code in [*guard.code(source), *self.memory.code(index, source)]
+            ],
+        )
+
+    def refuse_example(self, inputs: Inputs) -> None:
+        """See that the example lies in memory as the program relies on.
+
+        Raises:
+            UsageError: it does not, so the program would refuse it.
+        """
+        if inputs.example is None:
+            return
+        try:
+            self.memory.check([leaf.example for leaf in inputs.leaves], {})
+        except OutsideDomain as outside:
+            raise UsageError(f"of the example inputs, {outside}: give tensors of their own") from None
+
+
+def _memory(inputs: Inputs, program: _Program, reads: frozenset[str]) -> Memory:
+    """How the inputs of a traced program must lie in memory."""
+    layouts = {
+        index: Layout(leaf.name, memory_order(leaf.example), leaf.example.requires_grad)
+        if isinstance(leaf.example, torch.Tensor)
+        else Layout(leaf.name, tuple(range(len(leaf.terms))), requires_grad=False)
+        for index, leaf in enumerate(inputs.leaves)
+        if leaf.is_tensor and getattr(leaf.example, "layout", torch.strided) is torch.strided
+    }
+    found = program.graph.find_nodes(op="placeholder")
+    written = written_inputs(program.graph)
+    first = len(found) - len(inputs.leaves)
+    states = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs if spec.target}
+    return Memory(
+        layouts,
+        reads | {STRIDES} if told_apart(program.graph) else reads,
+        frozenset(index - first for index, node in enumerate(found) if index >= first and node in written),
+        frozenset(states[node.name] for node in found[:first] if node in written and node.name in states),
+    )
+
+
+def _misfit(said: str) -> OutsideDomain:
+    return OutsideDomain(said, {}, "the structure of the example")
+
+
+class InputGuards(torch.nn.Module):
+    """Called with the flat inputs of a run, and then with the tensors of the model that matter, before all else."""
+
+    def __init__(self, contract: Requirements, program: _Program, *, of_several: bool = False) -> None:
+        super().__init__()
+        guards = contract.guards(program)
+        self._each = list(map(relaxed, guards, contract.sizes)) if of_several else guards
+        self._sizes = contract.size_guard()
+        self._memory = contract.memory
+        self._state = contract.state(program)
+        self._spec = program.call_spec.in_spec
+
+    def __deepcopy__(self, memo: Any) -> InputGuards:
+        return self  # it holds nothing of the module that it guards
+
+    def forward(self, *values: Any) -> None:
+        """Refuse what lies outside. A tracer goes on to the graph, where the assertions on sizes are, too."""
+        for guard, value in zip(self._each, values, strict=False):
+            guard.check(value)
+        if guarding.is_traced():
+            return
+        self._sizes.check(values)
+        if self._memory.matters:
+            self._memory.check(values, dict(zip(self._state, values[len(self._each) :], strict=True)))
+
+    def point(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, int]:
+        """The value of each symbol in inputs as the model takes them; OutsideDomain where they lie outside."""
+        said = guarding.misfit(args, kwargs, self._spec)
+        if said is not None:
+            raise _misfit(said)
+        given = guarding.flat_inputs(args, kwargs, self._spec)
+        self(*given)
+        return self._sizes.point(given)

@@ -1,0 +1,139 @@
+"""The contract that leaves with a program: what is held of its inputs where there is no torch.
+
+Law: it accepts what the program's own guards accept, as far as sizes, dtypes, ranks and constants go. Whatever else the
+program relies on, or checks of data, is said in it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import has_meaning
+from shapeproof.constraints.syntax.text import format_formula
+from shapeproof.contract.contract import Contract
+from shapeproof.contract.inputs import ConstantInput, Input, IntInput, ObjectInput, TensorInput, dtype_name
+from shapeproof.contract.structure import Entries, Items, Opaque, Structure, Tree, hidden_in, leaves_of
+from shapeproof.export.build.accepted.contract import Requirements
+from shapeproof.export.build.accepted.guards import ConstantGuard, Guard, IntGuard, TensorGuard
+from shapeproof.export.build.accepted.memory import Memory
+from shapeproof.export.declare.inputs import Inputs, Leaf
+from shapeproof.export.shim.trees import keyed_children
+from shapeproof.export.trace.trial import DataCheck
+
+
+def shipped(
+    inputs: Inputs, contract: Requirements, guards: Mapping[str, Guard], checks: Iterable[DataCheck] = ()
+) -> Contract:
+    """The contract of a program.
+
+    Args:
+        inputs: what was declared.
+        contract: what the program holds its inputs against.
+        guards: of each flat input, in order, by what the graph calls it.
+        checks: what the program checks of data.
+    """
+    structure = _structure(inputs)
+    flat = [_input(leaf, name, guard) for leaf, (name, guard) in zip(inputs.leaves, guards.items(), strict=True)]
+    known = frozenset[str]().union(*(term.symbols for each in flat for term in each.sizes))
+    held = [each for each in contract.formulas if each.symbols <= known and has_meaning(each)]
+    return Contract(
+        tuple(flat),
+        structure,
+        tuple(held),
+        contract.declared.intersection(held),
+        contract.names,
+        tuple(dict.fromkeys([*_in_opaque(structure), *_unchecked(inputs, contract, flat, held, checks)])),
+    )
+
+
+def of_regions(inputs: Inputs, domain: Sequence[Formula], regions: Sequence[Contract]) -> Contract:
+    """The contract of several programs, which accepts what one of them accepts and all of them claim."""
+    own = [[each for each in region.formulas if each not in domain] for region in regions]
+    some = f.disjunction(*(f.conjunction(*each) for each in own))
+    held = [each for each in domain if has_meaning(each)]
+    whole = replace(
+        regions[0],
+        formulas=tuple(held if some is f.TRUE else [*held, some]),
+        declared=frozenset(inputs.domain.formulas).intersection(held),
+    )
+    return whole.with_unchecked(*(text for region in regions for text in region.unchecked))
+
+
+def _input(leaf: Leaf, name: str, guard: Guard) -> Input:
+    match guard:
+        case TensorGuard(dtype=dtype, device=device, layout=layout):
+            return TensorInput(leaf.name, name, dtype_name(dtype), dtype_name(device), dtype_name(layout), leaf.terms)
+        case IntGuard():
+            return IntInput(leaf.name, name, leaf.terms)
+        case ConstantGuard(expected=value):
+            return ConstantInput(leaf.name, name, value, leaf.terms)
+        case _:
+            return ObjectInput(leaf.name, name)
+
+
+def _unchecked(
+    inputs: Inputs, contract: Requirements, flat: Sequence[Input], held: Sequence[Formula], checks: Iterable[DataCheck]
+) -> Iterator[str]:
+    """What the contract does not look at, in sentences."""
+    names = inputs.user_names
+    for formula in contract.formulas:
+        if formula not in held:
+            yield f"{format_formula(formula, rename=names)}, which the program checks"
+    for each in flat:
+        if isinstance(each, ObjectInput):
+            yield f"what {each.name} is"
+    for check in checks:
+        shown = format_formula(check.formula, rename=names | dict(check.place.names))
+        yield f"{shown}, which the program checks on its data"
+    yield from of_memory(contract.memory)
+
+
+def of_memory(memory: Memory) -> Iterator[str]:
+    """What a program relies on of how its inputs lie in memory, in sentences."""
+    for read in sorted(memory.reads):
+        yield f"{read} of the inputs, which the model has read and which must be as in the example"
+    for index in sorted(memory.writes):
+        if index in memory.layouts:
+            yield f"that {memory.layouts[index].name}, which the program writes into, shares memory with no other input"
+
+
+# ---------------------------------------------------------------------- structure
+
+
+def _structure(inputs: Inputs) -> Structure:
+    """How the flat inputs are given."""
+    count = itertools.count()
+    args = tuple(_tree(value, count) for value in inputs.args)
+    kwargs = {name: _tree(value, count) for name, value in inputs.kwargs.items()}
+    again = itertools.count()
+    arguments = {name: _tree(value, again) for name, value in inputs.bound.items()}
+    named = [name for name in inputs.bound if name not in inputs.kwargs]
+    plain = itertools.takewhile(lambda pair: inputs.bound[pair[0]] is pair[1], zip(named, inputs.args, strict=False))
+    return Structure(args, kwargs, tuple(name for name, _ in plain), arguments)
+
+
+def _in_opaque(structure: Structure) -> Iterator[str]:
+    for name, tree in structure.arguments.items():
+        if any(True for _ in hidden_in([tree])):
+            yield f"what {name} holds, where it is given as an object; what is given by name is looked at"
+
+
+def _tree(value: Any, count: Iterator[int]) -> Tree:
+    children = keyed_children(value)
+    if children is None:
+        return next(count)
+    parts = tuple(_tree(part, count) for _, part in children)
+    keys = tuple(key for key, _ in children)
+    if type(value) in {list, tuple}:
+        return Items(type(value), parts)
+    if all(isinstance(key, str | int | None) for key in keys):
+        if isinstance(value, Mapping) and len(keys) == len(value):
+            return Entries(keys, parts)
+        if children and all(isinstance(key, str) and getattr(value, key, None) is part for key, part in children):
+            return Entries(keys, parts, is_object=True)
+    return Opaque(tuple(leaf for part in parts for leaf in leaves_of(part)))

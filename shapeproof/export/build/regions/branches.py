@@ -1,0 +1,142 @@
+"""The program of a region as a branch of torch.cond: what it takes, what it gives, and whether others are like it.
+
+A branch must not change its operands, nor return one of them or a view of one. Which branch is taken, and at what
+sizes it is read, is not known here.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from shapeproof.constraints.terms import Term
+from shapeproof.export.build.assertions import without_kinds
+from shapeproof.export.explore.beside_eager.replay import decomposed
+from shapeproof.export.report.render import said_by
+from shapeproof.export.shim.numbers import symbols
+from shapeproof.export.shim.storages import storages
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.translate import Untranslatable
+
+
+class Branch:
+    """A program as a branch: a function of tensors that it uses and the flat inputs, without checks of the domain.
+
+    Attributes:
+        name: what the user calls it.
+        program: the program.
+        results: what it returns: a fake tensor, a symbolic number, or a constant.
+        sizes: the terms of the sizes of each (a number: its own); None for one that is taken from data.
+    """
+
+    def __init__(self, name: str, program: torch.export.ExportedProgram) -> None:
+        self.name = name
+        self.program = program
+        self._graph = _unchecked(program)
+        (output,) = next(node for node in program.graph.nodes if node.op == "output").args
+        self.results = [node.meta["val"] if isinstance(node, torch.fx.Node) else node for node in output]
+        self.sizes = [_sizes(program, value) for value in self.results]
+        self._copied = _views(program, output)
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """The parameters, buffers and constants that it uses, by name and in order."""
+        tensors = self.program.state_dict | self.program.constants
+        kept = torch.export.graph_signature.InputKind.USER_INPUT
+        specs = (spec for spec in self.program.graph_signature.input_specs if spec.kind != kept)
+        return {str(spec.target): tensors[str(spec.target)] for spec in specs}
+
+    def changed(self) -> str | None:
+        """A buffer or an input that it changes, if there is one."""
+        signature = decomposed(self.program).graph_signature
+        return next(iter([*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]), None)
+
+    def __call__(
+        self, state: Sequence[torch.Tensor], flat: Sequence[Any], lengths: Sequence[Any]
+    ) -> tuple[torch.Tensor, ...]:
+        """The tensors among the results, as vectors where their length is known."""
+        try:
+            results = self._graph(*state, *flat)
+            return tuple(
+                self._result(index, value, lengths[index])
+                for index, value in enumerate(results)
+                if isinstance(self.results[index], torch.Tensor)
+            )
+        except Exception as error:
+            text = f"{self.name} cannot be traced at the sizes of the others, where torch.cond reads it too"
+            raise RuntimeError(f"{text}: {said_by(error)}") from error
+
+    def _result(self, index: int, value: torch.Tensor, length: Any) -> torch.Tensor:
+        if value.dim() != self.results[index].dim():
+            raise ValueError(f"result {index + 1} has {value.dim()} dimensions")
+        own = value.clone(memory_format=torch.contiguous_format) if index in self._copied else value
+        return own if length is None else own.reshape((length,))
+
+
+def _sizes(program: torch.export.ExportedProgram, value: Any) -> list[Term | None]:
+    translator = tracer.translator_of(program)
+    found: list[Term | None] = []
+    for size in value.shape if isinstance(value, torch.Tensor) else [value] if is_number(value) else []:
+        try:
+            found.append(translator.term(symbols.size_expression(size)))
+        except Untranslatable:
+            found.append(None)
+    return found
+
+
+def is_number(value: Any) -> bool:
+    """Whether a result is an integer, of the sizes or a constant."""
+    return isinstance(value, torch.SymInt | int) and not isinstance(value, bool)
+
+
+def _unchecked(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
+    """The graph without its assertions on inputs: where a branch is taken, they hold."""
+    module: torch.fx.GraphModule = copy.deepcopy(program.graph_module)
+    for node in list(module.graph.nodes):
+        if node.target is symbols.ASSERTION and not symbols.about_data(node.args[0].meta["val"]):
+            module.graph.erase_node(node)
+    return without_kinds(module)
+
+
+def _views(program: torch.export.ExportedProgram, output: Sequence[Any]) -> set[int]:
+    """The results that lie in the storage of something else in the graph: an input, an earlier result."""
+    seen: set[Any] = set()
+    for node in program.graph.nodes:
+        if node not in output:
+            seen.update(storages(node.meta.get("val")))
+    found = set()
+    for index, node in enumerate(output):
+        own = set(storages(node.meta.get("val"))) if isinstance(node, torch.fx.Node) else set()
+        if own & seen or (own and node.op == "placeholder"):
+            found.add(index)
+        seen |= own
+    return found
+
+
+def unlike(branches: Sequence[Branch]) -> str | None:
+    """Why the programs cannot be branches of one torch.cond, as far as that shows before they are traced."""
+    first = branches[0]
+    for branch in branches:
+        changed = branch.changed()
+        if changed is not None:
+            return f"{branch.name} changes `{changed}` in place, and a branch of torch.cond must not"
+        if branch.program.call_spec.out_spec != first.program.call_spec.out_spec:
+            return f"{branch.name} returns another structure than {first.name}"
+        for number, (mine, other) in enumerate(zip(first.results, branch.results, strict=True), 1):
+            kinds = [_kind(value) for value in (mine, other)]
+            if kinds[0] != kinds[1]:
+                return f"result {number} is {kinds[0]} in {first.name} and {kinds[1]} in {branch.name}"
+            if isinstance(other, torch.SymFloat | torch.SymBool):
+                return f"result {number} is a number that is computed from sizes, and torch.cond returns tensors"
+    return None
+
+
+def _kind(value: Any) -> str:
+    """What the results of two branches must have in common."""
+    if isinstance(value, torch.Tensor):
+        return f"a {value.dtype} tensor of {value.dim()} dimensions on {value.device}"
+    if is_number(value):
+        return "an integer"
+    return type(value).__name__ if isinstance(value, torch.SymFloat | torch.SymBool) else repr(value)

@@ -1,0 +1,355 @@
+"""The programs of a split model as one program that dispatches between them with torch.cond.
+
+Each program becomes a branch, traced again over the whole domain: torch reads the branches of a torch.cond on the same
+sizes, and so does whoever compiles the result. Where one does not work at the sizes of the others, all see their inputs
+at sizes that never leave their regions. Which branch is taken, and how large the results are, is computed from the
+sizes of the inputs. The outcome is proved as any model is, and run beside the model at the points of every region. What
+cannot be merged is refused, with a sentence that says why.
+
+A result that is an input, or a view of one, is a copy here: a branch of torch.cond returns neither.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import operator
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeGuard
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.records.domain import Declaration, Origin
+from shapeproof.constraints.terms import Term, constant, symbol
+from shapeproof.contract.sizes import plainly, readings
+from shapeproof.export.build.program import VerifiedProgram
+from shapeproof.export.build.regions.branches import Branch, is_number, unlike
+from shapeproof.export.build.regions.predicates import chosen, compared, kept_inside
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.corners import disagreement
+from shapeproof.export.explore.compare.constants import same_constant
+from shapeproof.export.explore.regions import Split
+from shapeproof.export.graph.emit import Computation, has_graph_form
+from shapeproof.export.report.explain import disagreeing
+from shapeproof.export.report.render import said_by
+from shapeproof.export.report.report import Report
+from shapeproof.export.shim import consumers
+from shapeproof.export.shim.modules import put
+from shapeproof.export.shim.trees import leaves
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.rebinding import Left
+from shapeproof.solver.answers.witness import find, generic
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """The sizes of a result in terms of those of the inputs.
+
+    Attributes:
+        terms: computable everywhere, and the result's sizes where its region is.
+        uniform: the same terms are the noted sizes in every region.
+    """
+
+    terms: tuple[Term, ...]
+    uniform: bool
+
+
+@dataclass(frozen=True)
+class Merging:
+    """What is to be merged, and how the outcome is proved.
+
+    Attributes:
+        mod: the model.
+        inputs: what was declared of its inputs.
+        done: the regions, as they were explored.
+        prove: explores, replays and builds one program for a module.
+    """
+
+    mod: torch.nn.Module
+    inputs: Inputs
+    done: Split
+    prove: Callable[[torch.nn.Module, Inputs], Report]
+
+    def merged(self, programs: Sequence[VerifiedProgram]) -> VerifiedProgram:
+        """One program out of those of the regions.
+
+        Raises:
+            UsageError: they cannot be the branches of a torch.cond, or that could not be proved.
+        """
+        if len(programs) == 1:
+            return programs[0]
+        holds = [compared(region.holds) for region in self.done.regions]
+        branches = [Branch(f"region {number}", each) for number, each in enumerate(programs, 1)]
+        _refuse_if(unlike(branches))
+        _refuse_if(
+            next((f"`{each}` cannot be computed in a graph" for each in holds if not has_graph_form(each)), None)
+        )
+        inputs = self._enforced()
+        dispatch = functools.partial(_Dispatch, branches, holds, inputs, self._common(branches, inputs))
+        program = self._either(dispatch, inputs)
+        program.rely_on(each.contract for each in programs)
+        notes = dict.fromkeys(note for region in self.done.regions for note in region.found.notes)
+        program.report = replace(program.report, notes=(*program.report.notes, *notes))
+        return program
+
+    def _either(self, dispatch: Callable[..., _Dispatch], inputs: Inputs) -> VerifiedProgram:
+        """The program that dispatches, its branches read at the sizes of all, or each at sizes of its own region."""
+        try:
+            return self._proved(dispatch(), inputs)
+        except UsageError:
+            kept = self._kept_inside(inputs)
+            if kept is not None:
+                with contextlib.suppress(UsageError):
+                    return self._proved(dispatch(kept), inputs)
+            raise
+
+    def _proved(self, run: _Dispatch, inputs: Inputs) -> VerifiedProgram:
+        """The program that dispatches, if it is proved to do what the model does."""
+        try:
+            report = self.prove(_conditional(self.mod, run), inputs)
+        except Exception as error:  # noqa: BLE001 - torch refuses by many kinds of error
+            raise _refusal(said_by(error)) from None
+        program = report.program
+        if report.status != "proved" or not isinstance(program, VerifiedProgram):
+            raise _refusal(report.diagnostics[0].message if report.diagnostics else "it could not be proved")
+        _refuse_if(self._disagreement(program))
+        return program
+
+    def _kept_inside(self, inputs: Inputs) -> list[Mapping[str, Term]] | None:
+        """For each region, terms for the sizes that never leave it; None if they are not to be had."""
+        if not all(leaf.example.is_contiguous() for leaf in inputs.leaves if isinstance(leaf.example, torch.Tensor)):
+            return None
+        domain = Facts(inputs.domain.formulas)
+        kept: list[Mapping[str, Term]] = []
+        for region in self.done.regions:
+            point = generic(self.done.within(region), sorted(region.holds.symbols))
+            if not isinstance(point, dict):
+                return None
+            kept.append(kept_inside(region.holds, point, domain))
+        return kept
+
+    def _enforced(self) -> Inputs:
+        """What holds of the inputs that some region serves, as a declaration that is no longer to be inferred."""
+        inferred = tuple(Declaration(formula, Origin("inferred")) for formula in self.done.inferred)
+        domain = replace(self.inputs.domain, declarations=(*self.inputs.domain.declarations, *inferred))
+        return replace(self.inputs, domain=domain, inferred=frozenset(), liftable=frozenset())
+
+    def _common(self, branches: Sequence[Branch], inputs: Inputs) -> list[_Sizes | None]:
+        """The sizes of each result (of a number: itself) in terms of the inputs' sizes; None if there are none."""
+        known = readings([leaf.terms for leaf in inputs.leaves])
+        facts = [self.done.within(region) for region in self.done.regions]
+        found: list[_Sizes | None] = []
+        for number, alternatives in enumerate(zip(*(branch.sizes for branch in branches), strict=True), 1):
+            each = list(zip(*alternatives, strict=True))
+            agreed = [_agreed(terms, facts, known) for terms in each]
+            sizes = [size or self._chosen(terms, known) for size, terms in zip(agreed, each, strict=True)]
+            found.append(None if None in sizes else _Sizes(tuple(filter(None, sizes)), None not in agreed))
+            if found[-1] is None and is_number(branches[0].results[number - 1]):
+                raise _refusal(f"result {number} is a number that cannot be computed everywhere")
+        return found
+
+    def _chosen(self, terms: Sequence[Term | None], known: Container[str]) -> Term | None:
+        """A term that is each of the terms in its region; None if one of them cannot be computed everywhere."""
+        total = [term for term in terms if term is not None and _computable(term, known)]
+        return chosen([region.holds for region in self.done.regions], total) if len(total) == len(terms) else None
+
+    def _disagreement(self, program: torch.export.ExportedProgram) -> str | None:
+        """Where the program does not do what the model does, at the points of all regions."""
+        forms = replay.forms(program)
+        for region in self.done.regions:
+            traced = region.found.main.program
+            left = Left() if traced is None else tracer.left_in(traced)
+            here = [replace(form, left=left) for form in forms]
+            found = replace(region.found, main=replace(region.found.main, program=program), forms=here)
+            wrong = disagreement(self.mod, self.inputs, found, self.done.within(region))
+            if wrong is not None:
+                told = disagreeing(wrong, self.inputs)
+                return f"{told.message}: {told.notes[0].text}"
+        return None
+
+
+def _agreed(terms: Sequence[Term | None], facts: Sequence[Facts], known: Container[str]) -> Term | None:
+    """A term that can be computed everywhere and is what each of the terms is in its region."""
+    for candidate in [*terms, *(_constant(*pair) for pair in zip(terms, facts, strict=True))]:
+        if candidate is None or not _computable(candidate, known):
+            continue
+        pairs = zip(terms, facts, strict=True)
+        if all(term is not None and decide(f.eq(candidate, term), here).status == "proved" for term, here in pairs):
+            return candidate
+    return None
+
+
+def _computable(term: Term, known: Container[str]) -> bool:
+    return term.total and all(name in known for name in term.symbols)
+
+
+def _constant(term: Term | None, here: Facts) -> Term | None:
+    """The number that a term is at some point of a region: torch notes `n//(n//2)` for what is 2 there."""
+    point = None if term is None else find(f.ge(term, 0), here)
+    return constant(evaluate(term, point)) if term is not None and isinstance(point, dict) else None
+
+
+def _refuse_if(reason: str | None) -> None:
+    if reason is not None:
+        raise _refusal(reason)
+
+
+def _refusal(reason: str) -> UsageError:
+    return UsageError(f"the regions cannot be merged into one program: {reason}")
+
+
+def _conditional(mod: torch.nn.Module, run: _Dispatch) -> torch.nn.Module:
+    """A module that takes what the model takes, and gives what the first branch gives whose condition holds.
+
+    Its tensors have the names that they have in the model. All else is kept out of it, so that a copy is cheap.
+    """
+
+    def forward(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        tensors: dict[str, Any] = {name: functools.reduce(getattr, name.split("."), self) for name in run.state}
+        return run(tensors, leaves((args, kwargs)))
+
+    taken = inspect.signature(mod.forward)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    forward.__signature__ = taken.replace(parameters=[own, *taken.parameters.values()])  # type: ignore[attr-defined]
+    module: torch.nn.Module = type("Merged", (torch.nn.Module,), {"forward": forward})()
+    for name, tensor in run.state.items():
+        put(module, name, tensor)
+    return module
+
+
+def _shared_state(branches: Sequence[Branch]) -> tuple[list[list[str]], dict[str, torch.Tensor]]:
+    """The names of the tensors that each branch uses, and all of them; constants of one name may differ."""
+    state: dict[str, torch.Tensor] = {}
+    names: list[list[str]] = []
+    for index, branch in enumerate(branches):
+        names.append([])
+        for target, tensor in branch.state().items():
+            same = same_constant(state.get(target, tensor), tensor)
+            name = target if same else f"{target}_{index}"
+            state.setdefault(name, tensor)
+            names[-1].append(name)
+    return names, state
+
+
+class _Dispatch:
+    """Chooses among branches by the sizes of the inputs: in Python where they are numbers, else by torch.cond.
+
+    `kept` has terms for the sizes at which each branch sees its inputs, so that they never leave its region. Where the
+    branch is taken they are the inputs' own. Elsewhere it is only read, at sizes at which it works.
+
+    Attributes:
+        state: the tensors that the branches use, by name.
+    """
+
+    def __init__(
+        self,
+        branches: Sequence[Branch],
+        holds: Sequence[Formula],
+        inputs: Inputs,
+        common: Sequence[_Sizes | None],
+        kept: Sequence[Mapping[str, Term]] | None = None,
+    ) -> None:
+        self._branches = branches
+        self._holds = holds
+        self._sizes = [leaf.terms for leaf in inputs.leaves]
+        self._kept = kept
+        self._places = readings([leaf.terms for leaf in inputs.leaves])
+        self._common = common
+        self._names, self.state = _shared_state(branches)
+
+    def __call__(self, state: Mapping[str, torch.Tensor], flat: Sequence[Any]) -> Any:
+        """What the model returns."""
+        varying = [index for index, leaf in enumerate(flat) if isinstance(leaf, torch.Tensor | torch.SymInt)]
+
+        def unpacked(operands: Sequence[Any]) -> tuple[dict[str, torch.Tensor], list[Any]]:
+            filled = list(flat)
+            for index, value in zip(varying, operands[len(state) :], strict=True):
+                filled[index] = value
+            return dict(zip(state, operands, strict=False)), filled
+
+        def take(number: int, *operands: Any) -> Any:
+            tensors, values = unpacked(operands)
+            if number == len(self._branches) - 1:
+                return self._run(number, tensors, values)
+            return _cond(
+                self._reader(values).formula(self._holds[number]),
+                lambda *given: self._run(number, *unpacked(given)),
+                lambda *given: take(number + 1, *given),
+                operands,
+            )
+
+        return self._restored(take(0, *state.values(), *(flat[index] for index in varying)), self._reader(flat))
+
+    def _run(self, number: int, state: Mapping[str, torch.Tensor], flat: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+        """The results of one branch."""
+        reader = self._reader(flat)
+        tensors = [state[name] for name in self._names[number]]
+        seen = flat if self._kept is None else self._seen(self._kept[number], flat, reader)
+        lengths = [
+            _product(map(reader.term, sizes.terms)) if self._as_noted(sizes) else sizes and -1 for sizes in self._common
+        ]
+        return self._branches[number](tensors, seen, lengths)
+
+    def _as_noted(self, sizes: _Sizes | None) -> TypeGuard[_Sizes]:
+        """Whether every branch notes these sizes wherever it is read."""
+        return sizes is not None and sizes.uniform and self._kept is None
+
+    def _seen(self, kept: Mapping[str, Term], flat: Sequence[Any], reader: Computation) -> list[Any]:
+        """The inputs at the sizes that a branch keeps to."""
+        own = Computation({name: reader.term(kept.get(name, symbol(name))) for name in self._places})
+        seen = list(flat)
+        for index, terms in enumerate(self._sizes):
+            if any(name in kept for term in terms for name in term.symbols):
+                sizes = list(map(own.term, terms))
+                seen[index] = _laid_out(flat[index], sizes) if isinstance(flat[index], torch.Tensor) else sizes[0]
+        return seen
+
+    def _reader(self, flat: Sequence[Any]) -> Computation:
+        """Computes from the sizes of the inputs."""
+        sizes = [leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in flat]
+        return Computation({name: at.value(sizes[at.leaf][at.index], plainly) for name, at in self._places.items()})
+
+    def _restored(self, given: Sequence[torch.Tensor], reader: Computation) -> Any:
+        """The results in the shapes and the structure that the model gives them."""
+        tensors = iter(given)
+        first = self._branches[0]
+        results = []
+        for noted, sizes in zip(first.results, self._common, strict=True):
+            shape = None if sizes is None else list(map(reader.term, sizes.terms))
+            if isinstance(noted, torch.Tensor):
+                tensor = next(tensors)
+                shaped = torch.Tensor.view if self._as_noted(sizes) else _laid_out
+                results.append(tensor if shape is None else shaped(tensor, shape))
+            else:
+                results.append(shape[0] if shape else noted)
+        return consumers.unflattened(results, first.program)
+
+
+def _product(numbers: Iterable[Any]) -> Any:
+    return functools.reduce(operator.mul, numbers, 1)
+
+
+def _laid_out(tensor: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
+    """What a contiguous tensor holds, seen at these sizes: they are its own, if anything is ever read."""
+    return tensor.as_strided(sizes, [_product(sizes[index + 1 :]) for index in range(len(sizes))])
+
+
+def _cond(
+    condition: bool | torch.SymBool,  # noqa: FBT001 - it is what is asked
+    then: Callable[..., Any],
+    other: Callable[..., Any],
+    operands: Sequence[Any],
+) -> Any:
+    """torch.cond; its operator where a graph is traced, since torch.cond itself would have dynamo read the branches."""
+    if isinstance(condition, torch.SymBool):
+        return torch.ops.higher_order.cond(condition, then, other, tuple(operands))
+    return then(*operands) if condition else other(*operands)

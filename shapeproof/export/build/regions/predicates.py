@@ -1,0 +1,104 @@
+"""The condition of a region as arithmetic, for what takes terms only: a comparison, a choice, sizes that fulfil it.
+
+A formula without such a form is refused. Nothing is traced here, and no torch is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeGuard
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.terms import FloorDiv, Term, constant, maximum, minimum, symbol
+from shapeproof.export.graph.emit import NoGraphForm
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.learned.substitution import substitute
+from shapeproof.solver.prove import decide
+
+
+def compared(formula: Formula) -> Formula:
+    """A formula as one comparison.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> str(compared(parse_formula("n >= 3 and n != 7")))
+    'min(n + 5, max(14 - n, n)) >= 8'
+    """
+    return f.le(_excess(formula), 0) if isinstance(formula, f.And | f.Or) else formula
+
+
+def kept_inside(formula: Formula, point: Mapping[str, int], domain: Facts) -> dict[str, Term]:
+    """For each symbol a term that is the symbol where the formula holds, and with which it holds everywhere.
+
+    Bounds and a remainder where these are all that the formula says; else the symbol or its value at a point of it.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula as parse
+    >>> domain = Facts([parse("n >= 0")])
+    >>> str(kept_inside(parse("n % 2 == 0 and n <= 9"), {"n": 4}, domain)["n"])
+    '2*min(4, max(0, n//2))'
+    """
+    region = domain.fork()
+    region.learn(formula)
+    names = sorted(formula.symbols)
+    near = {name: _nearest(name, formula, point[name], region) for name in names}
+    known = [(substitute(formula, near), domain), *((f.eq(term, symbol(name)), region) for name, term in near.items())]
+    if all(isinstance(claim, Formula) and decide(claim, facts).status == "proved" for claim, facts in known):
+        return near
+    return {name: point[name] + _inside(formula) * (symbol(name) - point[name]) for name in names}
+
+
+def _nearest(name: str, formula: Formula, value: int, region: Facts) -> Term:
+    """The symbol, moved within its bounds in a region and to the remainder that it has there."""
+    own, bounds = symbol(name), region.range_of(name)
+    if bounds.lower is not None and bounds.lower == bounds.upper:
+        return constant(bounds.lower)
+    term = own
+    constants = {node.divisor.constant_value for node in postorder(formula) if _by_constant(node)}
+    for step in sorted(constants, reverse=True):
+        if decide(f.eq(own % step, value % step), region).status == "proved":
+            term = (own - value % step) // step * step + value % step
+            break
+    term = term if bounds.lower is None else maximum(term, bounds.lower)
+    return term if bounds.upper is None else minimum(term, bounds.upper)
+
+
+def _by_constant(node: object) -> TypeGuard[FloorDiv]:
+    return isinstance(node, FloorDiv) and node.divisor.is_constant and node.divisor.constant_value > 1
+
+
+def chosen(formulas: Sequence[Formula], terms: Sequence[Term]) -> Term:
+    """The term that stands where the first formula that holds does; the last one, if none does.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula, parse_term
+    >>> str(chosen([parse_formula("n <= 9"), parse_formula("n >= 10")], [parse_term("n"), parse_term("2*n")]))
+    'n*min(10, max(n, 9)) - 8*n'
+    """
+    result = terms[-1]
+    for formula, term in zip(reversed(formulas[:-1]), reversed(terms[:-1]), strict=True):
+        result += _inside(formula) * (term - result)
+    return result
+
+
+def _inside(formula: Formula) -> Term:
+    """1 where the formula holds, and 0 where it does not."""
+    return maximum(minimum(1 - _excess(formula), 1), 0)
+
+
+def _excess(formula: Formula) -> Term:
+    """A term that is at most 0 just where the formula holds."""
+    match formula:
+        case f.BooleanConstant(value):
+            return constant(0 if value else 1)
+        case f.Compare("<=", term):
+            return term
+        case f.Compare("==", term):
+            return maximum(term, -term)
+        case f.Compare(_, term):
+            return 1 - maximum(term, -term)
+        case f.And(parts):
+            return maximum(*map(_excess, parts))
+        case f.Or(parts):
+            return minimum(*map(_excess, parts))
+        case _:
+            raise NoGraphForm(str(formula))

@@ -1,0 +1,476 @@
+"""A program whose sizes from data are their proved bounds: for accelerators whose memory is planned ahead of time.
+
+The program is run node by node at the bounds, each size from data being its bound and a count beside it. A node that
+keeps rows apart by a rule (row_by_row.py) is run as it is, one of which a masked form is known (masked.py) in that
+form; any other is refused. What is run is exported as a program of its own, all sizes constant, and held against the
+program it was made of on some data before it is handed out.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.terms import FloorDiv, Max, Min, Symbol, Term, symbol
+from shapeproof.export.build.static.masked import FORMS
+from shapeproof.export.build.static.masking import Given, Refused
+from shapeproof.export.build.static.rows import Rows
+from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.graph import nodes
+from shapeproof.export.graph.aliasing import writes_said
+from shapeproof.export.ops import schemas
+from shapeproof.export.ops.call import Shape
+from shapeproof.export.ops.row_by_row import SIZED, Varying, pointwise
+from shapeproof.export.shim import guarding
+from shapeproof.export.shim.asynchronous import assert_all
+from shapeproof.export.shim.storages import storages
+from shapeproof.export.shim.trees import leaves, map_tensors
+from shapeproof.export.trace.translate import Untranslatable
+
+if TYPE_CHECKING:
+    from shapeproof.export.build.program import VerifiedProgram
+
+_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_COMPARING = {"sym_max": torch.maximum, "sym_min": torch.minimum, "sym_not": torch.logical_not}
+
+
+@dataclass(frozen=True)
+class Count:
+    """One of the numbers that a bounded program gives after its results: how many rows of them are meant.
+
+    Attributes:
+        bound: the greatest that it can be.
+        places: the results, counted from 0, and their dims, of which it tells the rows.
+    """
+
+    bound: int
+    places: tuple[tuple[int, int], ...]
+
+    def __str__(self) -> str:
+        where = ", ".join(f"result {result}, dim {dim}" for result, dim in self.places)
+        return f"<={self.bound}: {where}"
+
+
+@dataclass(frozen=True)
+class _Bounded:
+    """A tensor at its bounds, with the count of each dim that varies."""
+
+    value: torch.Tensor
+    dims: Mapping[int, torch.Tensor] = field(default_factory=dict)
+
+
+def bounded(program: VerifiedProgram) -> tuple[VerifiedProgram, tuple[Count, ...]]:
+    """The program at the bounds of its sizes from data, and what the counts after its results are.
+
+    Raises:
+        UsageError: a size has no bound, or what lies beyond the rows would reach one; the sentence names the node.
+    """
+    from shapeproof.export.api import export
+
+    _refuse(program)
+    args, kwargs = program.example_inputs
+    static = _Static(program)
+    for each_args, each_kwargs in _trials(program):
+        static.compare(each_args, each_kwargs)
+    found = export(static, args, kwargs)
+    return found, static.counts
+
+
+def _refuse(program: VerifiedProgram) -> None:
+    if program.report.status != "proved":
+        raise UsageError(f"expected a program that is proved, got one that is {program.report.status}")
+    contract = program.contract
+    for name in sorted({contract.names[each] for terms in contract.sizes for term in terms for each in term.symbols}):
+        raise UsageError(f"{name} is dynamic: a bounded program has inputs of constant sizes, such as a bucket's")
+    for bound in program.report.bounds:
+        if None in bound.limits:
+            raise UsageError(f"`{bound.name}` has no bound: {bound.missing}")
+    writes = writes_said(program.graph)
+    if writes is not None:
+        raise UsageError(f"a program that {writes} cannot be bounded")
+    if program.example_inputs is None:
+        raise UsageError("a program without example inputs cannot be bounded")
+
+
+def _trials(program: VerifiedProgram) -> Iterator[tuple[Any, Any]]:
+    """Data that a bounded program is tried on: the example, all zeros, all ones, some of both, and drawn like it."""
+    yield program.example_inputs
+    for seed, change in enumerate((_zeros, _ones, _some, _some, _drawn, _drawn)):
+        generator = torch.Generator().manual_seed(seed)
+        yield map_tensors(program.example_inputs, functools.partial(change, generator))
+
+
+def _zeros(_: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(tensor)
+
+
+def _ones(_: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
+    return torch.ones_like(tensor)
+
+
+def _some(generator: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor with some elements zero."""
+    return tensor * torch.randint(2, tensor.shape, generator=generator).to(tensor.device, tensor.dtype)
+
+
+def _drawn(generator: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_floating_point():
+        return torch.randn(tensor.shape, generator=generator).to(tensor.device, tensor.dtype)
+    return torch.randint(3, tensor.shape, generator=generator).to(tensor.device, tensor.dtype)
+
+
+class _Static(torch.nn.Module):
+    """Runs a program at its bounds.
+
+    Args:
+        program: the program; its graph is read, its parameters are shared.
+    """
+
+    def __init__(self, program: VerifiedProgram) -> None:
+        super().__init__()
+        self.module = replay.module_of(program)
+        self.spec = program.call_spec.in_spec
+        self._rows = rows = Rows(program, Varying(frozenset(_data_symbols(program))))
+        self._limits = _limits(program, rows)
+        self._apart = {node: rows.apart(node) for node in self.module.graph.nodes}
+        self._written = {
+            each
+            for node in self.module.graph.nodes
+            for operand in nodes.changed_operands(node)
+            for each in storages(operand.meta.get("val"))
+        }
+        self.counts: tuple[Count, ...] = ()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Static:
+        return self  # it has no state of its own, and its maps are of these nodes
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        results, counts = _Run(self, self._rows, self._limits, self._apart, self._written).results(args, kwargs)
+        self.counts = tuple(count for count, _ in counts)
+        numbers = [number for _, number in counts]
+        return (*results, *numbers) if type(results) in {tuple, list} else (results, *numbers)
+
+    def compare(self, args: Any, kwargs: Any) -> None:
+        """Hold what is given at the bounds against the program, on data.
+
+        Raises:
+            UsageError: they are not the same; the sentence says how.
+        """
+        want, raised = replay.outcome(self.module, args, kwargs)
+        got, refused = replay.outcome(self, args, kwargs)
+        if isinstance(refused, UsageError):
+            raise refused
+        if raised is not None and refused is not None:
+            return
+        if raised is not None or refused is not None:
+            raise UsageError(f"at its bounds the program raises otherwise: {refused or raised}")
+        given = leaves(got)
+        numbers = given[len(given) - len(self.counts) :]
+        cut = given[: len(given) - len(self.counts)]
+        for count, number in zip(self.counts, numbers, strict=True):
+            for result, dim in count.places:
+                cut[result] = cut[result].narrow(dim, 0, int(number))
+        results = [int(b) if type(a) is int else b for a, b in zip(leaves(want), cut, strict=True)]
+        reason = replay.unequal(leaves(want), results)
+        if reason:
+            raise UsageError(f"at its bounds the program gives other results: {reason}")
+
+
+def _data_symbols(program: VerifiedProgram) -> set[str]:
+    """The symbols of a program that come of data."""
+    rows = Rows(program, Varying(frozenset()))
+    found = set[str]()
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        for each in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(each, torch.Tensor):
+                found.update(*(size.symbols for size in rows.sizes(each)))
+            elif isinstance(each, torch.SymInt):
+                found.update(rows.term(each).symbols)
+    return found
+
+
+def _limits(program: VerifiedProgram, rows: Rows) -> dict[Term, int]:
+    """The bound of each size of a tensor."""
+    bounds = {bound.name: bound.limits for bound in program.report.bounds}
+    found: dict[Term, int] = {}
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        named = [(node.name, value)] if isinstance(value, torch.Tensor) else []
+        if isinstance(value, tuple | list):
+            listed = enumerate(value)
+            named = [(f"{node.name}[{index}]", each) for index, each in listed if isinstance(each, torch.Tensor)]
+        for name, tensor in named:
+            pairs = zip(rows.sizes(tensor), bounds.get(name, ()), strict=False)
+            found |= {size: limit for size, limit in pairs if limit is not None}
+    return found
+
+
+class _Run(torch.fx.Interpreter):
+    """One run of a program at its bounds; numbers from data are tensors of no dims."""
+
+    def __init__(
+        self, static: _Static, rows: Rows, limits: Mapping[Term, int], apart: Mapping[torch.fx.Node, bool], written: Any
+    ) -> None:
+        super().__init__(static.module)
+        self._rows, self._limits, self._apart, self._written = rows, limits, apart, written
+        self._spec = static.spec
+        self.extra_traceback = False
+        self._counts: dict[Term, torch.Tensor] = {}
+        self._items = set[str]()
+        """The symbols that are elements of tensors, and may be anything; the others were counted."""
+        self._found: list[tuple[Count, torch.Tensor]] = []
+
+    def results(self, args: Any, kwargs: Any) -> tuple[Any, list[tuple[Count, torch.Tensor]]]:
+        """What the program gives at its bounds, and the counts."""
+        flat = guarding.flat_inputs(args, kwargs, self._spec)
+        found = self.run(*flat, enable_io_processing=False)
+        return self.module.graph.process_outputs(found), self._found  # type: ignore[operator, union-attr]
+
+    # ------------------------------------------------------------------ nodes
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        if n.op == "output":
+            self._note_counts(n)
+        if n.op != "call_function" or n.target is operator.getitem:
+            return super().run_node(n)
+        try:
+            return self._called(n)
+        except (Refused, Untranslatable) as refused:
+            raise UsageError(f"{_said(n)} cannot be run at its bounds: {refused}") from None
+
+    def _called(self, node: torch.fx.Node) -> Any:
+        value = node.meta.get("val")
+        if str(node.target) == "aten._assert_scalar.default":
+            return self._asserted(node)
+        if isinstance(value, _NUMBERS):
+            return self._number(node)
+        if "sym_constrain_range" in str(node.target):
+            return None
+        given = [each for each in node.all_input_nodes if isinstance(self.env.get(each), torch.Tensor)]
+        numbers = [each for each in given if isinstance(each.meta.get("val"), _NUMBERS)]
+        varies = any(map(self._rows.varies, node.all_input_nodes)) or self._rows.varies(node)
+        if not varies or (self._apart[node] and not numbers):
+            return self._as_it_is(node)
+        packet = str(node.target).split(".")[1]
+        if self._apart[node] and packet in SIZED:
+            return self._sized(node, packet)
+        if numbers and all(self._rows.first(each) for each in node.all_input_nodes) and self._is_pointwise(node):
+            args, kwargs = self.fetch_args_kwargs_from_env(node)
+            found = getattr(torch.ops.aten, packet)(*args, **kwargs)
+            if found.dtype != node.meta["val"].dtype:
+                raise Refused("a number from data changes its dtype")
+            return found
+        return self._masked(node)
+
+    def _as_it_is(self, node: torch.fx.Node) -> Any:
+        args, kwargs = self.fetch_args_kwargs_from_env(node)
+        found = node.target(*args, **kwargs)  # type: ignore[operator]
+        self._hold(node, found)
+        return found
+
+    def _hold(self, node: torch.fx.Node, found: Any) -> None:
+        """A result has the bounds of its sizes; anything else was misunderstood."""
+        noted = node.meta.get("val")
+        pairs = zip(_list(noted), _list(found), strict=True)
+        for tensor, own in pairs:
+            if isinstance(tensor, torch.Tensor) and tuple(own.shape) != self._limits_of(tensor):
+                raise Refused(f"it has sizes {list(own.shape)}, where {list(self._limits_of(tensor))} is the bound")
+
+    def _limit(self, size: Term) -> int:
+        if size.is_constant:
+            return size.constant_value
+        if size not in self._limits:
+            raise Refused(f"{size} has no bound")
+        return self._limits[size]
+
+    def _limits_of(self, tensor: torch.Tensor) -> tuple[int, ...]:
+        return tuple(map(self._limit, self._rows.sizes(tensor)))
+
+    # ------------------------------------------------------------------ numbers and counts
+
+    def _count(self, size: Term) -> torch.Tensor:
+        """What a size is, on the data that is given."""
+        if size not in self._counts:
+            self._counts[size] = self._evaluated(size)
+        return self._counts[size]
+
+    def _rows_of(self, size: Term) -> torch.Tensor:
+        """As `_count`, of a size of a tensor; one that comes of an element is asserted to be one."""
+        new = size not in self._counts or (_is_symbol(size) and size.symbols <= self._items)
+        count = self._count(size)
+        if new and not size.symbols.isdisjoint(self._items):
+            assert_all((count >= 0) & (count <= self._limit(size)), "a size from data is out of range")
+            self._items -= size.symbols if _is_symbol(size) else set()
+        return count
+
+    def _evaluated(self, size: Term) -> torch.Tensor:
+        total = torch.zeros((), dtype=torch.int64)
+        for monomial, factor in size.poly.items():
+            product = torch.full((), factor, dtype=torch.int64)
+            for atom, exponent in monomial:
+                product = product * self._atom(atom) ** exponent
+            total = total + product
+        return total
+
+    def _atom(self, atom: Any) -> torch.Tensor:
+        match atom:
+            case Symbol(name):
+                if symbol(name) not in self._counts:
+                    raise Refused(f"{name} is not counted yet")
+                return self._counts[symbol(name)]
+            case FloorDiv(dividend, divisor):
+                return torch.div(self._evaluated(dividend), self._evaluated(divisor), rounding_mode="floor")
+            case Min(args) | Max(args):
+                parts = [self._evaluated(each) for each in args]
+                return torch.stack(parts).amin() if isinstance(atom, Min) else torch.stack(parts).amax()
+        raise Refused(f"{atom} cannot be counted")
+
+    def _define(self, size: Term, count: torch.Tensor) -> None:
+        """Note what a size is; where it is known to be something else, eager raises."""
+        if size.is_constant or size in self._counts or not _is_symbol(size):
+            known = size.constant_value if size.is_constant else self._count(size)
+            assert_all(count == known, "a size from data is not what was checked")
+        else:
+            self._counts[size] = count
+
+    def _number(self, node: torch.fx.Node) -> Any:
+        value = node.meta["val"]
+        if str(node.target) in {"aten.item.default", "aten._local_scalar_dense.default"}:
+            if not isinstance(value, torch.SymInt) or not self._apart[node]:
+                raise Refused("it takes a number that is no size")
+            self._items |= self._rows.term(value).symbols
+            self._define(self._rows.term(value), self.env[node.args[0]].to(torch.int64).reshape(()))  # type: ignore[index]
+        if isinstance(value, torch.SymInt):
+            return self._count(self._rows.term(value))
+        args, kwargs = self.fetch_args_kwargs_from_env(node)
+        name = getattr(node.target, "__name__", "")
+        if kwargs or not (name in _COMPARING or getattr(operator, name, None) is node.target):
+            raise Refused("it is no arithmetic of integers")
+        if name in {"and_", "or_"}:
+            return getattr(torch, f"logical_{name[:-1]}")(*map(torch.as_tensor, args))
+        target: Any = _COMPARING.get(name, node.target)
+        return target(*map(torch.as_tensor, args))
+
+    def _asserted(self, node: torch.fx.Node) -> None:
+        given = node.args[0]
+        condition = self.env[given] if isinstance(given, torch.fx.Node) else given
+        if isinstance(condition, torch.Tensor):
+            assert_all(condition, str(node.args[1]))
+
+    # ------------------------------------------------------------------ forms
+
+    def _sized(self, node: torch.fx.Node, packet: str) -> Any:
+        """An operator that takes sizes: it makes the bounds of its result."""
+        sizes = self._limits_of(node.meta["val"])
+        named = {
+            name: torch.fx.map_arg(each, self._told)
+            for name, each in schemas.by_name(node.target, node.args, node.kwargs).items()
+        }
+        if packet in {"view", "reshape", "_unsafe_view", "unflatten", "flatten"}:
+            return named["self"].view(sizes) if "view" in packet else named["self"].reshape(sizes)
+        if packet == "expand":
+            return named["self"].expand(sizes)
+        if packet == "slice":
+            start, step = named["start"] or 0, named["step"]
+            (dim,) = (named["dim"] % len(sizes),)
+            found = torch.ops.aten.slice.Tensor(named["self"], dim, start, start + step * sizes[dim], step)
+        elif packet == "arange":
+            start, step = named.get("start", 0), named.get("step", 1)
+            found = (torch.arange(sizes[0], device=named["device"]) * step + start).to(node.meta["val"].dtype)
+        elif packet in {"full", "zeros", "ones", "new_full", "new_zeros", "new_ones", "full_like"}:
+            fill = named["fill_value"] if "full" in packet else float("ones" in packet)
+            noted = node.meta["val"]
+            found = torch.full(sizes, fill, dtype=noted.dtype, device=noted.device)
+        else:
+            raise Refused("it takes sizes from data")
+        self._hold(node, found)
+        return found
+
+    def _told(self, node: torch.fx.Node) -> Any:
+        """An argument; a number that varies is not one that is used."""
+        found = self.env[node]
+        return None if isinstance(node.meta.get("val"), _NUMBERS) else found
+
+    def _is_pointwise(self, node: torch.fx.Node) -> bool:
+        """Whether a number stands where a tensor of no dims may stand."""
+        call = self._rows.call(node)
+        without = {
+            name: Shape(()) if isinstance(each, Term) and not each.is_constant else each
+            for name, each in call.arguments.items()
+        }
+        return pointwise(type(call)(call.name, without, call.results), self._rows.varying)
+
+    def _masked(self, node: torch.fx.Node) -> Any:
+        name = str(node.target).removeprefix("aten.")
+        packet, _, overload = name.partition(".")
+        in_place = packet.endswith("_")
+        form = FORMS.get(f"{packet.removesuffix('_')}.{overload}")
+        if form is None or not all(self._rows.first(each) for each in node.all_input_nodes):
+            raise Refused("it mixes rows with what lies beyond them")
+        if packet == "select" and not self._written.isdisjoint(storages(node.meta["val"])):
+            raise Refused("it is written into")
+        noted = _list(node.meta["val"])
+        limits = [self._limits_of(each) if isinstance(each, torch.Tensor) else () for each in noted]
+        named = schemas.by_name(node.target, node.args, node.kwargs)
+        arguments = {key: self._bounded(each) for key, each in named.items()}
+
+        def define(dim: int, count: torch.Tensor) -> None:
+            self._define(self._rows.sizes(noted[0])[dim], count)
+
+        found = form(Given(arguments, limits, define))
+        made = [each.to(like.dtype) for each, like in zip(_list(found), noted, strict=True)]
+        if in_place:
+            return self.env[node.args[0]].copy_(made[0])  # type: ignore[index]
+        result = tuple(made) if isinstance(node.meta["val"], tuple | list) else made[0]
+        self._hold(node, result)
+        return result
+
+    def _bounded(self, value: Any) -> Any:
+        if isinstance(value, tuple | list):
+            return [self._bounded(each) for each in value]
+        if not isinstance(value, torch.fx.Node):
+            return value
+        found, noted = self.env[value], value.meta.get("val")
+        if not isinstance(noted, torch.Tensor):
+            return found
+        sizes = enumerate(self._rows.sizes(noted))
+        return _Bounded(found, {dim: self._rows_of(size) for dim, size in sizes if self._rows.varying.term(size)})
+
+    # ------------------------------------------------------------------ results
+
+    def _note_counts(self, node: torch.fx.Node) -> None:
+        places: dict[Term, list[tuple[int, int]]] = {}
+        for result, each in enumerate(leaves(node.args[0])):
+            noted = each.meta.get("val") if isinstance(each, torch.fx.Node) else None
+            if isinstance(noted, torch.Tensor):
+                if not self._rows.first(each):
+                    raise UsageError(f"{_said(each)} is a result whose rows are not its first")
+                for dim, size in enumerate(self._rows.sizes(noted)):
+                    if self._rows.varying.term(size):
+                        places.setdefault(size, []).append((result, dim))
+        try:
+            self._found = [(Count(self._limit(size), tuple(at)), self._rows_of(size)) for size, at in places.items()]
+        except Refused as refused:
+            raise UsageError(f"the results cannot be bounded: {refused}") from None
+
+
+def _is_symbol(size: Term) -> bool:
+    return len(size.symbols) == 1 and size is symbol(*size.symbols)
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, tuple | list) else [value]
+
+
+def _said(node: torch.fx.Node) -> str:
+    where = nodes.line_of(node)
+    return f"`{node.name}`" + (
+        f" ({where.file.rpartition('/')[2]}:{where.line} `{where.text.strip()}`)" if where else ""
+    )

@@ -1,0 +1,237 @@
+"""Operators that reduce, order or multiply what has sizes from data: what is not meant is masked first (masked.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from shapeproof.export.build.static.masking import (
+    Given,
+    Operand,
+    Refused,
+    Tensor,
+    dims_of,
+    filled,
+    is_operand,
+    meant,
+    rows_of,
+)
+from shapeproof.export.shim.asynchronous import assert_all
+
+# ---------------------------------------------------------------------- reductions
+
+
+def _reducing(value: float, packet: Callable[..., Any]) -> Callable[[Given], Tensor]:
+    """A reduction to which a number adds nothing."""
+
+    def form(given: Given) -> Tensor:
+        operand = given.tensor("self")
+        rest = {name: each for name, each in given.arguments.items() if name != "self"}
+        return packet(filled(operand, value), **rest)  # type: ignore[no-any-return]
+
+    return form
+
+
+def _sum(given: Given) -> Tensor:
+    operand = given.tensor("self")
+    dims = dims_of(given["dim"], operand.value.dim())
+    return filled(operand, 0).sum(dims, keepdim=bool(given["keepdim"]), dtype=given["dtype"])
+
+
+def _mean(given: Given) -> Tensor:
+    operand = given.tensor("self")
+    total = _sum(given)
+    number = torch.ones((), dtype=torch.int64)
+    for dim in dims_of(given["dim"], operand.value.dim()):
+        number *= operand.dims.get(dim, torch.tensor(operand.value.shape[dim]))
+    return total / number
+
+
+def _copied(operand: Operand, dims: Sequence[int]) -> Tensor:
+    """The tensor with its first row where none is meant; there must be one, since the result is one of the elements."""
+    value = operand.value
+    for dim in dims:
+        if dim in operand.dims:
+            if not value.shape[dim]:
+                raise Refused("there is nothing to choose from")
+            assert_all(operand.dims[dim] > 0, "expected a reduction dim with at least one element")
+            shape = [-1 if other == dim else 1 for other in range(value.dim())]
+            value = torch.where(rows_of(operand, dim).view(shape), value, value.narrow(dim, 0, 1))
+    return value
+
+
+def _chosen(name: str) -> Callable[[Given], Any]:
+    """`amax`, `max`: one of the elements."""
+
+    def form(given: Given) -> Any:
+        operand = given.tensor("self")
+        dims = dims_of(given["dim"], operand.value.dim())
+        value = _copied(operand, dims)
+        if given["dim"] is None or name.startswith("am"):
+            return getattr(value, name if name.startswith("am") else f"a{name}")(dims, bool(given["keepdim"]))
+        found = getattr(value, name)(dims[0], bool(given["keepdim"]))
+        return found.values, _within(found.indices, operand, dims[0])
+
+    return form
+
+
+def _within(index: Tensor, operand: Operand, dim: int) -> Tensor:
+    """A place that is meant: beyond, the row is the first's, so the first is as good."""
+    return torch.where(index < operand.dims[dim], index, 0) if dim in operand.dims else index
+
+
+def _placed(name: str) -> Callable[[Given], Tensor]:
+    """`argmax`: where one of the elements is."""
+
+    def form(given: Given) -> Tensor:
+        operand = given.tensor("self")
+        if given["dim"] is None and operand.value.dim() != 1:
+            raise Refused("it counts elements of all dims")
+        (dim,) = dims_of(given["dim"], operand.value.dim())
+        found = getattr(_copied(operand, [dim]), name)(dim, bool(given["keepdim"]))
+        return _within(found, operand, dim)
+
+    return form
+
+
+def _soft(name: str) -> Callable[[Given], Tensor]:
+    """`softmax`: what is not meant has no weight."""
+
+    def form(given: Given) -> Tensor:
+        operand = given.tensor("self")
+        if not operand.value.is_floating_point():
+            raise Refused("it is of integers")
+        (dim,) = dims_of(given["dim"], operand.value.dim())
+        value = filled(operand, float("-inf"), [dim])
+        return getattr(torch, name)(value, dim, given["dtype"])  # type: ignore[no-any-return]
+
+    return form
+
+
+# ---------------------------------------------------------------------- order
+
+
+def _compacted(value: Tensor, valid: Tensor, dim: int) -> Tensor:
+    """Where the rows that are meant stand along a dim, in order, and then the others."""
+    return (~valid.expand_as(value)).to(torch.uint8).argsort(dim=dim, stable=True)
+
+
+def _counts(operand: Operand, dims: Any) -> list[int]:
+    """Which counts the dims have, in a form that can be compared: one count is one tensor."""
+    return [id(operand.dims.get(dim)) for dim in dims]
+
+
+def _cat(given: Given) -> Tensor:
+    operands = [each for each in given["tensors"] if is_operand(each)]
+    (dim,) = dims_of(given["dim"], operands[0].value.dim())
+    first = {other: count for other, count in operands[0].dims.items() if other != dim}
+    if any(_counts(each, first) != _counts(operands[0], first) for each in operands):
+        raise Refused("its operands have other sizes from data")
+    value = torch.cat([each.value for each in operands], dim)
+    masks = [
+        rows_of(each, dim) if dim in each.dims else torch.ones(each.value.shape[dim], dtype=torch.bool)
+        for each in operands
+    ]
+    order = (~torch.cat(masks)).to(torch.uint8).argsort(stable=True)
+    return value.index_select(dim, order[: given.limits[0][dim]])
+
+
+def _in_order(operand: Operand, dim: int, *, descending: bool) -> tuple[Tensor, Tensor]:
+    values, places = operand.value.sort(dim=dim, descending=descending, stable=True)
+    if dim in operand.dims:
+        shape = [-1 if other == dim else 1 for other in range(values.dim())]
+        valid = rows_of(operand, dim).view(shape).expand_as(values).gather(dim, places)
+        order = _compacted(values, valid, dim)
+        values, places = values.gather(dim, order), places.gather(dim, order)
+    return values, places
+
+
+def _sort(given: Given) -> tuple[Tensor, Tensor]:
+    operand = given.tensor("self")
+    (dim,) = dims_of(given["dim"], operand.value.dim())
+    return _in_order(operand, dim, descending=bool(given["descending"]))
+
+
+def _argsort(given: Given) -> Tensor:
+    return _sort(given)[1]
+
+
+def _topk(given: Given) -> tuple[Tensor, Tensor]:
+    operand, k = given.tensor("self"), given["k"]
+    (dim,) = dims_of(given["dim"], operand.value.dim())
+    limit = given.limits[0][dim]
+    if limit > operand.value.shape[dim]:
+        raise Refused("it may choose more than there are")
+    if dim in operand.dims:
+        assert_all(operand.dims[dim] >= k, "selected index k out of range")
+    values, places = _in_order(operand, dim, descending=bool(given["largest"]))
+    return values.narrow(dim, 0, limit), places.narrow(dim, 0, limit)
+
+
+# ---------------------------------------------------------------------- products
+
+
+def _product(given: Given) -> Tensor:
+    """A product of matrices: what is summed over adds nothing where it is not meant."""
+    left = given.tensor("self")
+    right = given.tensor("mat2" if "mat2" in given.arguments else "other")
+    inner = left.dims.get(left.value.dim() - 1), right.dims.get(max(0, right.value.dim() - 2))
+    if inner[0] is not inner[1]:
+        raise Refused("it sums over sizes from data that are not one")
+    if left.value.dim() > 2 or right.value.dim() > 2:
+        raise Refused("it is of a batch")
+    return torch.matmul(filled(left, 0), filled(right, 0))
+
+
+def _attention(given: Given) -> Tensor:
+    """`scaled_dot_product_attention` of a set with itself: keys that are not meant have no weight."""
+    query, key, value = (given.tensor(name) for name in ("query", "key", "value"))
+    mask = meant(key, [key.value.dim() - 2])
+    rank = key.value.dim()
+    if {id(each.dims.get(rank - 2)) for each in (query, key, value)} != {id(key.dims.get(rank - 2))}:
+        raise Refused("it looks from one set at another")
+    if any(set(each.dims) != {rank - 2} for each in (query, key, value)):
+        raise Refused("it has more than one size from data")
+    if mask is None or any(given[name] for name in ("is_causal", "dropout_p", "enable_gqa")):
+        raise Refused("it is causal, drops elements or groups heads")
+    if given["attn_mask"] is not None:
+        raise Refused("it has a mask of its own")
+    return torch.nn.functional.scaled_dot_product_attention(
+        query.value, filled(key, 0), filled(value, 0), attn_mask=mask.transpose(-1, -2), scale=given["scale"]
+    )
+
+
+VALUES: Mapping[str, Callable[[Given], Any]] = {
+    "sum.default": _sum,
+    "sum.dim_IntList": _sum,
+    "mean.default": _mean,
+    "mean.dim": _mean,
+    "prod.default": _reducing(1, torch.prod),
+    "prod.dim_int": _reducing(1, torch.prod),
+    "any.default": _reducing(0, torch.any),
+    "any.dim": _reducing(0, torch.any),
+    "all.default": _reducing(1, torch.all),
+    "all.dim": _reducing(1, torch.all),
+    "logsumexp.default": _reducing(float("-inf"), torch.logsumexp),
+    "amax.default": _chosen("amax"),
+    "amin.default": _chosen("amin"),
+    "max.default": _chosen("max"),
+    "min.default": _chosen("min"),
+    "max.dim": _chosen("max"),
+    "min.dim": _chosen("min"),
+    "argmax.default": _placed("argmax"),
+    "argmin.default": _placed("argmin"),
+    "softmax.int": _soft("softmax"),
+    "log_softmax.int": _soft("log_softmax"),
+    "cat.default": _cat,
+    "sort.default": _sort,
+    "sort.stable": _sort,
+    "argsort.default": _argsort,
+    "argsort.stable": _argsort,
+    "topk.default": _topk,
+    "mm.default": _product,
+    "matmul.default": _product,
+    "scaled_dot_product_attention.default": _attention,
+}

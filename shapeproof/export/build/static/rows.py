@@ -1,0 +1,217 @@
+"""Reads a program's nodes for row_by_row.py: which vary with some sizes, and whether a node keeps rows apart.
+
+Numbers are followed too: one that is computed of a size that varies must not reach an element. A view may put a dim
+that varies behind another, `[5, n]` as `[5*n]`: its rows are no longer the first ones, so the dim is told by a name of
+its own, under which it is like no other, until a view takes it apart again. Nothing is run here.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+import torch
+
+from shapeproof.constraints.terms import ONE, Term, constant, symbol
+from shapeproof.export.ops import schemas
+from shapeproof.export.ops.call import Call, Shape, product
+from shapeproof.export.ops.row_by_row import PLACED, SIZED, VIEWS, Varying, rises, row_by_row, tensors
+from shapeproof.export.shim.numbers import symbols
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.translate import Untranslatable
+
+_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)
+_ASSERTING = {"aten._assert_scalar.default", "aten.sym_constrain_range.default"}
+
+
+class Rows:
+    """What varies in a program, its nodes asked in order.
+
+    Args:
+        program: the program.
+        varying: the symbols that vary.
+        declared: the symbols of the inputs' sizes; what is asserted of them alone holds wherever the program is used.
+    """
+
+    def __init__(self, program: torch.export.ExportedProgram, varying: Varying, declared: Collection[str] = ()) -> None:
+        self._declared = frozenset(declared)
+        self._translator = tracer.translator_of(program)
+        self.varying = varying
+        self._varies: dict[torch.fx.Node, bool] = {}
+        self._inner: dict[torch.fx.Node, tuple[Term, ...]] = {}
+        """The sizes of tensors of which a dim is told by a name of its own."""
+        self._factors: dict[Term, tuple[Term, ...]] = {}
+        """What the dims of such names are made of, the outermost first."""
+
+    def term(self, size: Any) -> Term:
+        """The term of a size."""
+        return self._translator.term(symbols.size_expression(size))
+
+    def sizes(self, tensor: torch.Tensor) -> tuple[Term, ...]:
+        """The terms of a tensor's sizes."""
+        return tuple(map(self.term, tensor.shape))
+
+    def first(self, node: torch.fx.Node) -> bool:
+        """Whether the rows of a tensor that are meant are its first ones."""
+        return node not in self._inner
+
+    def call(self, node: torch.fx.Node) -> Call:
+        """The call that a node is: tensors as shapes, sizes as terms."""
+        named = schemas.by_name(node.target, node.args, node.kwargs)
+        value = node.meta.get("val")
+        results = value if isinstance(value, tuple | list) else [value]
+        return Call(
+            str(node.target), {name: self._value(each) for name, each in named.items()}, [*map(self._value, results)]
+        )
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, torch.fx.Node):
+            return (
+                Shape(self._inner[value], str(value.meta["val"].dtype))
+                if value in self._inner
+                else self._value(value.meta.get("val"))
+            )
+        if isinstance(value, torch.Tensor):
+            return Shape(self.sizes(value), str(value.dtype))
+        if isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
+            return self.term(value)
+        return tuple(map(self._value, value)) if isinstance(value, tuple | list) else value
+
+    def varies(self, node: torch.fx.Node) -> bool:
+        """Whether what a node gives varies: a tensor by its own sizes, a number by its operands."""
+        if node not in self._varies:
+            self._varies[node] = self._read(node)
+        return self._varies[node]
+
+    def _read(self, node: torch.fx.Node) -> bool:
+        value = node.meta.get("val")
+        try:
+            if isinstance(value, torch.SymInt):
+                return self.varying.term(self.term(value))
+            shapes = [Shape(self.sizes(each)) for each in _tensors(value)]
+        except Untranslatable:
+            return True
+        if isinstance(value, _NUMBERS):
+            return any(map(self.varies, node.all_input_nodes))
+        return any(self.varying.dims(each) for each in shapes)
+
+    def apart(self, node: torch.fx.Node) -> bool:
+        """Whether a node keeps rows apart: it is given nothing that varies, or there is a rule that says so."""
+        if node.op != "call_function" or node.target is operator.getitem:
+            return True
+        if str(node.target) in _ASSERTING:
+            return not any(map(self.varies, node.all_input_nodes)) or all(map(self._is_declared, node.all_input_nodes))
+        if _is_number(node):
+            return True
+        if not self.varies(node) and not any(map(self.varies, node.all_input_nodes)):
+            return True
+        try:
+            call = self.call(node)
+        except (Untranslatable, AttributeError):
+            return False
+        real = any(
+            isinstance(each.meta.get("val"), torch.SymFloat | torch.SymBool) and self.varies(each)
+            for each in node.all_input_nodes
+        )
+        results = [size for each in tensors(call.results) for size in each.sizes]
+        if real or not all(rises(size, self.varying) for size in results):
+            return False
+        if not any(each in self._inner for each in node.all_input_nodes) and row_by_row(call, self.varying):
+            return True
+        return self._regrouped(node, call) if _packet(node) in VIEWS else self._renamed(node, call)
+
+    def _is_declared(self, node: torch.fx.Node) -> bool:
+        """Whether a number is computed of the inputs' sizes alone."""
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            return self.term(value).symbols <= self._declared
+        return isinstance(value, _NUMBERS) and all(map(self._is_declared, node.all_input_nodes))
+
+    # ------------------------------------------------------------------ dims behind others
+
+    def _regrouped(self, node: torch.fx.Node, call: Call) -> bool:
+        """A view that puts whole dims together, or takes such a one apart."""
+        shape, result = call.tensor("self"), call.result()
+        groups = None if shape is None or result is None else _groups(list(self._parts(shape)), result.sizes)
+        if groups is None or result is None:
+            return False
+        sizes = tuple(self._named(parts, size) for parts, size in zip(groups, result.sizes, strict=True))
+        if sizes != result.sizes:
+            self._inner[node] = sizes
+        return True
+
+    def _parts(self, shape: Shape) -> Iterator[Term]:
+        for size in shape.sizes:
+            yield from self._factors.get(size, (size,))
+
+    def _named(self, parts: list[Term], size: Term) -> Term:
+        """The size of a dim of these parts: its own, unless something stands before what varies."""
+        place = next((index for index, part in enumerate(parts) if self.varying.term(part)), 0)
+        if place == 0 and not any(map(self.varying.term, parts[1:])):
+            return size
+        name = symbol(f"[{'|'.join(map(str, parts))}]")
+        self._factors[name] = tuple(parts)
+        self.varying = Varying(self.varying.symbols | name.symbols, self.varying.nonnegative)
+        return name
+
+    def _renamed(self, node: torch.fx.Node, call: Call) -> bool:
+        """An operator whose dims are its operands': those of one size are told by one name, also in the result."""
+        if _packet(node) in SIZED | PLACED or isinstance(node.meta["val"], tuple | list):
+            return False
+        names: dict[Term, set[Term]] = {}
+        for operand in node.all_input_nodes:
+            value = operand.meta.get("val")
+            if isinstance(value, torch.Tensor):
+                own = self.sizes(value)
+                for size, name in zip(own, self._inner.get(operand, own), strict=True):
+                    names.setdefault(size, set()).add(name)
+        (result,) = call.results
+        if any(len(each) > 1 for size, each in names.items() if self.varying.term(size)) or not isinstance(
+            result, Shape
+        ):
+            return False
+        sizes = tuple(next(iter(names.get(size, {size}))) for size in result.sizes)
+        if row_by_row(Call(call.name, call.arguments, [Shape(sizes, result.dtype)]), self.varying):
+            if sizes != result.sizes:
+                self._inner[node] = sizes
+            return True
+        return False
+
+
+def _groups(parts: list[Term], sizes: Iterable[Term]) -> list[list[Term]] | None:
+    """The parts that each size is the product of, in order; a constant part may be cut. None where there are none."""
+    found: list[list[Term]] = []
+    left = [part for part in parts if part is not ONE]
+    for size in sizes:
+        group: list[Term] = []
+        while product(group) is not size:
+            if not left:
+                return None
+            part = left.pop(0)
+            so_far, rest = product(group), constant(1)
+            if size.is_constant and so_far.is_constant and part.is_constant and so_far.constant_value:
+                whole = size.constant_value // so_far.constant_value
+                if whole and part.constant_value > whole and part.constant_value % whole == 0:
+                    part, rest = constant(whole), constant(part.constant_value // whole)
+            group.append(part)
+            if rest is not ONE:
+                left.insert(0, rest)
+        found.append(group)
+    return found if not left else None
+
+
+def _packet(node: torch.fx.Node) -> str:
+    name = str(node.target).split(".")
+    return name[1] if len(name) > 1 else ""
+
+
+def _is_number(node: torch.fx.Node) -> bool:
+    """Whether a node computes with numbers alone or reads a size: its term says how it varies."""
+    values = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
+    return str(node.target) == "aten.sym_size.int" or all(isinstance(value, _NUMBERS) for value in values)
+
+
+def _tensors(value: Any) -> Iterable[torch.Tensor]:
+    values = value if isinstance(value, tuple | list) else (value,)
+    return (each for each in values if isinstance(each, torch.Tensor))

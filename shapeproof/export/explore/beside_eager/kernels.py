@@ -1,0 +1,355 @@
+"""Holds the operators that are not torch's own against their fake kernels, wherever a program is run.
+
+A trace believes the fake kernel of an operator. Torch tests those of its own operators; of the others, the real results
+are compared with what the program notes of them: dtype, device, layout, sizes, strides, which tensors share storage,
+and that nothing is written but what the schema says. A difference refutes. No difference proves nothing: the operator
+stays trusted, which the report says.
+
+What data give a size (`new_dynamic_size`) is taken from the run, so that only what follows from it is compared.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import evaluate, holds_at
+from shapeproof.constraints.records.diagnostics import Diagnostic, Note
+from shapeproof.constraints.terms import Term, symbol
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.corners import fits, points
+from shapeproof.export.explore.beside_eager.statements import broken_statement
+from shapeproof.export.explore.findings import Exploration
+from shapeproof.export.explore.limits import KERNEL_ELEMENTS, KERNEL_POINTS
+from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
+from shapeproof.export.shim.numbers import symbols
+from shapeproof.export.shim.storages import storage_of
+from shapeproof.export.shim.trees import leaves, map_tensors
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.calls.settle import sharing
+from shapeproof.solver.answers.witness import find
+from shapeproof.solver.facts import Facts
+
+Point = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An operator that is not what its fake kernel says."""
+
+    node: torch.fx.Node
+    text: str
+
+
+def operator_faults(inputs: Inputs, found: Exploration, domain: Facts) -> list[Diagnostic]:
+    """A diagnostic for the first point at which an operator gives something else than its fake kernel says.
+
+    `found.trusted` counts the inputs at which each was compared.
+    """
+    program = found.main.program
+    if program is None or not (names := nodes.foreign_operators(program.graph_module)):
+        return []
+    found.trusted = dict.fromkeys(names, 0)
+    run = Runs(program, inputs)
+    for point in _chosen(inputs, found, domain, run.weight):
+        seen = run.at(point)
+        if isinstance(seen, Fault):
+            return [fault_diagnostic(*_smallest_fault(seen, point, _smaller(point, inputs, domain), run), inputs)]
+        for name in seen:
+            found.trusted[name] += 1
+    return []
+
+
+def _smallest_fault(fault: Fault, point: Point, smaller: Iterator[Point], run: Runs) -> tuple[Fault, Point]:
+    """The fault at the first of these points that has one, the smallest first; otherwise the one that was found."""
+    for each in smaller:
+        seen = run.at(each)
+        if isinstance(seen, Fault):
+            return seen, each
+    return fault, point
+
+
+# ---------------------------------------------------------------------- points
+
+
+def _chosen(inputs: Inputs, found: Exploration, domain: Facts, weight: int) -> Iterator[Point]:
+    """Different points: those of any replay, those beside the borders of what was asked, then the smallest.
+
+    Of a small domain these are all. `weight`: how many elements a run reads besides the inputs'.
+    """
+    seen: list[Point] = []
+    left = KERNEL_ELEMENTS
+    for point in itertools.chain([found.begun], points(inputs, found, domain, []), _further(inputs, found, domain)):
+        left -= weight + inputs.elements(point)
+        if len(seen) == KERNEL_POINTS or (left < 0 and len(seen) > 1):
+            return
+        if point not in seen:
+            seen.append(point)
+            yield point
+
+
+def _further(inputs: Inputs, found: Exploration, domain: Facts) -> Iterator[Point]:
+    names = sorted(inputs.domain.symbols)
+    for point in itertools.chain(_borders(found, domain), _along_each(names, found, domain), _smallest(names, domain)):
+        whole = {name: point.get(name, found.begun[name]) for name in names}
+        if domain.contains(whole) and fits(inputs, found.begun, whole):
+            yield whole
+
+
+def _smaller(point: Point, inputs: Inputs, domain: Facts) -> Iterator[Point]:
+    names = sorted(inputs.domain.symbols)
+    lying = (each for each in _smallest(names, domain) if domain.contains(each) and fits(inputs, point, each))
+    return itertools.islice(
+        itertools.takewhile(lambda each: sum(each.values()) < sum(point.values()), lying), KERNEL_POINTS
+    )
+
+
+def _borders(found: Exploration, domain: Facts) -> Iterator[Point]:
+    """Points at, before and after the border of each question about sizes."""
+    for formula in found.main.trial.asked:
+        beside = [f.eq(formula.term, k) for k in (-1, 0, 1)] if isinstance(formula, f.Compare) else [formula]
+        for each in beside:
+            point = find(each, domain) if each.symbols <= found.begun.keys() else None
+            if isinstance(point, dict):
+                yield point
+
+
+def _along_each(names: Sequence[str], found: Exploration, domain: Facts) -> Iterator[Point]:
+    """Each size from its lower bound on, in turn; the others as they were first, or where the domain wants them."""
+    most = KERNEL_POINTS // (len(names) + 1)
+    for offset, name in itertools.product(range(most), names):
+        value = (domain.ranges[name].lower or 0) + offset if name in domain.ranges else offset
+        point: Any = found.begun | {name: value}
+        point = point if domain.contains(point) else find(f.eq(symbol(name), value), domain)
+        if isinstance(point, dict):
+            yield point
+
+
+def _smallest(names: Sequence[str], domain: Facts) -> Iterator[Point]:
+    """The points of growing boxes at the lower bounds."""
+    low = [(domain.ranges[name].lower or 0) if name in domain.ranges else 0 for name in names]
+    for edge in range(KERNEL_POINTS if names else 0):
+        for offsets in itertools.islice(itertools.product(range(edge + 1), repeat=len(names)), KERNEL_POINTS**2):
+            if max(offsets) == edge:
+                yield dict(zip(names, map(sum, zip(low, offsets, strict=True)), strict=True))
+
+
+# ---------------------------------------------------------------------- runs
+
+
+class Runs:
+    """Runs a program node by node."""
+
+    def __init__(self, program: torch.export.ExportedProgram, inputs: Inputs) -> None:
+        self._inputs = inputs
+        self._fresh = replay.fresh_modules(program)
+        self._term = tracer.translator_of(program).term
+        self._branches = sum(isinstance(each, torch.fx.GraphModule) for each in program.graph_module.modules()) > 1
+        self.weight = sum(tensor.numel() for tensor in program.state_dict.values())
+
+    def at(self, point: Mapping[str, int]) -> Fault | list[str]:
+        """The first fault at a point, or the operators that were compared; none of those behind what raises."""
+        compared: list[str] = []
+        for change in (_unchanged, _opposite) if self._branches else (_unchanged,):
+            values = map_tensors(leaves(self._inputs.at(point, filled=True)), change)
+            interpreter = _Interpreter(self._fresh(), Known(self._term, dict(point)), compared)
+            try:
+                replay.run(lambda *flat: interpreter.run(*flat, enable_io_processing=False), tuple(values), {})  # noqa: B023
+            except _Found as found:
+                return found.fault
+        return list(dict.fromkeys(compared))
+
+
+def _unchanged(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
+
+
+def _opposite(tensor: torch.Tensor) -> torch.Tensor:
+    """Other data, for the other side of a branch: numbers of the other sign, and other bools."""
+    if tensor.dtype == torch.bool:
+        return ~tensor
+    return -tensor if tensor.is_floating_point() else tensor
+
+
+class _Found(BaseException):
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.text)
+        self.fault = fault
+
+
+class Known:
+    """The numbers that symbols stand for in one run."""
+
+    def __init__(self, term: Callable[[Any], Term], point: Point) -> None:
+        self.term = term
+        self._point = point
+
+    def within(self) -> Known:
+        """What is known in a body, which may be run again, on other data."""
+        return Known(self.term, dict(self._point))
+
+    def denies(self, formula: Formula) -> bool:
+        """Whether a formula is known not to hold in this run."""
+        return formula.symbols <= self._point.keys() and not holds_at(formula, self._point)
+
+    def take(self, noted: Any, real: Any) -> None:
+        """A number that is taken from data is what the run gives."""
+        for size, value in zip(symbols.sizes(noted), symbols.sizes(real), strict=False):
+            if isinstance(size, torch.SymInt) and isinstance(value, int):
+                term = self.term(symbols.size_expression(size))
+                for name in term.symbols:
+                    if term is symbol(name):
+                        self._point.setdefault(name, int(value))
+
+    def value(self, size: Any) -> Any:
+        """What a noted size is in this run; None if that is not known."""
+        if not isinstance(size, torch.SymInt):
+            return size
+        try:
+            return evaluate(self.term(symbols.size_expression(size)), self._point)
+        except (ArithmeticError, KeyError, Unevaluable):
+            return None
+
+
+class _Interpreter(torch.fx.Interpreter):
+    """Runs a graph, and compares the results of operators that are not torch's own with what is noted of them."""
+
+    def __init__(self, module: torch.nn.Module, known: Known, compared: list[str]) -> None:
+        super().__init__(module)
+        self._known, self._compared = known, compared
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """The bodies of a torch.cond are run so, too."""
+        found = super().get_attr(target, args, kwargs)
+        return _Body(found, self._known, self._compared) if isinstance(found, torch.fx.GraphModule) else found
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """Run one node.
+
+        Raises:
+            _Found: what it gives, or does, is not what is noted.
+        """
+        if not schemas.is_foreign(n.target):
+            result = super().run_node(n)
+            self._known.take(n.meta.get("val"), result)
+            return result
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        before = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves((args, kwargs))]
+        result = super().run_node(n)
+        self._known.take(n.meta.get("val"), result)
+        text = _written(n.target, args, kwargs, before) or _unlike(n, (args, kwargs), result, self._known.value)
+        text = text or broken_statement(n.target, args, kwargs, result)
+        if text is not None:
+            raise _Found(Fault(n, text))
+        self._compared.append(n.target.name())  # type: ignore[union-attr]
+        return result
+
+
+class _Body(torch.nn.Module):
+    def __init__(self, module: torch.fx.GraphModule, known: Known, compared: list[str]) -> None:
+        super().__init__()
+        self._module, self._known, self._compared = module, known, compared
+
+    def forward(self, *args: Any) -> Any:
+        """What the body gives."""
+        return _Interpreter(self._module, self._known.within(), self._compared).run(*args)
+
+
+# ---------------------------------------------------------------------- comparisons
+
+
+def _written(target: Any, args: Any, kwargs: Any, before: Sequence[Any]) -> str | None:
+    """What an operator writes into though its schema does not say so."""
+    stated = {id(leaf) for leaf in leaves(schemas.written(target, args, kwargs))}
+    for old, now in zip(before, leaves((args, kwargs)), strict=True):
+        if isinstance(now, torch.Tensor) and id(now) not in stated and not _same(old, now):
+            return "writes into an operand, which its schema does not say"
+    return None
+
+
+def _same(old: torch.Tensor, now: torch.Tensor) -> bool:
+    return old.shape == now.shape and bool(((old == now) | ((old != old) & (now != now))).all())  # noqa: PLR0124 - NaN
+
+
+def _unlike(node: torch.fx.Node, operands: Any, result: Any, value: Callable[[Any], Any]) -> str | None:
+    """How the results of an operator are not what is noted of them."""
+    noted = leaves(node.meta.get("val"))
+    had = leaves(result)
+    if len(noted) != len(had):
+        return f"gives {len(had)} results where its fake says {len(noted)}"
+    for mine, other in zip(had, noted, strict=True):
+        text = _unlike_each(mine, other, value)
+        if text is not None:
+            return text
+    of_operands = leaves(torch.fx.map_arg((node.args, node.kwargs), lambda arg: arg.meta.get("val")))
+    pairs = zip([*leaves(operands), *had], [*of_operands, *noted], strict=True)
+    shared = [(a, b) for a, b in pairs if _has_elements(a) and _has_elements(b)]
+    if sharing([a for a, _ in shared]) != sharing([b for _, b in shared]):
+        return "gives tensors that share storage otherwise than its fake says"
+    return None
+
+
+def _has_elements(value: Any) -> bool:
+    if not isinstance(value, torch.Tensor) or storage_of(value) is None or value.layout != torch.strided:
+        return False
+    return any(isinstance(size, torch.SymInt) for size in value.shape) or value.numel() > 0
+
+
+def _unlike_each(had: Any, noted: Any, value: Callable[[Any], Any]) -> str | None:
+    if isinstance(had, torch.Tensor) != isinstance(noted, torch.Tensor):
+        return f"gives {type(had).__name__} where its fake says {type(noted).__name__}"
+    if not isinstance(had, torch.Tensor):
+        said = value(noted)
+        alike = said is None or not isinstance(said, int | float | bool | str) or said == had
+        return None if alike else f"gives {had} where its fake says {said}"
+    for mine, other in ((had.dtype, noted.dtype), (had.device, noted.device), (had.layout, noted.layout)):
+        if mine != other:
+            return f"gives {mine} where its fake says {other}"
+    if had.dim() != noted.dim():
+        return f"gives {had.dim()} dimensions where its fake says {noted.dim()}"
+    return _unlike_sizes(had, noted, value) if had.layout == torch.strided else None
+
+
+def _unlike_sizes(had: torch.Tensor, noted: torch.Tensor, value: Callable[[Any], Any]) -> str | None:
+    claimed = [value(size) for size in noted.shape]
+    said = [size if known is None else known for size, known in zip(had.shape, claimed, strict=True)]
+    differ = [index for index, size in enumerate(had.shape) if size != said[index]]
+    if differ == [0]:
+        return f"gives {had.shape[0]} {'row' if had.shape[0] == 1 else 'rows'} where its fake says {said[0]}"
+    if differ:
+        return f"gives {list(had.shape)} where its fake says {said}"
+    steps = [value(stride) for stride in noted.stride()]
+    reached = had.numel() > 0 and any(
+        size > 1 and step not in {None, stride}
+        for size, stride, step in zip(had.shape, had.stride(), steps, strict=True)
+    )
+    return f"gives strides {list(had.stride())} where its fake says {steps}" if reached else None
+
+
+def fault_diagnostic(fault: Fault, point: Point, inputs: Inputs) -> Diagnostic:
+    """What is said of a fault that a run at a point has shown."""
+    found = operator_diagnostic(fault.node.target, fault.text, point, inputs)
+    where = nodes.line_of(fault.node)
+    return found if where is None else replace(found, file=where.file, line=where.line)
+
+
+def operator_diagnostic(operator: Any, text: str, point: Point, inputs: Inputs) -> Diagnostic:
+    """What is said of an operator that was run at a point."""
+    named = {inputs.user_names.get(name, name): value for name, value in point.items()}
+    sizes = ", ".join(f"{name} = {value}" for name, value in named.items()) or "the example"
+    return Diagnostic(
+        id="operator",
+        message=f"{operator.name()} {text}",
+        severity="error",
+        notes=(Note("fails at", f"{sizes}   replayed"),),
+        witness=named,
+    )

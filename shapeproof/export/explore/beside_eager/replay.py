@@ -1,0 +1,308 @@
+"""Runs the eager model and an exported program on the same concrete inputs, and says how they relate.
+
+Each run gets its own deep copy of the model, so that no run sees another's state. It decides nothing about domains.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+import torch
+
+from shapeproof.constraints.records.decisions import SourceLocation
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.graph import nodes
+from shapeproof.export.graph.aliasing import told_apart
+from shapeproof.export.shim.inputs.containers import held
+from shapeproof.export.shim.process.quiet import quiet
+from shapeproof.export.shim.process.transforms import transforms_ended
+from shapeproof.export.shim.trees import leaves, map_tensors
+from shapeproof.export.source.frames import led_to
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.rebinding import Left
+from shapeproof.export.trace.trial import Trial
+from shapeproof.wording import with_kind
+
+ELEMENTS = 2**27
+"""Inputs with more elements than this are not made, the example's aside: a process that runs out of memory is ended."""
+
+SEED = 20_011
+"""With which random numbers both are run. One that users set themselves might be that of the trace, too."""
+
+
+class Relation(Enum):
+    """How a program relates to the eager model on one input."""
+
+    SAME = "same"
+    BOTH_RAISE = "both raise"
+    EAGER_RAISES = "eager raises, the program does not"
+    PROGRAM_RAISES = "the program raises, eager does not"
+    DIFFERENT = "results differ"
+    NOT_RUN = "the inputs are too large to be made"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What happened at one point."""
+
+    relation: Relation
+    text: str = ""
+    form: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the program did what eager did, as far as they were run."""
+        return self.relation in {Relation.SAME, Relation.BOTH_RAISE, Relation.NOT_RUN}
+
+    @property
+    def sentence(self) -> str:
+        """What happened, in words."""
+        return f"{'' if self.agrees else self.form}{self.relation.value}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form in which a program is run.
+
+    Attributes:
+        fresh: makes the program as nobody has called it yet.
+        name: where the form is not the program itself, what it is.
+        left: what the model has left in its inputs where it was traced, and the program does not.
+    """
+
+    fresh: Callable[[], Callable[..., Any]]
+    name: str = ""
+    left: Left = field(default_factory=Left)
+
+
+def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
+    """The program as it is run, and what consumers make of it, where that may be something else.
+
+    One that cannot be taken apart, for every size or at all, is run as it is.
+    """
+    if program is None:
+        message = "there is no program to run"
+        raise ValueError(message)
+    left = tracer.left_in(program)
+    found = [Form(fresh_modules(program), left=left)]
+    if told_apart(program.graph):
+        with contextlib.suppress(Exception):  # torch itself fails at some: `resize_` to a dynamic size
+            found.append(Form(fresh_modules(decomposed(program)), "after run_decompositions, ", left))
+    return found
+
+
+def agrees_apart(
+    mod: torch.nn.Module, program: torch.export.ExportedProgram, inputs: Inputs, point: Mapping[str, int]
+) -> bool:
+    """Whether what consumers make of a program does at a point what eager does, where that may be something else."""
+    return not told_apart(program.graph) or compare(mod, forms(program), inputs, point).agrees
+
+
+def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """What consumers make of a program: functional, in core operators."""
+    with quiet(), asking(program, lambda mine: mine.elsewhere(mine.region.fork(), mine.point).refusing({})):
+        return torch.export.ExportedProgram.run_decompositions(program)  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def asking(program: torch.export.ExportedProgram, other: Callable[[Trial], Trial]) -> Iterator[Trial | None]:
+    """What is asked while this lasts is about another form of the program: its own trial does not hear of it.
+
+    Gives the trial that does; None where nothing was traced with sizes.
+    """
+    try:
+        env = tracer.shape_env_of(program)
+    except LookupError:
+        yield None
+        return
+    mine, env.trial = env.trial, other(env.trial)
+    try:
+        yield env.trial
+    finally:
+        env.trial = mine
+
+
+def eager_failure(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], seed: int | None = 0) -> str | None:
+    """What eager raises at a point, or None; `seed` says of which data are made up."""
+    error = _eager_error(mod, inputs, point, seed)
+    return None if error is None else with_kind(error)
+
+
+def failure_at(
+    mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], where: SourceLocation | None
+) -> str | None:
+    """What eager raises at a point, of the data that are tried those that fail at the line in question, if any do."""
+    errors = (_eager_error(mod, inputs, point, seed) for seed in (0, None, 1))
+    first = next(errors)
+    if first is None or where is None or _is_at(first, where):
+        return None if first is None else with_kind(first)
+    return with_kind(next((error for error in errors if error is not None and _is_at(error, where)), first))
+
+
+def _is_at(error: Exception, where: SourceLocation) -> bool:
+    line = led_to(error)
+    return line is not None and (line.file, line.line) == (where.file, where.line)
+
+
+def _eager_error(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], seed: int | None) -> Exception | None:
+    if _too_large(inputs, point):
+        return None
+    args, kwargs = inputs.at(point, filled=True, seed=seed)
+    return outcome(copy.deepcopy(mod), args, kwargs)[1]
+
+
+def _too_large(inputs: Inputs, point: Mapping[str, int]) -> bool:
+    return point != inputs.example and inputs.elements(point) > ELEMENTS
+
+
+def compare(
+    mod: torch.nn.Module, programs: Sequence[Form], inputs: Inputs, point: Mapping[str, int], *, calls: int = 1
+) -> Replay:
+    """Run eager and each form of the program at a point, and say what went otherwise first.
+
+    Where both raise because of the data that was made up, small integers are tried too. What a first call leaves behind
+    in the model shows in the second of two.
+    """
+    if _too_large(inputs, point):
+        return Replay(Relation.NOT_RUN)
+    args, kwargs = inputs.at(point, filled=True)
+    found = Replay(Relation.SAME)
+    for form in programs:
+        found = compare_on(mod, form, args, kwargs, calls)
+        if found.relation is Relation.BOTH_RAISE:
+            found = compare_on(mod, form, *map_integers(args, kwargs, torch.zeros_like), calls)
+        if not found.agrees:
+            break
+    return found
+
+
+def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int) -> Replay:
+    """Run both on given inputs. Mutations of the inputs are compared as results."""
+    eager, exported = copy.deepcopy(mod), form.fresh()
+    found = Replay(Relation.SAME)
+    for _ in range(calls):
+        found = replace(_compare_call(eager, exported, args, kwargs, form.left), form=form.name)
+        if found.relation is not Relation.SAME:
+            break
+    return found
+
+
+def _compare_call(
+    eager: torch.nn.Module, exported: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], left: Left
+) -> Replay:
+    mine, theirs = copy.deepcopy((args, kwargs)), copy.deepcopy((args, kwargs))
+    given, taken = leaves(mine), leaves(theirs)
+    want, eager_error = run(eager, *mine)
+    got, program_error = run(exported, *theirs)
+    if eager_error is not None or program_error is not None:
+        return _failures(eager_error, program_error)
+    reason = unequal((want, given), (got, taken)) or _left_otherwise(eager, mine, theirs, leaves(got), left)
+    return Replay(Relation.SAME) if reason is None else Replay(Relation.DIFFERENT, reason)
+
+
+def _left_otherwise(eager: torch.nn.Module, mine: Any, theirs: Any, got: Sequence[Any], left: Left) -> str | None:
+    """How containers hold something else where eager has run; what was rebound in the trace, too, is told elsewhere.
+
+    Where that is an output of the program, it is held against that.
+    """
+    want, had = held(eager, *mine).leaves, held(eager, *theirs).leaves
+    expected = {each.leaf for each in left.rebound if not each.copied}
+    for name in want | had:
+        if name in expected:
+            output = min(left.outputs.get(name, ()), default=None)
+            reason = None if output is None or name not in want else _unequal_leaf(want[name], got[output])
+        elif name in want and name in had:
+            reason = _unequal_leaf(want[name], had[name])
+        else:
+            reason = "eager adds it" if name in want else "eager takes it away"
+        if reason is not None:
+            return f"{reason}, in `{name}` once it has run"
+    return None
+
+
+def _failures(eager: str | None, program: str | None) -> Replay:
+    if eager is None:
+        return Replay(Relation.PROGRAM_RAISES, program or "")
+    if program is None:
+        return Replay(Relation.EAGER_RAISES, eager)
+    return Replay(Relation.BOTH_RAISE, eager)
+
+
+def run(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, str | None]:
+    """What a call gives, or else what it raises, in words; the random numbers are the same in every run."""
+    result, error = outcome(call, args, kwargs)
+    return result, None if error is None else with_kind(error)
+
+
+def outcome(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Exception | None]:
+    """What a call gives, or else what it raises; the random numbers are the same in every run."""
+    try:
+        # torch.fx prints the line of the graph that raised; a graph of torch.vmap that raises does not end it
+        with contextlib.redirect_stderr(io.StringIO()), transforms_ended(), torch.random.fork_rng():
+            torch.manual_seed(SEED)
+            return call(*args, **kwargs), None
+    except Exception as error:  # noqa: BLE001 - whatever the model raises is the answer
+        return None, error
+
+
+def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.nn.Module]:
+    """Makes callables of a program; each starts from the program's own state, and none shares it with the model."""
+    with quiet():
+        module = copy.deepcopy(module_of(program))
+
+    def fresh() -> torch.nn.Module:
+        with quiet():
+            return copy.deepcopy(module)
+
+    changes = nodes.mutates(module.graph)
+    return fresh if changes else lambda: module
+
+
+def module_of(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
+    """The program as a module, without torch's guards on its inputs."""
+    with quiet():
+        module = program.module(check_guards=False)
+    module.meta = {}  # torch.export.unflatten leaves a module there, which cannot be copied
+    return module
+
+
+def unequal(want: Any, got: Any) -> str | None:
+    """Why two results are not the same, or None."""
+    wanted, had = leaves(want), leaves(got)
+    if len(wanted) != len(had):
+        return f"eager returns {len(wanted)} values, the program {len(had)}"
+    for a, b in zip(wanted, had, strict=True):
+        reason = _unequal_leaf(a, b)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _unequal_leaf(a: Any, b: Any) -> str | None:
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+        same = type(a) is type(b) and (a is b or a == b or a != a)  # noqa: PLR0124 - NaN
+        return None if same else f"eager returns {a!r}, the program {b!r}"
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return f"eager returns {a.dtype} {list(a.shape)}, the program {b.dtype} {list(b.shape)}"
+    try:
+        torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-4, equal_nan=True)
+    except AssertionError:
+        return "the values differ"
+    return None
+
+
+def map_integers(
+    args: tuple[Any, ...], kwargs: dict[str, Any], change: Callable[[torch.Tensor], torch.Tensor]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The inputs with every integer tensor changed."""
+
+    def visit(leaf: torch.Tensor) -> torch.Tensor:
+        return leaf if leaf.is_floating_point() or leaf.is_complex() or leaf.dtype == torch.bool else change(leaf)
+
+    return map_tensors((args, kwargs), visit)  # type: ignore[no-any-return]

@@ -1,0 +1,409 @@
+"""Are two traced programs the same on a region?
+
+Two programs are the same where they run the same operators on the same operands in the same order, where every size
+that either computes is proved equal to the other's, and where what they check is the same. The shapes that one program
+noted while it was traced elsewhere say nothing here, so it is first run again on the region's fake inputs; what it
+then asks becomes part of the region.
+
+Which nodes count as operators, and how an operand is read, says operations.py: views do not count.
+
+The answer is a reason why the programs are not known to be the same, or None. No data is run, and an equality that
+is not proved counts as a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term
+from shapeproof.export.explore.compare import rerun
+from shapeproof.export.explore.compare.bodies import Implied, Known, same_body
+from shapeproof.export.explore.compare.constants import same_constant
+from shapeproof.export.explore.compare.metadata import (
+    Difference,
+    There,
+    at,
+    label,
+    outdated,
+    outdated_twin,
+    shared_otherwise,
+)
+from shapeproof.export.explore.compare.operations import Side, calls, equal, kind
+from shapeproof.export.explore.compare.taken import Decided, with_branches_taken
+from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
+from shapeproof.export.shim.numbers import symbols
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.translate import Translator, Untranslatable
+from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide, truth
+from shapeproof.wording import with_kind
+
+_T = TypeVar("_T")
+
+_BROADCAST = {"aten.copy_.default": 1, "aten.index_put.default": 2, "aten.index_put_.default": 2}
+"""Operators that broadcast the operand at this place to what they write over: dimensions of size 1 that it begins with
+say nothing. Python's `x[mask] = values` drops them where it knows of them."""
+
+
+def same(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial) -> bool:
+    """Whether there is no difference; seen at a glance, where they run other operators."""
+    pairs = [(program, there), _where_decided(program, there, trial)]
+    alike = any(nodes.operators(one.graph) == nodes.operators(other.graph) for one, other in pairs)
+    return alike and difference(program, there, trial) is None
+
+
+def difference(
+    program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial
+) -> Difference | None:
+    """The first difference between a program and the one that was traced on a region, or None if there is none.
+
+    Args:
+        program: traced anywhere.
+        there: traced on the region.
+        trial: the trial that `there` was traced with; its region may grow.
+    """
+    found = _difference(program, there, trial)
+    taken = (program, there) if found is None else _where_decided(program, there, trial)
+    return found if taken == (program, there) else _difference(*taken, trial)
+
+
+def _where_decided(
+    program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial
+) -> tuple[torch.export.ExportedProgram, torch.export.ExportedProgram]:
+    """Two programs with the branches taken that the sizes of a region decide."""
+
+    def taken(each: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+        return with_branches_taken(each, _decided(tracer.translator_of(each), trial))
+
+    return taken(program), taken(there)
+
+
+def _decided(translator: Translator, trial: Trial) -> Decided:
+    def decided(condition: Any) -> bool | None:
+        if not isinstance(condition, torch.SymBool):
+            return None
+        formula = translator.formula(symbols.expression(condition))
+        return None if trial.about_data(formula) else truth(formula, trial.region).always
+
+    return decided
+
+
+def _difference(
+    program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial
+) -> Difference | None:
+    found = _signature(program, there)
+    if found is not None:
+        return found
+    translator = tracer.translator_of(there)
+    own = {node: node.meta.get("val") for node in there.graph.nodes}
+    right = Side(there, own, translator, trial.region)
+    implied = _implied_always(program), _implied(translator, trial.region)
+    values = _in_step(program, right, implied, trial)
+    if values is not None:
+        return outdated(program, There(values, translator, trial.region))
+    try:
+        values = rerun.run_again(program, there)
+    except Exception as error:  # noqa: BLE001 - a program that does not even run there is not the same
+        return Difference(f"the program does not run there: {with_kind(error)}")
+    region = trial.region
+    on_region = There(values, translator, region)
+    found = outdated(program, on_region) or shared_otherwise(program, on_region)
+    if found is not None:
+        return found
+    left = Side(program, values, translator, region)
+    return _Comparison(left, right, trial, implied).run()
+
+
+def _implied(translator: Translator, facts: Facts) -> Implied:
+    """Which checks in a body follow from facts."""
+
+    def implied(node: torch.fx.Node) -> bool:
+        value = node.args[0].meta.get("val") if isinstance(node.args[0], torch.fx.Node) else node.args[0]
+        if isinstance(value, torch.SymBool):
+            return decide(translator.formula(symbols.expression(value)), facts).status == "proved"
+        return value is True
+
+    return implied
+
+
+def _implied_always(program: torch.export.ExportedProgram) -> Implied:
+    """Which checks in a body of a program follow from what is known wherever it is entered."""
+    try:
+        env = tracer.shape_env_of(program)
+    except LookupError:
+        return lambda _: False
+    return _implied(env.translator, env.trial.facts)
+
+
+def _in_step(
+    program: torch.export.ExportedProgram, right: Side, implied: tuple[Implied, Implied], trial: Trial
+) -> dict[torch.fx.Node, Any] | None:
+    """The value of each node on the region, if the two graphs are the same node by node, views and sizes included.
+
+    The same operator on equal arguments gives the same: what a node gives there is what its twin does, and nothing
+    needs to be run again. None where the graphs are not in step, or tensors are changed in place.
+    """
+    mine, others = list(program.graph.nodes), list(right.graph.nodes)
+    if len(mine) != len(others) or nodes.mutates(program.graph):
+        return None
+    values = {node: right.value(twin) for node, twin in zip(mine, others, strict=True)}
+    left = Side(program, values, right.translator, trial.region)
+    comparison = _Comparison(left, right, trial, implied)
+    for node, twin in zip(mine, others, strict=True):
+        if comparison.node(node, twin) is not None:
+            return None
+    return values if comparison.kept_calls() is None else None
+
+
+def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedProgram) -> Difference | None:
+    """Inputs, outputs, mutations and lifted constants."""
+    if left.call_spec != right.call_spec:
+        return Difference("the structure of the outputs differs")
+    a, b = left.graph_signature, right.graph_signature
+    inputs = [[(spec.kind, spec.target) for spec in s.input_specs] for s in (a, b)]
+    outputs = [[(spec.kind, spec.target) for spec in s.output_specs] for s in (a, b)]
+    if inputs[0] != inputs[1]:
+        return Difference("the parameters, buffers or constants that are used differ")
+    if outputs[0] != outputs[1]:
+        return Difference("what is returned or mutated differs")
+    if not tracer.left_in(left).serves(tracer.left_in(right)):
+        return Difference("what the inputs hold in the end differs")
+    kept = [[(name, call.in_spec, call.out_spec) for name, call in calls(program)] for program in (left, right)]
+    if kept[0] != kept[1]:
+        return Difference("what a submodule takes or returns, whose signature is preserved, differs in structure")
+    for name, value in [*left.constants.items(), *left.state_dict.items()]:
+        if not same_constant(value, right.constants.get(name, right.state_dict.get(name))):
+            return Difference(f"the constant `{name}` differs")
+    return None
+
+
+class _Comparison:
+    """Walks two graphs side by side."""
+
+    def __init__(self, left: Side, right: Side, trial: Trial, implied: tuple[Implied, Implied]) -> None:
+        self.left = left
+        self.right = right
+        self.region = trial.region
+        self._trial = trial
+        self._known = Known(implied, self._one_value, self._is_noted)
+        self._pairs: dict[torch.fx.Node, torch.fx.Node] = {}
+
+    def run(self) -> Difference | None:
+        """The first difference."""
+        a, b = self.left.operations(), self.right.operations()
+        for mine, other in zip(a, b, strict=False):
+            found = self.node(mine, other)
+            if found is not None:
+                return found
+        if len(a) != len(b):
+            longer = a if len(a) > len(b) else b
+            return at(longer[min(len(a), len(b))], "one program does more than the other")
+        return self._checks() or self.kept_calls()
+
+    def kept_calls(self) -> Difference | None:
+        """How submodules differ in what they take and return, whose signatures are preserved."""
+        for (name, mine), (_, other) in zip(calls(self.left.program), calls(self.right.program), strict=True):
+            given = (
+                [side.argument(each) for each in [*call.inputs, *call.outputs]]
+                for side, call in self._both(mine, other)
+            )
+            if not self._same(*given):
+                return Difference(f"what the submodule `{name}` takes or returns differs")
+        return None
+
+    def node(self, mine: torch.fx.Node, other: torch.fx.Node) -> Difference | None:
+        """How a node and its twin differ."""
+        self._pairs[mine] = other
+        if mine.op != other.op:
+            return at(other, f"`{label(mine)}` in one program, `{label(other)}` in the other")
+        if mine.op == "get_attr":
+            return self._attribute(mine, other)
+        if mine.op == "call_function" and mine.target != other.target:
+            return at(other, f"`{label(mine)}` in one program, `{label(other)}` in the other")
+        alike = self._same_arguments(mine, other) and self._same(mine.kwargs, other.kwargs)
+        if not alike and not self._same_by_name(mine, other):
+            return at(
+                other, f"`{label(other)}` is given other arguments: {_arguments(mine)} against {_arguments(other)}"
+            )
+        if not self._same_value(self.left.value(mine), self.right.value(other)):
+            return at(other, f"`{label(other)}` gives another shape")
+        return None
+
+    def _same_arguments(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
+        at = _BROADCAST.get(str(mine.target), len(mine.args))
+        if len(mine.args) != len(other.args) or at >= len(mine.args):
+            return self._same(mine.args, other.args)
+        rest = (args[:at] + args[at + 1 :] for args in (mine.args, other.args))
+        values = mine.args[at], other.args[at]
+        return self._same(*rest) and (
+            self._same(*values) or self._same_broadcast(*values, self.left.rank_written(mine))
+        )
+
+    def _same_by_name(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
+        """Whether the arguments are the same with their defaults, those apart that say nothing there."""
+        if schemas.schema_of(mine.target) is None:
+            return False
+        ours, theirs = (schemas.by_name(node.target, node.args, node.kwargs) for node in (mine, other))
+        idle = self._idle(mine, ours)
+        return all(name in idle or self._same(ours[name], theirs[name]) for name in ours)
+
+    def _idle(self, node: torch.fx.Node, named: Mapping[str, Any]) -> frozenset[str]:
+        """The arguments of an operator that make no difference: each query sees the first key, causal or not.
+
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
+        """
+        if str(node.target) != "aten.scaled_dot_product_attention.default" or named["attn_mask"] is not None:
+            return frozenset()
+        keys = self.left.quantity(self.left.value(named["key"]).shape[-2])
+        one = isinstance(keys, Term) and decide(f.le(keys, 1), self.region).status == "proved"
+        return frozenset({"is_causal"}) if one else frozenset()
+
+    def _attribute(self, mine: torch.fx.Node, other: torch.fx.Node) -> Difference | None:
+        a = getattr(self.left.program.graph_module, str(mine.target), None)
+        b = getattr(self.right.program.graph_module, str(other.target), None)
+        if isinstance(a, torch.fx.GraphModule) and isinstance(b, torch.fx.GraphModule):
+            same = self._never_run(other) or same_body(a, b, self._known)
+            return None if same else at(other, f"the code of `{mine.target}` differs")
+        return None if same_constant(a, b) else at(other, f"the constant `{mine.target}` differs")
+
+    def _never_run(self, body: torch.fx.Node) -> bool:
+        """Whether a body is only ever a branch that torch.cond does not take on the region."""
+
+        def left_out(call: torch.fx.Node) -> bool:
+            asked = self.right.quantity(call.args[0]) if call.target is torch.ops.higher_order.cond else None
+            if not isinstance(asked, Formula):
+                return False
+            taken = [asked] * (call.args[1] is body) + [f.negate(asked)] * (call.args[2] is body)
+            return bool(taken) and all(decide(f.negate(each), self.region).status == "proved" for each in taken)
+
+        return bool(body.users) and all(map(left_out, body.users))
+
+    def _is_noted(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
+        """Whether what one program notes of a node in a body is so on the region."""
+        there = There({}, self.right.translator, self.region)
+        return outdated_twin(mine, other, tracer.translator_of(self.left.program), there) is None
+
+    def _one_value(self, size: Any) -> int | None:
+        """The value of a size that the region leaves no choice of."""
+        term = self.right.quantity(size)
+        known = self.region.reduce(term) if isinstance(term, Term) else None
+        return known.constant_value if known is not None and known.is_constant else None
+
+    def _same(self, mine: Any, other: Any) -> bool:
+        if isinstance(mine, torch.fx.Node) and isinstance(other, torch.fx.Node):
+            found = self._same_tensor(mine, other)
+            if found is not None:
+                return found
+        try:
+            a, b = self.left.quantity(mine), self.right.quantity(other)
+        except Untranslatable:
+            return False
+        if a is not None and b is not None:
+            return equal(a, b, self.region)
+        if isinstance(mine, tuple | list) and isinstance(other, tuple | list):
+            return len(mine) == len(other) and all(map(self._same, mine, other))
+        if isinstance(mine, dict) and isinstance(other, dict):
+            return mine.keys() == other.keys() and all(self._same(mine[k], other[k]) for k in mine)
+        if isinstance(mine, slice) and isinstance(other, slice):
+            return self._same((mine.start, mine.stop, mine.step), (other.start, other.stop, other.step))
+        return same_constant(mine, other)
+
+    def _same_tensor(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool | None:
+        """Whether two nodes are the same tensor, seen in the same way; None if they are no tensors."""
+        if self._pairs.get(mine) is other:
+            return True
+        a, b = self.left.value(mine), self.right.value(other)
+        if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+            return None if mine not in self._pairs else False
+        return self._same_storage(mine, other) and self._same_value(a, b) and self._same_strides(a, b)
+
+    def _same_storage(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
+        """Whether two tensors lie in the same storage, begin at the same place in it, and pass on the same gradient."""
+        a, b = self.left.root(mine), self.right.root(other)
+        if a is None or b is None or a.place != b.place or self._pairs.get(a.node) is not b.node:
+            return False
+        cut, twin = self.left.cuts.get(mine), self.right.cuts.get(other)
+        alike = cut is twin if cut is None else self._pairs.get(cut) is twin
+        return alike and self._same(*(side.value(n).storage_offset() for side, n in self._both(mine, other)))
+
+    def _both(self, mine: _T, other: _T) -> Iterator[tuple[Side, _T]]:
+        yield from ((self.left, mine), (self.right, other))
+
+    def _same_broadcast(self, mine: Any, other: Any, rank: int) -> bool:
+        """Whether two nodes are the same tensor but for dimensions of size 1 that one begins with.
+
+        `rank` is that of what it is broadcast to: a tensor of a higher one is refused, dropped dimensions or not.
+        """
+        if not isinstance(mine, torch.fx.Node) or not isinstance(other, torch.fx.Node):
+            return False
+        a, b = self.left.value(mine), self.right.value(other)
+        if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor) or not self._same_storage(mine, other):
+            return False
+        more, kept = max(a, b, key=torch.Tensor.dim), min(a.dim(), b.dim())
+        return (
+            more.dim() <= rank
+            and kind(a) == kind(b)
+            and self._same([1] * (more.dim() - kept), list(more.shape[: more.dim() - kept]))
+            and self._same(list(a.shape[a.dim() - kept :]), list(b.shape[b.dim() - kept :]))
+            and self._same_strides(a, b)
+        )
+
+    def _same_strides(self, a: torch.Tensor, b: torch.Tensor) -> bool:
+        """Strides of the dimensions that both have agree, except where such a one has at most one element."""
+        kept = min(a.dim(), b.dim())
+        dims = (a.shape[a.dim() - kept :], a.stride()[a.dim() - kept :], b.stride()[b.dim() - kept :])
+        for size, mine, other in zip(*dims, strict=True):
+            if not self._same(mine, other):
+                term = self.left.quantity(size)
+                if not isinstance(term, Term) or decide(f.le(term, 1), self.region).status != "proved":
+                    return False
+        return True
+
+    def _same_value(self, mine: Any, other: Any) -> bool:
+        """The kind, rank and sizes of what a node gives."""
+        if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
+            return (
+                kind(mine) == kind(other)
+                and len(mine.shape) == len(other.shape)
+                and self._same(list(mine.shape), list(other.shape))
+            )
+        if isinstance(mine, tuple | list) and isinstance(other, tuple | list):
+            return len(mine) == len(other) and all(map(self._same_value, mine, other))
+        if isinstance(mine, int | torch.SymInt) and isinstance(other, int | torch.SymInt):
+            return self._same(mine, other)
+        return type(mine) is type(other)
+
+    def _checks(self) -> Difference | None:
+        """Each check of one program is made by the other too, or holds where the other's checks do."""
+        left, right = self.left.checks, self.right.checks
+        missing = [(check, self.region) for check in _missing(left, right)]
+        if lacking := _missing(right, left):
+            without = self._trial.unchecked().assuming(*left)
+            missing += [(check, without) for check in lacking]
+        for check, known in missing:
+            if decide(check, known).status != "proved":
+                return Difference(f"only one program checks `{check}`")
+        return None
+
+
+def _missing(ours: Iterable[Formula], theirs: Iterable[Formula]) -> list[Formula]:
+    made = set(theirs)
+    return [check for check in ours if check not in made]
+
+
+def _arguments(node: torch.fx.Node) -> str:
+    return ", ".join(_brief(arg) for arg in node.args)
+
+
+def _brief(arg: Any) -> str:
+    if isinstance(arg, torch.fx.Node):
+        value = arg.meta.get("val")
+        return str(value) if isinstance(value, torch.SymInt) else arg.name
+    return f"[{', '.join(map(_brief, arg))}]" if isinstance(arg, tuple | list) else str(arg)

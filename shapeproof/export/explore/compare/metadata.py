@@ -1,0 +1,114 @@
+"""Is what a program notes of its nodes so on another region? Whoever compiles it goes by what is noted.
+
+Ranks and sizes are noted, and which tensors share storage. Nothing is run here: what the nodes are on the region is
+handed over, and what is not proved counts as a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.terms import ONE
+from shapeproof.export.graph import nodes
+from shapeproof.export.graph.aliasing import told_apart
+from shapeproof.export.shim.numbers import symbols
+from shapeproof.export.shim.storages import storages
+from shapeproof.export.shim.trees import leaves
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.translate import Translator
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first way in which two programs are not known to agree, and the line of the user's code it comes from."""
+
+    text: str
+    stack: str | None = None
+    certain: bool = False
+    """Whether they are known to differ, at every point of the region, for consumers that go by the noted shapes."""
+
+
+def at(node: torch.fx.Node, text: str) -> Difference:
+    """A difference at a node."""
+    return Difference(text, node.meta.get("stack_trace"))
+
+
+def label(node: torch.fx.Node) -> str:
+    """What a node is called: its operator, or what else it is."""
+    return str(node.target) if node.op == "call_function" else node.op
+
+
+@dataclass(frozen=True, slots=True)
+class There:
+    """A region, what a program's nodes give on it, and how to read the sizes in that."""
+
+    values: Mapping[torch.fx.Node, Any]
+    translator: Translator
+    region: Facts
+
+
+def outdated(program: torch.export.ExportedProgram, there: There) -> Difference | None:
+    """A node whose noted rank or sizes are wrong on the region (`squeeze` at size 1). Consumers drop unused ones."""
+    noted_by = tracer.translator_of(program)
+    for node in nodes.used(program.graph):
+        found = _misnoted(node, there.values.get(node), noted_by, there)
+        if found is not None:
+            return found
+    return None
+
+
+def outdated_twin(node: torch.fx.Node, twin: torch.fx.Node, noted_by: Translator, there: There) -> Difference | None:
+    """The same of a node in a body, where its twin was traced on the region."""
+    return _misnoted(node, twin.meta.get("val"), noted_by, there)
+
+
+def _misnoted(node: torch.fx.Node, real: Any, noted_by: Translator, there: There) -> Difference | None:
+    """How a node's note is wrong where it gives this."""
+    noted = node.meta.get("val")
+    if isinstance(noted, list | tuple) and isinstance(real, list | tuple) and len(noted) != len(real):
+        return at(node, f"the program notes {len(noted)} results of `{label(node)}`, and there are {len(real)}")
+    if not isinstance(noted, torch.Tensor) or not isinstance(real, torch.Tensor):
+        return None
+    if noted.dim() != real.dim():
+        text = f"the program notes {noted.dim()} dimensions for `{label(node)}`, and there are {real.dim()}"
+        return Difference(text, node.meta.get("stack_trace"), certain=True)
+    for a, b in zip(noted.shape, real.shape, strict=True):
+        if symbols.about_data(a) or symbols.about_data(b):
+            continue
+        claimed = noted_by.term(symbols.size_expression(a))
+        found = there.translator.term(symbols.size_expression(b))
+        if claimed is not found and decide(f.eq(claimed, found), there.region).status != "proved":
+            return at(node, f"`{label(node)}` gives another shape")
+    return None
+
+
+def shared_otherwise(program: torch.export.ExportedProgram, there: There) -> Difference | None:
+    """A node that on the region shares its storage with others than is noted, if the program can tell."""
+    if not told_apart(program.graph):
+        return None
+    noted: dict[Any, torch.fx.Node] = {}
+    found: dict[Any, torch.fx.Node] = {}
+    for node in program.graph.nodes:
+        value = there.values.get(node)
+        mine = [noted.setdefault(storage, node) for storage in storages(node.meta.get("val"))]
+        other = [found.setdefault(storage, node) for storage in storages(value)]
+        if mine != other and not all(_is_empty(each, there) for each in leaves(value)):
+            return at(node, f"`{label(node)}` shares memory with other tensors")
+    return None
+
+
+def _is_empty(value: Any, there: There) -> bool:
+    """Whether a tensor is proved to have no elements."""
+    if not isinstance(value, torch.Tensor) or any(map(symbols.about_data, value.shape)):
+        return False
+    elements = ONE
+    for size in value.shape:
+        elements *= there.translator.term(symbols.size_expression(size))
+    return decide(f.eq(elements, 0), there.region).status == "proved"

@@ -1,0 +1,202 @@
+"""The nodes of a program that do something on a region, and how their operands are read there.
+
+A view is no operation of its own: an operand is the storage it lies in, seen through sizes, strides and an offset,
+so that `x[:n]` is `x` where n is all of it. Operators that copy or alias as the sizes will have it (`reshape`,
+`contiguous`) do count. Nor is a copy that adds nothing (`pad` by 0), if neither it nor what it copies is written into,
+and it is not returned. Nothing is compared with another program here.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Real, Term, constant
+from shapeproof.export.graph import nodes
+from shapeproof.export.ops import schemas
+from shapeproof.export.shim.numbers import symbols
+from shapeproof.export.shim.storages import storages
+from shapeproof.export.trace.translate import Translator
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+
+_DETACH = torch.ops.aten.detach.default
+"""A view that counts: no gradient goes through it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where a storage comes from: the node that made it, and the place among the storages of what that node gives."""
+
+    node: torch.fx.Node
+    place: int
+
+
+@dataclass(slots=True)
+class Side:
+    """One program, the fake value of each node on the region, and how to read the sizes in them."""
+
+    program: torch.export.ExportedProgram
+    values: Mapping[torch.fx.Node, Any]
+    translator: Translator
+    region: Facts
+    checks: list[Formula] = field(default_factory=list)
+    roots: dict[Any, Root] = field(default_factory=dict)
+    cuts: dict[torch.fx.Node, torch.fx.Node] = field(default_factory=dict)
+    """The `detach` that a tensor is seen through: it lies in another's storage, and passes on no gradient."""
+    changed: set[Any] = field(default_factory=set)
+    """Storages that something is written into."""
+    restrided: bool = False
+    """Whether `as_strided` reads what lies beside a tensor in its storage: a copy of the tensor has none of it."""
+
+    @property
+    def graph(self) -> torch.fx.Graph:
+        """The nodes."""
+        graph: torch.fx.Graph = self.program.graph
+        return graph
+
+    def argument(self, given: Any) -> Any:
+        """What a submodule takes or returns there: a node, where it is noted by name, or a constant."""
+        named = next((node for node in self.graph.nodes if node.name == given.name), None)
+        return getattr(given, "value", given.name) if named is None else named
+
+    def operations(self) -> list[torch.fx.Node]:
+        """The nodes that do something; views, and sizes computed from sizes, are read where they are used."""
+        kept = []
+        self.restrided = any(str(node.target).startswith("aten.as_strided") for node in self.graph.nodes)
+        self.changed = {
+            s for node in self.graph.nodes for t in nodes.changed_operands(node) for s in storages(self.value(t))
+        }
+        returned = {s for node in self.graph.find_nodes(op="output") for t in node.all_input_nodes for s in self.at(t)}
+        for node in self.graph.nodes:
+            copied = self.copied(node)
+            self._cut(node, copied)
+            if copied is not None and returned.isdisjoint(self.at(node)):
+                self.roots |= dict.fromkeys(self.at(node), self.roots[self.at(copied)[0]])
+                continue
+            if node.target is symbols.ASSERTION:
+                self.checks.append(self.condition(node.args[0]))
+            elif node.op in {"placeholder", "output", "get_attr"} or not (self.is_size(node) or self.is_view(node)):
+                kept.append(node)
+            for place, storage in enumerate(self.at(node)):
+                self.roots.setdefault(storage, Root(node, place))
+        return kept
+
+    def _cut(self, node: torch.fx.Node, copied: torch.fx.Node | None) -> None:
+        """Note what a node's tensor is seen through."""
+        if node.target is _DETACH:
+            self.cuts[node] = node
+            return
+        mine = set(self.at(node))
+        passed_on = (o for o in node.all_input_nodes if o is copied or not mine.isdisjoint(self.at(o)))
+        cut = next((self.cuts[operand] for operand in passed_on if operand in self.cuts), None)
+        if cut is not None:
+            self.cuts[node] = cut
+
+    def root(self, node: torch.fx.Node) -> Root | None:
+        """Where the storage of a tensor comes from."""
+        return self.roots.get(next(iter(self.at(node)), None))
+
+    def at(self, node: torch.fx.Node) -> list[Any]:
+        """The storages that a node's tensors lie in."""
+        return storages(self.value(node))
+
+    def copied(self, node: torch.fx.Node) -> torch.fx.Node | None:
+        """The operand whose elements a node gives again, lying as they did, and neither of them written into."""
+        source, numbers, neutral = nodes.copying(node)
+        mine, other = self.value(node), self.value(source) if source is not None else None
+        if (
+            source is None
+            or self.restrided
+            or not isinstance(mine, torch.Tensor)
+            or not isinstance(other, torch.Tensor)
+        ):
+            return None
+        pure = self.changed.isdisjoint([*self.at(node), *self.at(source)])
+        if not pure or kind(mine) != kind(other) or mine.dim() != other.dim() or not self.at(source):
+            return None
+        laid = ([*t.shape, *t.stride(), t.storage_offset()] for t in (mine, other))
+        pairs = [*zip(*laid, strict=True), *((number, neutral) for number in numbers)]
+        return source if all(self.same(a, b) for a, b in pairs) else None
+
+    def same(self, a: Any, b: Any) -> bool:
+        """Whether two sizes are proved equal."""
+        return equal(self.quantity(a), self.quantity(b), self.region)
+
+    def value(self, node: torch.fx.Node) -> Any:
+        """The node's fake value on the region."""
+        return self.values.get(node)
+
+    def is_size(self, node: torch.fx.Node) -> bool:
+        """Whether the node only computes a size (or a condition on sizes) from sizes."""
+        symbolic = isinstance(self.value(node), torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
+        return symbolic and node.op == "call_function" and not node.meta.get("unbacked_bindings")
+
+    def is_view(self, node: torch.fx.Node) -> bool:
+        """Whether the node only looks at storage that is there already.
+
+        `reshape` and its like may copy elsewhere; that makes no difference for storage that is never written into.
+        """
+        found = storages(self.value(node))
+        pure = self.changed.isdisjoint(found)
+        if node.op != "call_function" or node.target is _DETACH:
+            return False
+        if not (schemas.is_view_operator(node.target, pure=pure) or node.target is operator.getitem):
+            return False
+        return bool(found) and all(storage in self.roots for storage in found)
+
+    def rank_written(self, node: torch.fx.Node) -> int:
+        """The number of dimensions that an operator which broadcasts an operand writes over."""
+        target, indices = node.args[0], node.args[1] if isinstance(node.args[1], Sequence) else ()
+        found = [self.value(index) for index in indices if isinstance(index, torch.fx.Node)]
+        masks = [index.dim() for index in found if index.dtype in {torch.bool, torch.uint8}]
+        places = [index.dim() for index in found if index.dtype not in {torch.bool, torch.uint8}]
+        rank = self.value(target).dim() if isinstance(target, torch.fx.Node) else 0
+        return int(rank - sum(masks) - len(places) + max([*places, *(1 for _ in masks)], default=0))
+
+    def condition(self, value: Any) -> Formula:
+        """The condition that an assertion makes."""
+        value = self.value(value) if isinstance(value, torch.fx.Node) else value
+        if isinstance(value, bool):
+            return f.TRUE if value else f.FALSE
+        return self.translator.formula(symbols.expression(value))
+
+    def quantity(self, value: Any) -> Term | Real | Formula | None:
+        """The term of a size, int or float that an argument is; None if the argument is none of them."""
+        if isinstance(value, torch.fx.Node):
+            value = self.value(value)
+        if isinstance(value, torch.SymInt):
+            return self.translator.term(symbols.expression(value))
+        if isinstance(value, torch.SymFloat):
+            return self.translator.real(symbols.expression(value))
+        if isinstance(value, torch.SymBool):
+            return self.translator.formula(symbols.expression(value))
+        return constant(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def calls(program: torch.export.ExportedProgram) -> list[tuple[str, Any]]:
+    """The submodules whose signatures are preserved, by name; the program's own is compared as a whole."""
+    kept = ((call.fqn, call.signature) for call in program.module_call_graph if call.fqn)
+    return [(name, signature) for name, signature in kept if signature is not None]
+
+
+def kind(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """What tells tensors apart that lie alike: how their elements are to be read."""
+    return tensor.dtype, tensor.device, tensor.layout, tensor.is_conj(), tensor.is_neg()
+
+
+def equal(a: Term | Real | Formula | None, b: Term | Real | Formula | None, region: Facts) -> bool:
+    """Whether two quantities are proved equal on a region."""
+    if a is b:
+        return True
+    if isinstance(a, Term) and isinstance(b, Term):
+        return decide(f.eq(a, b), region).status == "proved"
+    if isinstance(a, Formula) and isinstance(b, Formula):
+        return all(decide(f.implies(p, q), region).status == "proved" for p, q in ((a, b), (b, a)))
+    return a == b

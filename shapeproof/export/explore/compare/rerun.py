@@ -1,0 +1,89 @@
+"""Runs a traced program again on the fake inputs of another trace."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch._dynamo.exc
+import torch._functorch.config
+import torch.utils._pytree as pytree
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from shapeproof.export.graph import nodes
+from shapeproof.export.ops.output_sizes import VIEWING
+from shapeproof.export.shim.numbers.symbols import ASSERTION, sizes, values
+from shapeproof.export.shim.process.quiet import quiet
+from shapeproof.export.shim.process.transforms import transforms_ended
+from shapeproof.export.trace.calls.operators import call
+from shapeproof.export.trace.shape_env import ProofShapeEnv
+
+
+def run_again(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram) -> dict[torch.fx.Node, Any]:
+    """The value of each node of a program on the fake inputs that another was traced with, under the other's ShapeEnv.
+
+    What an operator takes from data is taken from the other program's operator, in order: whoever compares the two
+    finds out whether these are the same operators on the same operands. Assertions are left to be compared too.
+    """
+    inputs = iter([node.meta.get("val") for node in there.graph.nodes if node.op == "placeholder"])
+    data = iter([node for node in there.graph.nodes if _takes_from_data(node)])
+    mode = _fake_mode_of(there)
+    env = mode.shape_env if mode is not None and isinstance(mode.shape_env, ProofShapeEnv) else None
+    values: dict[torch.fx.Node, Any] = {}
+    noted: dict[torch.fx.Node, Any] = {}
+    called: dict[Any, torch.SymInt] = {}
+    as_it_is = _as_it_is if nodes.mutates(program.graph) else lambda value: value
+    with quiet(), transforms_ended(), mode or contextlib.nullcontext(), enable_python_dispatcher():
+        for node in program.graph.nodes:
+            if node.op == "placeholder":
+                values[node] = next(inputs)
+            elif node.op == "get_attr":
+                values[node] = getattr(program.graph_module, str(node.target))
+            elif _takes_from_data(node):
+                values[node] = _taken_from_data(node, next(data, None))
+            elif node.op == "call_function" and node.target is not ASSERTION:
+                args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
+                with env.expecting(_recounted(node.meta.get("val"), called)) if env else contextlib.nullcontext():
+                    run = env.operators.record if env else call
+                    values[node] = run(node.target, args, kwargs)
+            if node.meta.get("unbacked_bindings"):
+                called |= _called(node.meta.get("val"), values[node])
+            noted[node] = as_it_is(values.get(node))
+    return noted
+
+
+def _takes_from_data(node: torch.fx.Node) -> bool:
+    """Whether a size comes from data at this node. The symbols of a view that has some follow from its arguments."""
+    return bool(node.meta.get("unbacked_bindings")) and str(node.target) not in VIEWING
+
+
+def _called(noted: Any, value: Any) -> dict[Any, torch.SymInt]:
+    """What a program calls the sizes that it takes from data, and what they are called there."""
+    pairs = zip(sizes(noted), sizes(value), strict=False)
+    return {a.node.expr: b for a, b in pairs if isinstance(a, torch.SymInt) and isinstance(b, torch.SymInt)}
+
+
+def _recounted(noted: Any, called: Mapping[Any, torch.SymInt]) -> list[Any]:
+    """Sizes that a program did not count anew where it was traced: torch remembers what `nonzero` of a tensor was."""
+    return [
+        called[a.node.expr].node.expr for a in sizes(noted) if isinstance(a, torch.SymInt) and a.node.expr in called
+    ]
+
+
+def _as_it_is(value: Any) -> Any:
+    """The value as it is now: an operator such as `squeeze_` changes the shape of a tensor later."""
+    return pytree.tree_map_only(FakeTensor, lambda tensor: tensor.detach(), value)
+
+
+def _taken_from_data(node: torch.fx.Node, other: torch.fx.Node | None) -> Any:
+    if other is None or other.target != node.target:
+        message = f"`{node.target}` takes a size from data, and nothing like it does there"
+        raise LookupError(message)
+    return other.meta.get("val")
+
+
+def _fake_mode_of(program: torch.export.ExportedProgram) -> FakeTensorMode | None:
+    return next((value.fake_mode for value in values(program) if isinstance(value, FakeTensor)), None)

@@ -1,0 +1,242 @@
+"""What a program demands of the integers that it is given, so that inputs made up at other sizes meet it.
+
+Indices lie within what they index, offsets within what they divide, lengths add up to what they split, and numbers
+that are taken out of an input are those that the model's own checks let pass. Else a replay at other sizes raises for a
+reason of its own, or reads memory that is nobody's. Nothing is proved here, and an example's own data stay.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.meaning.evaluate import evaluate, holds_at
+from shapeproof.constraints.terms import Term, constant, symbol
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.declare.materialize import is_ordered
+from shapeproof.export.explore.demands import indices
+from shapeproof.export.explore.findings import Traced
+from shapeproof.export.ops import schemas
+from shapeproof.export.shim.numbers import symbols
+from shapeproof.export.trace import tracer
+from shapeproof.solver.answers.witness import smallest
+
+Meet = Callable[[Mapping[str, int], dict[str, Any]], None]
+
+_OFFSETS = {
+    "aten.embedding_bag.padding_idx": ("indices", "offsets"),
+    "aten.embedding_bag.default": ("indices", "offsets"),
+}
+"""Operators whose offsets lie within an operand's first size, its end included."""
+_LENGTHS = {"aten.segment_reduce.default": ("data", "lengths", "axis")}
+"""Operators whose lengths add up to a size of an operand."""
+
+
+def demands(inputs: Inputs, traced: Traced) -> list[Meet]:
+    """What a traced program demands of its integer inputs, as functions that change inputs until they meet it."""
+    if traced.program is None:
+        return []
+    examples = {leaf.source: leaf.example for leaf in inputs.leaves}
+    sources = _sources(traced.program, inputs)
+    read = tracer.translator_of(traced.program).term
+    found = list(_of_operators(traced.program, sources, read, examples))
+    taken = dict(_taken(traced.program, sources, read))
+    return [*found, _Passing(traced, taken, examples)] if taken else found
+
+
+def _sources(program: torch.export.ExportedProgram, inputs: Inputs) -> dict[torch.fx.Node, str]:
+    """The nodes that hold the data of a tensor input as it is, and the source of that input."""
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+    names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
+    by_name = dict(zip(names, (leaf.source for leaf in inputs.leaves), strict=False))
+    found = {node: by_name[node.name] for node in placeholders if node.name in by_name}
+    for node in program.graph.nodes:
+        if node.op == "call_function" and _keeps(node.target) and node.args and node.args[0] in found:
+            found[node] = found[node.args[0]]
+    return found
+
+
+def _keeps(target: Any) -> bool:
+    """Whether an operator gives the elements of its operand, all of them and in order."""
+    return schemas.copies_or_views(target) or str(target) in _KEEPING
+
+
+_KEEPING = frozenset(
+    f"aten.{name}"
+    for name in ("view.default", "clone.default", "_to_copy.default", "detach.default", "unsqueeze.default")
+) | {"aten.squeeze.dim", "aten.squeeze.default", "aten.alias.default", "aten.long.default"}
+
+
+# ---------------------------------------------------------------------- of operators
+
+
+def _of_operators(
+    program: torch.export.ExportedProgram,
+    sources: Mapping[torch.fx.Node, str],
+    read: Callable[[Any], Term],
+    examples: Mapping[str, Any],
+) -> Iterator[Meet]:
+    for node in program.graph.nodes:
+        for indexed, dim, index, _ in indices.indexed(node):
+            if index in sources:
+                size = _size(indexed, dim, read)
+                yield _Within(sources[index], size, is_ordered(examples[sources[index]]))
+        named = (
+            schemas.by_name(node.target, node.args, node.kwargs) if str(node.target) in {*_OFFSETS, *_LENGTHS} else {}
+        )
+        if str(node.target) in _OFFSETS:
+            divided, offsets = (named[name] for name in _OFFSETS[str(node.target)])
+            if offsets in sources:
+                yield _Within(sources[offsets], _size(divided, 0, read) + 1, ordered=True)
+        if str(node.target) in _LENGTHS:
+            data, lengths, axis = (named[name] for name in _LENGTHS[str(node.target)])
+            if lengths in sources:
+                yield _AddingUp(sources[lengths], _size(data, axis or 0, read))
+
+
+def _size(node: torch.fx.Node, dim: int, read: Callable[[Any], Term]) -> Term:
+    size = node.meta["val"].shape[dim]
+    return read(symbols.size_expression(size)) if isinstance(size, torch.SymInt) else constant(size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Within:
+    """Integers at least 0 and less than a size."""
+
+    source: str
+    size: Term
+    ordered: bool
+
+    def __call__(self, point: Mapping[str, int], values: dict[str, Any]) -> None:
+        size, tensor = _value(self.size, point), values[self.source]
+        if size is None or size <= 0:
+            return
+        outside = (tensor < 0) | (tensor >= size)
+        if bool(outside.any()):
+            tensor.copy_(tensor.clamp(0, size - 1) if self.ordered else torch.where(outside, tensor % size, tensor))
+
+
+@dataclass(frozen=True, slots=True)
+class _AddingUp:
+    """Integers at least 0 that add up to a size, along the last dimension."""
+
+    source: str
+    size: Term
+
+    def __call__(self, point: Mapping[str, int], values: dict[str, Any]) -> None:
+        total, tensor = _value(self.size, point), values[self.source]
+        if total is not None and total >= 0:
+            _add_up(tensor, total)
+
+
+def _add_up(tensor: torch.Tensor, total: int) -> None:
+    """Share a total out, if the elements do not add up to it."""
+    count = tensor.shape[-1] if tensor.dim() else 0
+    if count and bool((tensor.sum(-1) != total).any()):
+        tensor.fill_(total // count)
+        tensor[..., -1] += total % count
+
+
+def _value(term: Term, point: Mapping[str, int]) -> int | None:
+    try:
+        return evaluate(term, point)
+    except (ArithmeticError, KeyError, Unevaluable):
+        return None
+
+
+# ---------------------------------------------------------------------- of checks on numbers that are taken out
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A number that the model takes out of an input: one element, or what is made of all."""
+
+    source: str
+    how: str
+    index: int = 0
+
+    def of(self, tensor: torch.Tensor) -> int | None:
+        """What it is now; None if there is none."""
+        if tensor.numel() == 0 or (self.how == "element" and not -len(tensor) <= self.index < len(tensor)):
+            return None
+        return int(tensor[self.index] if self.how == "element" else getattr(tensor, self.how)())
+
+    def put(self, tensor: torch.Tensor, value: int) -> None:
+        """Have it be a value."""
+        if self.how == "sum":
+            _add_up(tensor.view(-1), value)
+        elif self.how == "element":
+            tensor[self.index] = value
+        else:
+            tensor.clamp_(**{self.how: value})
+            tensor.view(-1)[0] = value
+
+
+def _taken(
+    program: torch.export.ExportedProgram, sources: Mapping[torch.fx.Node, str], read: Callable[[Any], Term]
+) -> Iterator[tuple[str, _Number]]:
+    """The symbols that stand for numbers out of inputs."""
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if str(node.target) not in {"aten.item.default", "aten._local_scalar_dense.default"}:
+            continue
+        number = _number(node.args[0], sources)
+        term = read(symbols.size_expression(value)) if isinstance(value, torch.SymInt) else None
+        if number is not None and term is not None:
+            yield from ((name, number) for name in term.symbols if term is symbol(name))
+
+
+_MADE_OF_ALL = {"aten.max.default": "max", "aten.min.default": "min", "aten.sum.default": "sum"} | {
+    "aten.amax.default": "max",
+    "aten.amin.default": "min",
+}
+
+
+def _number(node: Any, sources: Mapping[Any, str]) -> _Number | None:
+    while node not in sources and _keeps(node.target):
+        node = node.args[0]
+    if node in sources:
+        return _Number(sources[node], "max")
+    of: Any = node.args[0] if node.args else None
+    rest: list[Any] = list(node.args[1:])
+    if str(node.target) in _MADE_OF_ALL:
+        return _Number(sources[of], _MADE_OF_ALL[str(node.target)]) if of in sources and not rest else None
+    if node.target is operator.getitem and str(of.target) == "aten.unbind.int":
+        of, rest = of.args[0], [*of.args[1:], *rest] if len(of.args) > 1 else [0, *rest]
+    elif str(node.target) != "aten.select.int":
+        return None
+    is_element = of in sources and of.meta["val"].dim() == 1 and isinstance(rest[1], int)
+    return _Number(sources[of], "element", rest[1]) if is_element else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Passing:
+    """Numbers out of inputs that pass what the model checks of them, if any do."""
+
+    traced: Traced
+    taken: Mapping[str, _Number]
+    examples: Mapping[str, Any]
+
+    def __call__(self, point: Mapping[str, int], values: dict[str, Any]) -> None:
+        trial = self.traced.trial
+        now = {name: number.of(values[number.source]) for name, number in self.taken.items()}
+        whole = {**point, **{name: value for name, value in now.items() if value is not None}}
+        if all(holds_at(each, whole) for each in trial.learned if each.symbols <= whole.keys()):
+            return
+        facts = trial.facts.assuming(*(f.eq(symbol(name), value) for name, value in point.items()))
+        passing = smallest(f.TRUE, facts, sorted(self.taken), facts.budget)
+        if not isinstance(passing, dict):
+            return
+        for name in now.keys() & passing.keys():
+            if now[name] is not None:
+                self.taken[name].put(values[self.taken[name].source], passing[name])
+        for source in {number.source for number in self.taken.values() if number.how == "element"}:
+            tensor = values[source]
+            if is_ordered(self.examples[source]) and bool(tensor[0] <= tensor[-1]):
+                tensor.clamp_(int(tensor[0]), int(tensor[-1]))

@@ -1,0 +1,193 @@
+"""Sizes out of data at which eager and the program both raise: `boxes.min(0)` where nothing is detected.
+
+The promise is kept there, and a caller wants to know. Only what is seen is said: the program is run with data that are
+made up until an operator fails whose demand on a size from data does not hold, and eager raises on the same data. What
+the model itself raises (an assert, a torch._check) is stated in it, and is not repeated.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.records.decisions import SourceLocation
+from shapeproof.constraints.syntax.text import format_formula
+from shapeproof.constraints.terms import Term, symbol
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.kernels import Known
+from shapeproof.export.explore.demands import indices, reductions
+from shapeproof.export.explore.findings import Exploration, SharedFailure
+from shapeproof.export.graph import nodes
+from shapeproof.export.shim.numbers import symbols
+from shapeproof.export.shim.trees import leaves, map_tensors
+from shapeproof.export.source.frames import is_stated, led_to, users_variables
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.answers.simplify import in_few_words
+from shapeproof.solver.prove import decide
+from shapeproof.wording import short, with_kind
+
+_FILLS = (float("nan"), -1000.0, 0.0, 1000.0)
+"""Data that a threshold lets all pass or none. Of NaN no comparison holds, whatever a network makes of it."""
+
+DRAWS = 8
+"""How often further data are drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Demand:
+    """What must hold of sizes from data, for which operator, and what the user calls them there."""
+
+    formula: Formula
+    operator: str | None
+    where: SourceLocation | None
+    names: Mapping[str, str]
+
+
+def shared_failures(mod: torch.nn.Module, inputs: Inputs, found: Exploration) -> tuple[SharedFailure, ...]:
+    """The failures that both are seen to share, one for each demand."""
+    program, trial = found.main.program, found.main.trial
+    if program is None:
+        return ()
+    by_node = dict(_of_nodes(program, trial))
+    checks = [
+        _Demand(each.formula, each.place.operator, each.place.user, each.place.names)
+        for each in trial.checks
+        if not each.inside
+    ]
+    if not by_node and not checks:
+        return ()
+    fresh, seen = replay.fresh_modules(program), dict[Formula, SharedFailure]()
+    for args, kwargs in _made_up(inputs, found.begun):
+        if len(seen) == len(by_node) + len(checks):
+            break
+        known = Known(tracer.translator_of(program).term, dict(found.begun))
+        failed = _failing_node(fresh(), leaves((args, kwargs)), known)
+        possible = [by_node[failed]] if failed in by_node else checks if failed is not None else []
+        broken = next((each for each in possible if known.denies(each.formula)), None)
+        if broken is None or broken.formula in seen:
+            continue
+        _, error = replay.outcome(copy.deepcopy(mod), args, kwargs)
+        if error is not None and not is_stated(error):
+            seen[broken.formula] = _described(broken, error, found, known, inputs)
+    return tuple(seen.values())
+
+
+def _of_nodes(program: torch.export.ExportedProgram, trial: Trial) -> Iterator[tuple[str, _Demand]]:
+    """What operators demand of sizes from data and the program does not check, by the names of their nodes."""
+    for node, formula in (*reductions.requirements(program), *indices.requirements(program)):
+        if trial.about_data(formula) and decide(formula, trial.facts).status != "proved":
+            yield node.name, _Demand(formula, str(node.target), nodes.line_of(node), {})
+
+
+def _made_up(inputs: Inputs, point: Mapping[str, int]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Inputs of the sizes at a point: filled with one value, then drawn."""
+    for value in _FILLS:
+        yield map_tensors(inputs.at(point, filled=True), functools.partial(_filled, value))
+    for seed in range(DRAWS):
+        drawn = torch.Generator(device="cpu").manual_seed(seed)
+        yield map_tensors(inputs.at(point, filled=True), functools.partial(_drawn, drawn))
+
+
+def _filled(value: float, tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_floating_point():
+        return torch.full_like(tensor, value)
+    return torch.full_like(tensor, value > 0) if tensor.dtype == torch.bool else tensor
+
+
+def _drawn(generator: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
+    """Floats of either sign, about as large as they are, and any bools; integers may be indices."""
+    sign = torch.randint(2, tensor.shape, generator=generator).to(tensor.device)
+    if tensor.is_floating_point():
+        return torch.where(sign == 1, tensor, -tensor)
+    return sign == 1 if tensor.dtype == torch.bool else tensor
+
+
+def _failing_node(module: torch.nn.Module, values: Sequence[Any], known: Known) -> str | None:
+    """The name of the node at which a program fails; `known` is told of the sizes up to there."""
+    interpreter = _UpToFailure(module, known)
+    replay.run(lambda *flat: interpreter.run(*flat, enable_io_processing=False), tuple(values), {})
+    return interpreter.failed
+
+
+class _UpToFailure(torch.fx.Interpreter):
+    """Runs a graph up to the node that raises."""
+
+    def __init__(self, module: torch.nn.Module, known: Known) -> None:
+        super().__init__(module)
+        self._known = known
+        self.failed: str | None = None
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """Run one node."""
+        try:
+            result = super().run_node(n)
+        except Exception:
+            self.failed = n.name
+            raise
+        self._known.take(n.meta.get("val"), result)
+        return result
+
+
+def _described(demand: _Demand, error: Exception, found: Exploration, known: Known, inputs: Inputs) -> SharedFailure:
+    program, trial = found.main.program, found.main.trial
+    broken = in_few_words(f.negate(demand.formula), trial.known.assuming(*trial.promised), trial.known.budget)
+    where = led_to(error) or demand.where
+    names, sources = inputs.user_names | dict(demand.names), list[str]()
+    for name in sorted(broken.symbols - names.keys() - inputs.user_names.keys()):
+        made = _made_at(name, program)
+        said = None if made is None else _assigned(name, made, users_variables(error), known)
+        if said is not None:
+            names[name] = said
+        elif made is not None and (line := nodes.line_of(made)) is not None:
+            sources.append(f" ({name} is taken from data at {short(line.file)}:{line.line})")
+    return SharedFailure(
+        format_formula(broken, rename=names),
+        with_kind(error),
+        demand.operator,
+        where.file if where else None,
+        where.line if where else None,
+        "".join(sources),
+    )
+
+
+def _made_at(name: str, program: torch.export.ExportedProgram | None) -> torch.fx.Node | None:
+    """The last node of the line that takes a size from data, of those that have the size."""
+    if program is None:
+        return None
+    read = tracer.translator_of(program).term
+    having = [node for node in program.graph.nodes if _dimension(name, node, read) is not None]
+    same_line = [node for node in having if nodes.line_of(node) == nodes.line_of(having[0])]
+    return same_line[-1] if same_line else None
+
+
+def _dimension(name: str, node: torch.fx.Node, read: Callable[[Any], Term]) -> int | None:
+    """The first dimension of a tensor that has a size, by its symbol."""
+    value = node.meta.get("val")
+    shape = value.shape if isinstance(value, torch.Tensor) else ()
+    sizes = (read(symbols.size_expression(size)) if isinstance(size, torch.SymInt) else None for size in shape)
+    return next((index for index, term in enumerate(sizes) if term is symbol(name)), None)
+
+
+def _assigned(name: str, node: torch.fx.Node, variables: Mapping[str, Any], known: Known) -> str | None:
+    """The size as a size of the variable that the node's line assigns, if it is that in a run of eager."""
+    where = nodes.line_of(node)
+    index = _dimension(name, node, known.term)
+    try:
+        match ast.parse(where.text if where else "").body:
+            case [ast.Assign(targets=[ast.Name(target)])]:
+                tensor = variables.get(target)
+                size = tensor.shape[index] if isinstance(tensor, torch.Tensor) and index is not None else None
+                return None if size is None or known.denies(f.eq(symbol(name), size)) else f"{target}.shape[{index}]"
+    except (SyntaxError, IndexError):
+        pass
+    return None

@@ -1,0 +1,67 @@
+"""Equalities of the example that inferred sizes are given up to because a run asks for them, and no recorded decision.
+
+Code that asks whether it is being traced may leave out work in eager that the program does: a mask that eager drops
+is indexed by it, past its end where it has fewer rows than the batch. Where the sizes are as in the example both do
+the same. What is required is enforced at run time; that it suffices is seen in the replays that follow, as for any
+other domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.records.decisions import Decision, Kind
+from shapeproof.constraints.terms import symbol
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.findings import Exploration, Narrowing
+from shapeproof.export.explore.inferred.narrowing import given_up
+from shapeproof.solver.answers.witness import find
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+
+MOST_TIED = 24
+"""If more sizes than this are equal in the example without being known to be, none is kept equal."""
+
+
+def equal_in_example(inputs: Inputs, example: Mapping[str, int], apart_from: Container[str] = ()) -> Sequence[Formula]:
+    """That inferred sizes that are equal in the example, and in whatever else was given, are equal."""
+    first: dict[int, str] = {}
+    names = [name for name in inputs.domain.symbols if name in inputs.inferred and name not in apart_from]
+    pairs = ((name, first.setdefault(example[name], name)) for name in names)
+    equal = (f.eq(symbol(name), symbol(other)) for name, other in pairs if name != other)
+    return [each for each in equal if all(holds_at(each, anchor) for anchor in inputs.anchors)]
+
+
+def kept_equal(  # noqa: PLR0913, PLR0917 - what was found, where the two differ, and what a question may cost
+    mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts, point: Mapping[str, int], budget: Budget
+) -> list[Narrowing]:
+    """The equalities of the example which the point breaks at which the two differ; none if they are not to blame."""
+    broken = [each for each in equal_in_example(inputs, inputs.example or {}) if not holds_at(each, dict(point))]
+    if not broken or len(broken) > MOST_TIED or not _agree(mod, inputs, found, domain.assuming(*broken), point):
+        return []
+    for each in list(broken):
+        others = [other for other in broken if other is not each]
+        if others and _agree(mod, inputs, found, domain.assuming(*others, each.negation), point):
+            broken = others
+    asked = (given_up(Decision(each, Kind.ASSERTED, outcome=True), each, found, inputs, budget) for each in broken)
+    kept = [each for each in asked if each is not None]
+    return kept if len(kept) == len(broken) else []
+
+
+def _agree(mod: torch.nn.Module, inputs: Inputs, found: Exploration, region: Facts, point: Mapping[str, int]) -> bool:
+    """Whether program and eager do the same at the point of a region that keeps as many sizes of another as it can."""
+    here = region.fork()
+    for name, value in sorted(point.items()):
+        same = f.eq(symbol(name), value)
+        if isinstance(find(same, here), dict):
+            here.learn(same)
+    chosen = find(f.TRUE, here)
+    if not isinstance(chosen, dict) or not region.contains(whole := {**point, **chosen}):
+        return False
+    return replay.compare(mod, found.forms, inputs, whole).agrees

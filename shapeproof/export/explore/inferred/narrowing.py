@@ -1,0 +1,154 @@
+"""What may be inferred: which part of the domain may be given up, and what is then required of the inputs.
+
+A claim is never given up, nor is an input that was given, and a size that must stay dynamic keeps more than one value.
+What is required in the end is the weakest that can be said in a line and asserted in a graph. Nothing is traced here,
+and nothing is worded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.records.decisions import Decision, Kind
+from shapeproof.constraints.terms import symbol
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.findings import Exploration, Narrowing, narrowed
+from shapeproof.export.graph.emit import has_graph_form
+from shapeproof.solver.answers.repair import repaired
+from shapeproof.solver.answers.witness import find
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+
+MOST_COMPARISONS = 8
+"""A requirement with more comparisons than this says too much to be read at a glance."""
+
+
+def given_up(
+    decision: Decision, requirement: Formula, found: Exploration, inputs: Inputs, budget: Budget
+) -> Narrowing | None:
+    """The requirement as one on inferred sizes, if the decision that asks for it is about any."""
+    return _granted(Narrowing(requirement, decision), found.narrowings, anchors_of(found, inputs), inputs, budget)
+
+
+def asked_for(decisions: Sequence[Decision], inputs: Inputs, budget: Budget) -> list[Narrowing]:
+    """The checks of a trace at the example as requirements on inferred sizes, as far as these may be given up to them.
+
+    What comes behind a branch of the model's own is asked only on that side of it, and is left to be explored.
+    """
+    granted: list[Narrowing] = []
+    for decision in decisions:
+        if decision.of_the_model:
+            break
+        if decision.kind is Kind.ASSERTED and decision.taken.total:
+            asked = Narrowing(decision.taken, decision)
+            granted += filter(None, [_granted(asked, granted, inputs.anchors, inputs, budget)])
+    return granted
+
+
+def _granted(
+    asked: Narrowing, before: Sequence[Narrowing], anchors: Sequence[dict[str, int]], inputs: Inputs, budget: Budget
+) -> Narrowing | None:
+    """A requirement, if it is about inferred sizes, keeps what was given, and leaves dynamic what must stay so."""
+    required = asked.requirement
+    if not asked.decision.formula.symbols & inputs.inferred or not all(holds_at(required, each) for each in anchors):
+        return None
+    left = narrowed(Facts(inputs.domain.formulas, budget), before)
+    return asked if _stays_dynamic(required, left, anchors[0], inputs, budget) else None
+
+
+def conceded(decision: Decision, found: Exploration, inputs: Inputs, budget: Budget) -> Narrowing | None:
+    """What a decision took to hold, where inferred sizes may be given up to it, or a bound left out may rise to it."""
+    return given_up(decision, decision.taken, found, inputs, budget) or lifted(decision, inputs, budget)
+
+
+def anchors_of(found: Exploration, inputs: Inputs) -> list[dict[str, int]]:
+    """The points that must be kept: of all that was given, or of the trace if there is no example."""
+    points = inputs.anchors or (found.main.trial.point,)
+    return [{name: point[name] for name in inputs.domain.symbols} for point in points]
+
+
+def _stays_dynamic(
+    requirement: Formula, facts: Facts, anchor: Mapping[str, int], inputs: Inputs, budget: Budget
+) -> bool:
+    """Whether each size that may not become a constant has another value than the anchor's left."""
+    here = facts.fork()
+    here.learn(requirement)
+    others = (f.ne(symbol(name), anchor[name]) for name in sorted(requirement.symbols & inputs.fixed))
+    return all(isinstance(find(other, here, budget), dict) for other in others)
+
+
+def lifted(decision: Decision, inputs: Inputs, budget: Budget) -> Narrowing | None:
+    """The lower bound of a Dim without written bounds raised to 1 or 2, where the decision then always holds."""
+    for name in sorted(decision.formula.symbols & inputs.liftable):
+        for bound in (1, 2):
+            raised = f.ge(symbol(name), bound)
+            if not all(holds_at(raised, anchor) for anchor in inputs.anchors):
+                continue
+            facts = Facts(inputs.domain.formulas, budget)
+            facts.learn(raised)
+            if decide(decision.taken, facts, budget).status == "proved":
+                return Narrowing(raised, decision)
+    return None
+
+
+def nonempty(domain: Facts, inputs: Inputs) -> tuple[Facts, list[Narrowing]]:
+    """The part of a domain in which no size that may be lifted is 0, for what torch cannot trace from 0 on."""
+    lifts = [
+        Narrowing(above, Decision(above, Kind.ASSUMED, outcome=True))
+        for name in sorted(inputs.inferred | inputs.liftable)
+        if domain.range_of(name).lower == 0 and all(anchor[name] > 0 for anchor in inputs.anchors)
+        for above in [f.ge(symbol(name), 1)]
+    ]
+    return narrowed(domain, lifts), lifts
+
+
+def condensed(found: Exploration, inputs: Inputs, budget: Budget) -> list[Narrowing]:
+    """The narrowings in the simplest words: few formulas, which together require what they do, or hardly more."""
+    domain, anchors = Facts(inputs.domain.formulas, budget), anchors_of(found, inputs)
+    chosen = repaired(
+        [narrowing.requirement for narrowing in found.narrowings],
+        domain,
+        anchors[0],
+        budget,
+        others=anchors[1:],
+        sayable=lambda formula: sayable(formula) and _stays_dynamic(formula, domain, anchors[0], inputs, budget),
+        simple=found.settled_for,
+    )
+    whole = f.conjunction(*(repair.formula for repair in chosen or ()))
+    if chosen is None or not _stays_dynamic(whole, domain, anchors[0], inputs, budget):
+        return found.narrowings
+    parts = [part for repair in chosen for part in _conjuncts(repair.formula)]
+    return [Narrowing(part, _asked_by(part, found.narrowings, domain)) for part in parts]
+
+
+def _conjuncts(formula: Formula) -> tuple[Formula, ...]:
+    return formula.args if isinstance(formula, f.And) else (formula,)
+
+
+def sayable(formula: Formula) -> bool:
+    """Whether a formula can be read at a glance, and checked by a graph."""
+    comparisons = sum(isinstance(node, f.Compare) for node in postorder(formula))
+    return comparisons <= MOST_COMPARISONS and has_graph_form(formula)
+
+
+def _asked_by(formula: Formula, narrowings: Sequence[Narrowing], domain: Facts) -> Decision:
+    """The decision behind a requirement: one that asks for as much, or else for more, and the user's own line first."""
+    about = [narrowing for narrowing in narrowings if narrowing.requirement.symbols & formula.symbols]
+
+    def distance(narrowing: Narrowing) -> tuple[bool, bool, bool]:
+        enough = _implies(narrowing.requirement, formula, domain)
+        needed = _implies(formula, narrowing.requirement, domain)
+        return not enough, not needed, narrowing.decision.where is None
+
+    return min(about, key=distance).decision
+
+
+def _implies(one: Formula, other: Formula, domain: Facts) -> bool:
+    facts = domain.fork()
+    facts.learn(one)
+    return decide(other, facts).status == "proved"

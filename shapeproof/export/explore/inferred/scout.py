@@ -1,0 +1,137 @@
+"""The simple domain that a model asks for: read off one quick trace at the example, before any other is made.
+
+Where eager does not take sizes in general, the checks that it makes at the example's (`h % 16 == 0`, `a == b`) are
+what inferred sizes are given up to; the main program is then traced inside that domain, where little is left open.
+What torch does not check while it traces shows in a run: sizes that are equal in the example are kept equal where
+eager refuses them otherwise. This chooses a domain, and proves nothing: all that is claimed is settled afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.records.decisions import Decision, Kind
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.beside_eager.replay import eager_failure
+from shapeproof.export.explore.coincidences import pins
+from shapeproof.export.explore.findings import Narrowing, Traced, narrowed
+from shapeproof.export.explore.inferred.kept_equal import MOST_TIED, equal_in_example
+from shapeproof.export.explore.inferred.narrowing import asked_for
+from shapeproof.export.explore.limits import LOOK_LIMIT, LOOK_NODES
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+
+MOST_ELEMENTS = 2**20
+"""Larger inputs are not made up to see whether eager takes sizes in general: a look costs less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scouted:
+    """A trace at the example, what the model asks for there, and a point of that domain that eager takes."""
+
+    at_example: Traced
+    asked: list[Narrowing]
+    tied: list[Narrowing]
+    """Equalities of the example that no check asks for, but a run."""
+    point: dict[str, int]
+
+    @property
+    def domain(self) -> list[Narrowing]:
+        """All that inferred sizes are given up to."""
+        return [*self.asked, *self.tied]
+
+
+@dataclass(frozen=True, slots=True)
+class Scout:
+    """Looks for a simple domain.
+
+    Attributes:
+        mod: the model.
+        inputs: what was declared.
+        about_data: whether a formula is about data.
+        budget: what one solver question may cost.
+        trace: a quick trace at a point of a domain.
+        generic: a point without accidents.
+    """
+
+    mod: torch.nn.Module
+    inputs: Inputs
+    about_data: Callable[[Formula], bool]
+    budget: Budget
+    trace: Callable[[Facts, dict[str, int]], Traced]
+    generic: Callable[[Facts], dict[str, int] | None]
+
+    def look(self, domain: Facts, example: dict[str, int]) -> Scouted | None:
+        """What the model asks for; None where eager takes sizes in general, or no simple domain is found."""
+        if not self.inputs.inferred or self._runs_in(domain, MOST_ELEMENTS):
+            return None
+        traced = self.trace(domain, example)
+        if traced.program is None:
+            return None
+        asked = asked_for(traced.trial.decisions, self.inputs, self.budget)
+        region = narrowed(domain, asked).assuming(*self._general(traced))
+        tied = self._tied(region, example)
+        point = self.generic(narrowed(region, tied))
+        return None if point is None else Scouted(traced, asked, tied, point)
+
+    def _general(self, traced: Traced) -> Iterator[Formula]:
+        """The decisions of a trace that are no accidents of its sizes: inputs in general take them, too."""
+        for step in traced.trial.steps:
+            against = step.fallback is not None and step.decision.outcome != step.fallback
+            if not against and not pins(step.decision) and not self.about_data(step.decision.formula):
+                yield step.decision.taken
+
+    def _tied(self, region: Facts, example: dict[str, int]) -> list[Narrowing]:
+        """The equalities of the example without which eager takes no point in general; none if it does not with all."""
+        if self._runs_in(region):
+            return []
+        every = [equal_in_example(self.inputs, example, apart_from) for apart_from in (_of_one_value(region), ())]
+        open_ = [[each for each in some if not region.assuming(each.negation).contradictory] for some in every]
+        equal = next((some for some in open_ if self._serves(region, some)), [])
+        for each in list(equal):
+            others = [other for other in equal if other is not each]
+            if self._runs_in(region.assuming(*others, each.negation)):
+                equal = others
+        found = [Decision(each, Kind.ASSERTED, outcome=True) for each in equal]
+        return asked_for(found, self.inputs, self.budget)
+
+    def _serves(self, region: Facts, equal: Sequence[Formula]) -> bool:
+        return len(equal) <= MOST_TIED and self._runs_in(region.assuming(*equal))
+
+    def _runs_in(self, region: Facts, elements: int | None = None) -> bool:
+        """Whether eager takes a point in general; one of more `elements` is not run."""
+        point = self.generic(region)
+        if point is None or (elements is not None and self.inputs.elements(point) > elements):
+            return False
+        return eager_failure(self.mod, self.inputs, point) is None
+
+
+def _of_one_value(region: Facts) -> set[str]:
+    """The sizes that have one value in a region: that another has it, too, in the example is an accident."""
+    return {name for name, bounds in region.ranges.items() if bounds.lower is not None and bounds.lower == bounds.upper}
+
+
+@dataclass(slots=True)
+class Looks:
+    """How often it is found out how much of an inferred domain can be kept; of a large model, once."""
+
+    mod: torch.nn.Module
+    inputs: Inputs
+    taken: int = 0
+
+    def are_over(self, nodes: int) -> bool:
+        """Whether a program of so many nodes leaves nothing to be looked into."""
+        return self.taken >= self._affordable(nodes)
+
+    def are_in_vain(self, nodes: int, points: Sequence[dict[str, int] | None]) -> bool:
+        """Whether eager refuses all of these points, where it is worth a run to save a trace."""
+        tried = [point for point in points if point is not None]
+        worth = bool(tried) and self._affordable(nodes) < LOOK_LIMIT
+        return worth and all(eager_failure(self.mod, self.inputs, point) is not None for point in tried)
+
+    def _affordable(self, nodes: int) -> int:
+        return min(LOOK_LIMIT, max(1, LOOK_NODES // nodes))

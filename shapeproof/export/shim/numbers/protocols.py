@@ -1,0 +1,175 @@
+"""What Python asks a symbolic number for by itself: its hash, its text, what else a plain number has.
+
+Torch gives no hash, as text the symbol's name, and takes a condition for a bool in a branch alone: in `(n == 37) == 1`
+sympy compares a condition with a number, and `n == Mode.LARGE`, of an `IntEnum`, is whether two objects are the same.
+While this lasts somebody else may answer for the numbers of one ShapeEnv; those of another are what they were.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import numbers
+import operator
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx.experimental import sym_node
+
+from shapeproof.export.shim.numbers.symbols import PLAIN
+
+Answer = Callable[..., Any]
+"""Given a number, the frame that asks, and what it asks for. None: torch's own answer will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Who answers for the numbers of a ShapeEnv.
+
+    Attributes:
+        give_hash: of a size.
+        in_text: the number whose text it is.
+        decided: the plain number.
+        attribute: given a name that torch's class lacks.
+        unlike: given another number, of a class that torch does not know; nothing is answered.
+    """
+
+    give_hash: Answer
+    in_text: Answer
+    decided: Answer
+    attribute: Answer
+    unlike: Answer
+
+
+_COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
+_ARITHMETIC = ("__add__", "__sub__", "__mul__", "__truediv__", "__floordiv__", "__mod__", "__pow__", "__xor__")
+_OF_ONE: Mapping[str, Callable[[bool], Any]] = {
+    "__index__": operator.index,
+    "__float__": float,
+    "__invert__": operator.invert,
+    "__neg__": operator.neg,
+}
+
+
+@contextlib.contextmanager
+def answered(shape_env: Any, answers: Answers) -> Iterator[None]:
+    """The numbers of a ShapeEnv are answered for, while this lasts."""
+
+    def ask(answer: Answer, number: Any, *more: Any) -> Any:
+        # A frame that holds itself would stay, and the tensors in all frames around it: torch copies what others hold.
+        return answer(number, sys._getframe(2), *more) if number.node.shape_env is shape_env else None
+
+    with contextlib.ExitStack() as after:
+        for cls in PLAIN:
+            give_hash = answers.give_hash if cls is torch.SymInt else answers.decided
+            members = _texts(cls, ask, answers.in_text) | _hash(cls, ask, give_hash) | _others(ask, answers.attribute)
+            flag = cls is torch.SymBool
+            others = _as_bool(cls, ask, answers.decided) if flag else _equality(cls, ask, answers.unlike)
+            _exchange(cls, members | others, after)
+        _exchange(sym_node, {"to_node": _operand(sym_node.to_node)}, after)
+        yield
+
+
+def _exchange(cls: Any, members: Mapping[str, Any], after: contextlib.ExitStack) -> None:
+    """Give a class or a module these members; afterwards it has those that it had."""
+    own = vars(cls)
+    for name, member in members.items():
+        after.callback(*((setattr, cls, name, own[name]) if name in own else (delattr, cls, name)))
+        setattr(cls, name, member)
+
+
+def _operand(torchs: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The node of a plain operand: torch takes int, float and bool alone, and no class that is derived from one."""
+
+    def to_node(self: sym_node.SymNode, number: Any) -> Any:
+        if isinstance(number, int) and (type(number) is not bool or not self.is_bool()):
+            return torchs(self, int(number))
+        return torchs(self, float(number) if isinstance(number, float) else number)
+
+    return to_node
+
+
+def _texts(cls: Any, ask: Callable[[Answer, Any], Any], in_text: Answer) -> dict[str, Any]:
+    torchs = cls.__repr__
+
+    def text_of(self: Any) -> str:
+        found = ask(in_text, self)
+        return str(torchs(self)) if found is None else repr(found)
+
+    def formatted(self: Any, spec: str) -> str:
+        found = ask(in_text, self)
+        return str(torchs(self)) if found is None else format(found, spec)
+
+    return {"__repr__": text_of, "__format__": formatted}
+
+
+def _hash(cls: Any, ask: Callable[[Answer, Any], Any], give_hash: Answer) -> dict[str, Any]:
+    torchs = cls.__hash__
+
+    def hash_of(self: Any) -> int:
+        found = ask(give_hash, self)
+        return int(torchs(self)) if found is None else hash(found)
+
+    return {"__hash__": hash_of}
+
+
+def _equality(cls: Any, ask: Callable[..., Any], unlike: Answer) -> dict[str, Any]:
+    """A number of a class that torch does not know is left to Python, which finds two objects that are not the same."""
+
+    def beside(torchs: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        def compared(self: Any, other: Any) -> Any:
+            if isinstance(other, numbers.Number) and not isinstance(other, int | float):
+                if not isinstance(other, numbers.Integral):
+                    ask(unlike, self, other)
+                else:
+                    other = int(other)
+            return torchs(self, other)
+
+        return compared
+
+    return {name: beside(getattr(cls, name)) for name in ("__eq__", "__ne__")}
+
+
+def _others(ask: Callable[..., Any], attribute: Answer) -> dict[str, Any]:
+    def lacking(self: Any, name: str) -> Any:
+        found = None if name == "node" else ask(attribute, self, name)
+        if found is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return found
+
+    return {"__getattr__": lacking}
+
+
+def _as_bool(cls: Any, ask: Callable[[Answer, Any], Any], decided: Answer) -> dict[str, Any]:
+    """What Python's bool has and torch's condition has not."""
+
+    def of_two(name: str) -> Callable[[Any, Any], Any]:
+        torchs = getattr(cls, name, lambda *_: NotImplemented)
+
+        def member(self: Any, other: Any) -> Any:
+            found = ask(decided, self)
+            if found is None:
+                return torchs(self, other)
+            other = bool(other) if isinstance(other, torch.SymBool) else other
+            return _applied(name, found, other)
+
+        return member
+
+    def of_one(function: Callable[[bool], Any]) -> Callable[[Any], Any]:
+        def member(self: Any) -> Any:
+            found = ask(decided, self)
+            return function(bool(self) if found is None else found)
+
+        return member
+
+    names = (*_COMPARISONS, *_ARITHMETIC, *(f"__r{name[2:]}" for name in _ARITHMETIC))
+    return {name: of_two(name) for name in names} | {name: of_one(function) for name, function in _OF_ONE.items()}
+
+
+def _applied(name: str, value: bool, other: Any) -> Any:  # noqa: FBT001 - it is the operand
+    """An operator of a bool and of another value, by the name of the method, `__radd__` too."""
+    if name.startswith("__r"):
+        return getattr(operator, f"__{name[3:]}")(other, value)
+    return getattr(operator, name)(value, other)

@@ -1,0 +1,88 @@
+"""Brings a symbolic number that the tracer has not recorded into its graph, computed from what it has.
+
+An operator computes with sizes unseen by the tracer. Torch's own way back into the graph knows few functions and none
+of floats; here each is called as Python would, so that what is recorded is what the expression means.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sympy
+import torch
+import torch.utils._sympy.functions as fn
+from torch.fx.experimental import proxy_tensor
+
+from shapeproof.export.shim.numbers.doubles import FUNCTIONS, Comparison, Double, value_of
+
+_DOUBLES: Mapping[str, Any] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "pow": operator.pow,
+    "neg": operator.neg,
+    "abs": operator.abs,
+    "min": torch.sym_min,
+    "max": torch.sym_max,
+    "round": round,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+} | {name: getattr(torch, f"_sym_{name}") for name in FUNCTIONS}
+_CONVERSIONS: Mapping[Any, Callable[..., Any]] = {
+    fn.ToFloat: torch.sym_float,
+    fn.TruncToInt: math.trunc,
+    fn.FloorToInt: math.floor,
+    fn.CeilToInt: math.ceil,
+    fn.RoundToInt: round,
+    fn.IntTrueDiv: operator.truediv,
+    fn.FloatTrueDiv: operator.truediv,
+    fn.FloatPow: operator.pow,
+    fn.PowByNatural: operator.pow,
+    fn.PythonMod: operator.mod,
+    sympy.Pow: operator.pow,
+    sympy.Not: torch.sym_not,
+}
+_OF_MANY: Mapping[Any, Callable[..., Any]] = {
+    sympy.Mul: operator.mul,
+    sympy.And: operator.and_,
+    sympy.Or: operator.or_,
+}
+
+
+def recorded(number: torch.SymBool) -> Any:
+    """The number, or an equal one that the tracer which is at work has recorded."""
+    mode = proxy_tensor.get_proxy_mode()
+    if mode is None or number in mode.tracer.symnode_tracker:
+        return number
+    known = {symbol: each.value for symbol, each in mode.tracer.sympy_expr_tracker.items()}
+    return _computed(number.node.expr, known)
+
+
+def _computed(expr: Any, known: dict[Any, Any]) -> Any:
+    """The expression, computed by Python's operators from what is known."""
+    if expr not in known:
+        number = value_of(expr)
+        if number is None and expr.args:
+            number = _function(expr)(*(_computed(arg, known) for arg in expr.args))
+        known[expr] = bool(expr) if expr in (sympy.true, sympy.false) else number
+    return known[expr]
+
+
+def _function(expr: Any) -> Callable[..., Any]:
+    if isinstance(expr, Double | Comparison):
+        function: Callable[..., Any] = _DOUBLES[expr.op]
+        return function
+    if expr.func in _OF_MANY:
+        return lambda *args: functools.reduce(_OF_MANY[expr.func], args)
+    return _CONVERSIONS.get(expr.func) or proxy_tensor._sympy_handlers()[expr.func]

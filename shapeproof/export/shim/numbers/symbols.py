@@ -1,0 +1,112 @@
+"""Reads symbolic sizes, and the notes of a traced program, without asking anything about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import sympy
+import torch
+import torch._dynamo.exc
+import torch._functorch.config
+import torch.utils._pytree as pytree
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._sympy.functions import CeilToInt, FloorDiv, FloorToInt, Max, Min, RoundToInt, TruncToInt
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.symbol import SymT, symbol_is_type
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.export.shim.numbers.doubles import Double
+
+ASSERTION = torch.ops.aten._assert_scalar.default
+"""The operator that an assertion is in a graph."""
+
+SIZE_FUNCTIONS = (FloorDiv, Min, Max)
+"""What torch writes sizes in, besides sums and products."""
+
+OPAQUE = (Max, TruncToInt, FloorToInt, CeilToInt, RoundToInt)
+"""Functions that sympy seldom sees through, though the domain tells what they are."""
+
+INT64 = Interval(-(2**63), 2**63 - 1)
+"""Where every size lies."""
+
+KIND_ASSERTION = torch.ops.aten._assert_tensor_metadata.default
+"""The operator that asserts a dtype, a device and a layout."""
+
+TorchConstraintError = torch._dynamo.exc.UserError
+
+CONSTRAINT_VIOLATION = torch._dynamo.exc.UserErrorType.CONSTRAINT_VIOLATION
+
+
+PLAIN: Mapping[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+"""The class that a symbolic number is of in eager."""
+
+
+def expression(value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
+    """The sympy expression of a symbolic number."""
+    return value.node.expr
+
+
+def size_expression(size: int | torch.SymInt) -> Any:
+    """The sympy expression of a size."""
+    return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
+
+
+def is_condition(expr: sympy.Basic) -> bool:
+    """Whether an expression is true or false."""
+    return isinstance(expr, sympy.logic.boolalg.Boolean) and not isinstance(expr, sympy.Symbol)
+
+
+def value_range(bounds: Interval) -> ValueRanges[Any]:
+    """Bounds as torch has them."""
+    return ValueRanges(
+        -int_oo if bounds.lower is None else bounds.lower, int_oo if bounds.upper is None else bounds.upper
+    )
+
+
+def upper_bound(expr: sympy.Expr, ranges: dict[sympy.Symbol, Any]) -> int | None:
+    """The greatest value of an expression as consumers compute it, or None if they find none.
+
+    Torch has no bounds of operations on doubles, and warns.
+    """
+    if expr.has(Double):
+        return None
+    upper = bound_sympy(expr, ranges).upper
+    return int(upper) if isinstance(upper, sympy.Integer) else None
+
+
+def at_most(expr: sympy.Expr, bound: int) -> sympy.Expr:
+    """An expression of which consumers see that it is no more than this."""
+    return Min(expr, sympy.Integer(bound))
+
+
+def is_of_input(free: sympy.Symbol) -> bool:
+    """Whether a symbol of torch is the size of an input."""
+    return symbol_is_type(free, SymT.SIZE)
+
+
+def about_data(size: int | torch.SymInt) -> bool:
+    """Whether a size is taken from data."""
+    return isinstance(size, torch.SymInt) and bool(data_symbols(size))
+
+
+def data_symbols(number: torch.SymInt | torch.SymFloat | torch.SymBool) -> set[Any]:
+    """The symbols of numbers from data in a symbolic number."""
+    return set(free_unbacked_symbols(number))
+
+
+def values(program: torch.export.ExportedProgram) -> Iterator[Any]:
+    """What was noted of the nodes of a program, and then of those of its bodies."""
+    modules = (module for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule))
+    return (
+        leaf for module in modules for node in module.graph.nodes for leaf in pytree.tree_leaves(node.meta.get("val"))
+    )
+
+
+def sizes(value: Any) -> list[Any]:
+    """Every size of a fake value's tensors, and every number in it, in order."""
+    found: list[Any] = []
+    for leaf in pytree.tree_leaves(value):
+        found += list(leaf.shape) if isinstance(leaf, torch.Tensor) else [leaf]
+    return found

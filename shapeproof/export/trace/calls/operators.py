@@ -1,0 +1,206 @@
+"""Runs the operators of a trace, and settles the decisions of each as soon as it is done.
+
+An operator is met twice: as the graph records it, and as fake tensors meet it with all that it is composed of. Its
+decisions are settled as a whole where it is recorded; one that is recorded in parts leaves them to its parts, and what
+is never recorded is settled where fake tensors meet it.
+
+How a decision is settled is in settle.py; this file only makes an operator repeatable. Operators whose results are
+known by rule (recurrent.py) or from a call before (repeats.py) are not run at all.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.export.ops import recurrent, schemas
+from shapeproof.export.shim.storages import storage_of
+from shapeproof.export.shim.trees import leaves, map_tensors
+from shapeproof.export.trace.calls import settle
+from shapeproof.export.trace.calls.repeats import Repeats
+from shapeproof.export.trace.checks.failures import may_fail, raised_by
+from shapeproof.export.trace.known.known_sizes import KnownSizes
+from shapeproof.export.trace.shape_env import ProofShapeEnv
+from shapeproof.export.trace.trial import Trial
+
+Run = Callable[[Any, Any, Any], Any]
+"""Runs an operator, given its positional and its named arguments."""
+
+
+def call(func: Any, args: Any, kwargs: Any) -> Any:
+    """Run an operator."""
+    return func(*args, **kwargs)
+
+
+def _unchanged(result: Any) -> Any:
+    return result
+
+
+class Operators:
+    """The operators of one trace.
+
+    Args:
+        env: whose trial is asked.
+        apart: while an operator is run again, nothing is recorded and no earlier answer is looked up.
+        by_rule: whether results may be given by rule; they have no elements.
+    """
+
+    def __init__(
+        self, env: ProofShapeEnv, apart: Callable[[], AbstractContextManager[Any]], *, by_rule: bool = True
+    ) -> None:
+        self._env = env
+        self._apart = apart
+        self._by_rule = by_rule
+        self._recorded = 0
+        self._repeats = Repeats(env, apart)
+        self.known_sizes: KnownSizes | None = None
+        """Once the trace is over: what the sizes of results are known to be."""
+
+    def record(
+        self, func: Any, args: Any, kwargs: Any, run: Run = call, note: Callable[[Any], Any] = _unchanged
+    ) -> Any:
+        """Run an operator as the graph records it; `note` records one whose result is given."""
+        self._recorded += 1
+        count, mark = self._recorded, self._env.numbering.mark()
+        operation = _Operation(self._env, self._apart, func, (args, kwargs), self._ruled(call))
+        with self._env.running(func, args, kwargs):
+            given = self._repeated(operation)
+            if given is not None:
+                self._env.called(func, args, kwargs, given)
+                result = note(given)
+                operation.forget()
+                return result
+            result = self._ruled(run, note)(func, args, kwargs)
+            if may_fail(func, args, kwargs, lambda number: self._env.about_data(number.node.expr)):
+                self._env.handlers.must_not_catch(raised_by(func), f"`{func}`")
+            if count == self._recorded and result is not NotImplemented:
+                operation.settle(result)
+                one = operation.left_nothing and isinstance(result, torch.Tensor)
+                if one and self._env.numbering.accounts_for(mark, func, args, kwargs, result):
+                    self._repeats.note(operation.key, operation.operands, result)
+        return result
+
+    def _repeated(self, operation: _Operation) -> torch.Tensor | None:
+        """The result of an operator that need not be run."""
+        may = self._by_rule and self._env.trial.in_place
+        return self._repeats.given(operation.key, operation.operands) if may else None
+
+    def run(self, func: Any, args: Any, kwargs: Any, run: Run) -> Any:
+        """Run an operator as fake tensors meet it; if it is a part of another, that settles its decisions."""
+        run = self._ruled(run)
+        part = self._env.innermost is not None
+        operation = None if part else _Operation(self._env, self._apart, func, (args, kwargs), run)
+        with self._env.running(func, args, kwargs):
+            result = run(func, args, kwargs)
+            if operation and result is not NotImplemented:
+                operation.settle(result)
+        return result if self.known_sizes is None else self.known_sizes.of(result, (args, kwargs))
+
+    def _ruled(self, run: Run, note: Callable[[Any], Any] = _unchanged) -> Run:
+        """How to run an operator, if no rule gives its result."""
+
+        def ruled(func: Any, args: Any, kwargs: Any) -> Any:
+            given = None
+            if self._by_rule and func in recurrent.RECURRENT:
+                with self._apart():
+                    given = recurrent.results(func, args, kwargs, self._equal)
+            return run(func, args, kwargs) if given is None else note(given)
+
+        return ruled
+
+    def _equal(self, a: int | torch.SymInt, b: int | torch.SymInt) -> bool:
+        return self._env.trial.settled(f.eq(self._env.read(a), self._env.read(b))) is True
+
+
+class _Operation:
+    """An operator about to be run, what it may change kept as it was, so that it can be run again."""
+
+    def __init__(self, env: ProofShapeEnv, apart: Any, func: Any, arguments: Any, run: Run) -> None:
+        self._env, self._apart, self._func, self._arguments, self._run = env, apart, func, arguments, run
+        self._steps, self._known = len(env.trial.steps), len(env.trial.learned)
+        self._history, self._brought = env.trial.region.history, env.brought
+        self.operands = _tensors(arguments)
+        self._changes = schemas.is_mutable(func)
+        self._repeatable = schemas.is_repeatable(func)
+        if self._repeatable and self._changes:
+            self._repeatable = all(getattr(each, "constant", None) is None for each in self.operands)
+            self._arguments = self._aliased()
+
+    def _aliased(self) -> Any:
+        """The arguments with an alias of each tensor, whose view the operator may change as it likes."""
+        detach = torch.ops.aten.detach.default
+        return map_tensors(self._arguments, lambda tensor: self._run(detach, (tensor,), {}))
+
+    @functools.cached_property
+    def key(self) -> tuple[Any, ...]:
+        """Tells calls apart that may ask or give otherwise, as far as their arguments say."""
+        return self._func, _modes(self.operands), self._key(self._arguments)
+
+    @property
+    def left_nothing(self) -> bool:
+        """Whether it has taught nothing, left nothing open and changed nothing; the rules of a custom one may."""
+        trial, own = self._env.trial, getattr(self._func, "namespace", None) == "aten"
+        now = len(trial.steps), trial.region.history, self._env.brought
+        return own and not self._changes and now == (self._steps, self._history, self._brought)
+
+    def forget(self) -> None:
+        """Forget what was asked since: it makes no difference."""
+        trial = self._env.trial
+        if len(trial.steps) > self._steps:
+            trial.forget(self._steps, range(len(trial.steps) - self._steps), self._known)
+
+    def settle(self, result: Any) -> None:
+        """Have what makes no difference to the result forgotten."""
+        trial, (_, checks) = self._env.trial, self._env.brought
+        if not self._repeatable or len(trial.steps) == self._steps or checks != self._brought[1]:
+            return
+        found = leaves(result)
+        values = [*self.operands, *found]
+        if all(storage_of(tensor) is not None for tensor in _tensors(values)):
+            key = (self.key, self._key(values), *settle.sharing(values))
+            made = settle.Call(key, self.operands, found, self._again, self._env.read)
+            settle.settle(trial, self._steps, self._known, made)
+
+    def _key(self, value: Any) -> Hashable:
+        """What of the arguments an operator's sizes may depend on; `([a], b)` is another call than `([a, b],)`."""
+        if isinstance(value, tuple | list):
+            return (type(value), *map(self._key, value))
+        if isinstance(value, dict):
+            return (dict, *((name, self._key(each)) for name, each in value.items()))
+        if isinstance(value, torch.Tensor):
+            kind = (value.dtype, value.device, value.layout, value.requires_grad, value.is_conj(), value.is_neg())
+            return (*kind, tuple(map(self._env.read, (*value.shape, *value.stride(), value.storage_offset()))))
+        if isinstance(value, torch.SymInt):
+            return self._env.read(value)
+        return (type(value), str(value))
+
+    def _again(self, trial: Trial) -> tuple[list[torch.Tensor], list[Any]]:
+        with self._env.asking(trial), self._apart():
+            before = self._env.brought
+            args, kwargs = self._aliased() if self._changes else self._arguments
+            result = self._run(self._func, args, kwargs)
+            if self._env.brought != before:
+                message = "the operator takes other sizes from data, or checks data, there"
+                raise LookupError(message)
+        return _tensors((args, kwargs)), leaves(result)
+
+
+def _modes(operands: Sequence[torch.Tensor]) -> Hashable:
+    """The ambient modes that decide how an operator is composed, and what it gives."""
+    kinds = sorted(filter(torch.amp.is_autocast_available, {tensor.device.type for tensor in operands}))
+    casting = [torch.get_autocast_dtype(kind) for kind in kinds if torch.is_autocast_enabled(kind)]
+    attention = torch.backends.cuda
+    return (
+        *(torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *casting, torch.get_default_dtype()),
+        *(attention.flash_sdp_enabled(), attention.math_sdp_enabled(), attention.mem_efficient_sdp_enabled()),
+        *(attention.cudnn_sdp_enabled(), torch.backends.mkldnn.enabled, torch.backends.cudnn.enabled),
+    )
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in leaves(values) if isinstance(leaf, torch.Tensor)]

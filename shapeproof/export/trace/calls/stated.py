@@ -1,0 +1,107 @@
+"""Follows through a trace what users state of their own operators (ops/stated.py), and has the program check it.
+
+What is stated of sizes is checked right after the operator. What is stated of the integers in a result goes along with
+them, through torch's own rules, and is checked where a number is taken from them: the elements are not looked at.
+
+Law: nothing that users state is a fact before the program checks it. So what follows from it is kept apart from what
+follows from torch's own rules, and what only the first of the two says of a size is a check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.terms import Term, symbol
+from shapeproof.export.graph.emit import Computation, NoGraphForm
+from shapeproof.export.ops import schemas
+from shapeproof.export.ops.call import Span
+from shapeproof.export.ops.output_sizes import promises
+from shapeproof.export.ops.reading import Operands
+from shapeproof.export.ops.stated import is_stated, stated_contents, stated_promises
+from shapeproof.export.ops.value_ranges import contents
+from shapeproof.export.shim.storages import storages
+from shapeproof.export.shim.trees import leaves
+from shapeproof.export.trace.known.values import Contents
+
+if TYPE_CHECKING:
+    from shapeproof.export.trace.shape_env import ProofShapeEnv
+
+
+class Stated:
+    """What is stated in one trace.
+
+    Args:
+        env: of the trace.
+    """
+
+    def __init__(self, env: ProofShapeEnv) -> None:
+        self._env = env
+        self._contents = Contents()
+        self._stated = Operands(env.read, self._span)
+        self._known = Operands(env.read, env.span)
+
+    def _span(self, tensor: torch.Tensor) -> Span:
+        found = self._contents.noted(tensor)
+        return found if found.known else self._env.span(tensor)
+
+    def called(self, func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
+        """Take what is stated of an operator that was run, or of what it was given."""
+        own = schemas.is_foreign(func) and is_stated(str(func))
+        if schemas.schema_of(func) is None or not (own or self._contents):
+            return
+        results = result if isinstance(result, tuple | list) else (result,)
+        self._contents.forget(schemas.written(func, args, kwargs))
+        if not own and not self._is_spoken_of(args, kwargs):
+            return
+        call = self._stated.call(func, args, kwargs, results)
+        known = () if own else promises(self._known.call(func, args, kwargs, results))
+        for formula in stated_promises(call) if own else promises(call):
+            if formula not in known:
+                what = f"what is stated of {func.name()}" if own else "what is stated of the integers in a tensor"
+                self._require(formula, f"{what} does not hold")
+        spans = stated_contents(call, self._env.bounds) if own else contents(call, self._env.bounds)
+        aliased = set(storages([*args, *kwargs.values()]))
+        for each, span in zip(results, spans, strict=False):
+            if isinstance(each, torch.Tensor) and aliased.isdisjoint(storages(each)):
+                self._contents.note(each, span)
+
+    def _is_spoken_of(self, args: Any, kwargs: Mapping[str, Any]) -> bool:
+        tensors = (leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, torch.Tensor))
+        return any(self._contents.noted(tensor).known for tensor in tensors)
+
+    def _require(self, formula: Formula, text: str) -> None:
+        """Have the program check a formula, if it can compute it: otherwise nothing is known by it."""
+        if not self._env.trial.about_data(formula):
+            if self._env.trial.settled(formula) is not True:
+                raise UsageError(f"{text}: {formula} is not true of all sizes that its fake kernel gives")
+            return
+        condition = self._condition(formula)
+        if condition is not None and not self._env.must_hold(formula, lambda: condition, text):
+            raise UsageError(f"{text}: {formula} is true of no data, for all that is known")
+
+    def _condition(self, formula: Formula) -> Any:
+        values: dict[str, Any] = {}
+        for free, term in self._env.terms.items():
+            if len(term.symbols) == 1 and term.symbols <= formula.symbols - values.keys():
+                values |= _solved(self._env.create_symintnode(free, hint=None), term)
+        if not formula.symbols <= values.keys():
+            return None
+        try:
+            return Computation(values).formula(formula)
+        except NoGraphForm:
+            return None
+
+
+def _solved(number: Any, term: Term) -> dict[str, Any]:
+    """The symbol in a term `offset + step*name`, computed from the number that the term is."""
+    (name,) = term.symbols
+    offset, step = evaluate(term, {name: 0}), evaluate(term, {name: 1}) - evaluate(term, {name: 0})
+    if step < 1 or term is not offset + step * symbol(name):
+        return {}
+    return {name: number if (offset, step) == (0, 1) else (number - offset) // step}

@@ -1,0 +1,142 @@
+"""Which operators may fail because of the data in their operands, once sizes and dtypes are as they want them?
+
+Listed are those that never do; any other may (`index_select`, `linalg.cholesky`, one's own). Where one of a model's
+handlers would catch that, a program cannot go on as the model does. Nothing is run here, and no size is asked about.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from shapeproof.export.ops import schemas
+from shapeproof.export.shim.numbers.sym_nodes import BY_ZERO
+from shapeproof.export.shim.numbers.symbols import ASSERTION, PLAIN
+from shapeproof.export.shim.trees import leaves
+from shapeproof.export.source.frames import raised_by_check
+from shapeproof.export.source.handlers import Kinds
+
+RAISED = frozenset({RuntimeError, IndexError, ValueError, vars(torch.linalg)["LinAlgError"]})
+"""What an operator of torch's raises on data."""
+
+OF_NUMBERS: Mapping[Any, frozenset[type[BaseException]]] = {
+    **dict.fromkeys((math.trunc, math.floor, math.ceil, round, torch.sym_int), frozenset({ValueError, OverflowError})),
+    **dict.fromkeys((operator.lshift, operator.rshift, torch.sym_sqrt, math.sqrt), frozenset({ValueError})),
+    operator.pow: frozenset({ZeroDivisionError, OverflowError}),
+}
+"""Functions of Python numbers that fail for some (`int` of NaN), and what they raise."""
+
+COMPLEX = "a power of a negative number is complex: check ahead of it that the base is at least 0"
+"""Why a power is refused."""
+
+_FOR_ITS_DATA = {torch.Tensor.numpy, torch.Tensor.data_ptr, torch.Tensor.__array__, torch.Tensor.tolist}
+"""Methods that a tensor without elements refuses."""
+
+_DIVIDING = {"div", "divide", "fmod", "remainder", "floor_divide"}
+"""Operators that divide: whole numbers fail where the divisor is 0."""
+
+_OF_SOMETHING = {"max", "min", "amax", "amin", "aminmax", "argmax", "argmin"}
+"""Reductions that fail where there is nothing to reduce, which their fake forms do not all ask."""
+
+_NEVER_FAILING = """
+    _assert_tensor_metadata _local_scalar_dense _log_softmax _native_batch_norm_legit
+    _native_batch_norm_legit_functional _native_batch_norm_legit_no_training
+    _scaled_dot_product_flash_attention_for_cpu _softmax _to_copy _unsafe_view absolute absolute_ adaptive_avg_pool1d
+    adaptive_avg_pool2d adaptive_avg_pool3d addbmm addmm addmv addr alias arange argsort avg_pool1d avg_pool2d
+    avg_pool3d baddbmm batch_norm bilinear bmm broadcast_tensors bucketize cat celu channel_shuffle chunk clone
+    column_stack complex concat concatenate constant_pad_nd contiguous conv1d conv2d conv3d conv_transpose1d
+    conv_transpose2d conv_transpose3d convolution copy copy_ cosine_similarity cross cummax cummin cumprod cumsum
+    detach diag diag_embed dot dropout dstack einsum empty empty_like empty_permuted eq_ expand eye feature_dropout
+    fill fill_ fix fix_ flip full full_like ge_ gelu_ glu greater greater_equal group_norm gt_ hardswish hardswish_
+    hstack huber_loss instance_norm isclose isin item kron l1_loss layer_norm le_ less less_equal lift_fresh
+    lift_fresh_copy linear linspace log_sigmoid log_softmax logcumsumexp lt_ masked_fill masked_fill_ masked_select
+    matmul max_pool1d max_pool2d max_pool2d_with_indices max_pool3d meshgrid mm mse_loss msort multiply multiply_ mv
+    native_batch_norm native_dropout native_group_norm native_layer_norm ne_ negative negative_ new_empty
+    new_empty_strided new_full new_ones new_zeros nonzero not_equal ones ones_like outer pad pixel_shuffle
+    pixel_unshuffle prelu rand rand_like randn randn_like repeat reshape rms_norm roll rot90 scalar_tensor
+    scaled_dot_product_attention searchsorted smooth_l1_loss softmax softmin sort split split_with_sizes stack
+    subtract subtract_ tile to trace tril triu unbind unsafe_chunk unsafe_split upsample_bicubic2d upsample_bilinear2d
+    upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_trilinear3d vdot vstack zero
+    zero_ zeros zeros_like
+"""
+_NEVER = frozenset(_NEVER_FAILING.split())
+"""Operators by name, besides those that torch tags as computing element by element, reductions and views."""
+
+
+def of_check(message: str | None, running: str | None, *, is_assert: Callable[[], bool]) -> Kinds:
+    """What a check raises where it fails: its message, and the operator that makes it, if one does."""
+    if message == BY_ZERO:
+        return frozenset({ZeroDivisionError})
+    if running is not None:
+        return RAISED
+    return raised_by_check() or (frozenset({AssertionError}) if is_assert() else None)
+
+
+def is_of_tracing(error: Exception, func: Any) -> bool:
+    """Whether a function of torch has failed since it is traced, where eager would not fail."""
+    home = type(error).__module__
+    own = home.startswith(("torch._subclasses", "torch._dynamo", "torch.fx")) or isinstance(error, NotImplementedError)
+    return own or func in _FOR_ITS_DATA
+
+
+def may_fail(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], of_data: Callable[[Any], bool]) -> bool:
+    """Whether an operator may fail on data; `of_data` says of a symbolic number whether it is taken from data."""
+    if not _is_torchs(func):
+        return schemas.schema_of(func) is not None
+    if func is ASSERTION:  # what it asserts has been looked at where it was asked
+        return False
+    if _name(func).removesuffix("_") in _DIVIDING:
+        return _divides_whole_numbers(func, args, kwargs)
+    if _is_elementwise(func):
+        return False
+    numbers = [each for each in leaves((args, kwargs)) if type(each) in PLAIN]
+    if any(map(of_data, numbers)) or (numbers and _name(func) == "select"):
+        return True  # which row is selected is a number that the fake form does not ask about
+    return not _never_fails(func)
+
+
+def raised_by(func: Any) -> Kinds:
+    """What an operator raises on data; one of the user's may raise anything."""
+    return RAISED if _is_torchs(func) else None
+
+
+def _is_torchs(func: Any) -> bool:
+    return schemas.schema_of(func) is not None and func.namespace == "aten"
+
+
+def _divides_whole_numbers(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether whole numbers are divided with a whole result, by what may be 0."""
+    named = schemas.by_name(func, args, kwargs)
+    divisor = named.get("other")
+    if named.get("rounding_mode") is None and _name(func).startswith("div"):
+        return False
+    is_constant = isinstance(divisor, int | float) and divisor != 0
+    return not is_constant and not any(map(_is_floating, (named.get("self"), divisor)))
+
+
+def _is_floating(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.is_floating_point() or value.is_complex()
+    return isinstance(value, float | torch.SymFloat)
+
+
+@functools.cache
+def _is_elementwise(func: Any) -> bool:
+    return torch.Tag.pointwise in func.tags and _name(func) not in _OF_SOMETHING
+
+
+@functools.cache
+def _never_fails(func: Any) -> bool:
+    name = _name(func)
+    if name in _OF_SOMETHING or name == "as_strided":
+        return False
+    return name in _NEVER or torch.Tag.reduction in func.tags or schemas.is_view_operator(func, pure=True)
+
+
+def _name(func: Any) -> str:
+    return str(func.overloadpacket.__name__)

@@ -1,0 +1,76 @@
+"""Has a branch of torch.cond note the sizes of its tensors as they are on the whole domain.
+
+Dynamo reads a branch at the example, and guards what it asks there. Behind the guard `n >= 5`, `y[:5]` is noted as
+`[5]`, and where `n < 5` as `[n]`: one code, whose notes are right on one side alone, and compilers go by the notes.
+So each branch is run again once it is traced, with its views as they are wherever the domain holds: `[min(5, n)]`.
+
+Nothing is assumed that the trace does not record: a question that is new is put to the trial as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from shapeproof.export.graph import nodes
+from shapeproof.export.ops.output_sizes import VIEWING
+from shapeproof.export.shim.numbers.symbols import ASSERTION
+from shapeproof.export.trace.shape_env import ProofShapeEnv
+
+_COND = torch.ops.higher_order.cond
+
+
+def note_branches(program: torch.export.ExportedProgram, env: ProofShapeEnv) -> None:
+    """Note what the branches of a program give, from what it notes of their operands. Run under its FakeTensorMode."""
+    with env.trial.viewing_everywhere():
+        _note_branches(program.graph_module, {node: node.meta.get("val") for node in program.graph.nodes}, env)
+
+
+def _note_branches(module: torch.fx.GraphModule, values: dict[torch.fx.Node, Any], env: ProofShapeEnv) -> None:
+    for call in module.graph.find_nodes(op="call_function", target=_COND):
+        _, taken, other, operands = call.args
+        given = torch.fx.map_arg(operands, values.__getitem__)
+        for branch in (taken, other):
+            _note(getattr(module, str(branch.target)), given, env)
+
+
+def _note(branch: torch.fx.GraphModule, operands: Sequence[Any], env: ProofShapeEnv) -> None:
+    """Note what a branch gives, if all of its operators give the same when they are run again."""
+    values: dict[torch.fx.Node, Any] = {}
+    given = iter(operands)
+    before, writes = (
+        env.brought,
+        nodes.mutates(branch.graph),
+    )  # what writes is not run: the notes of others would change
+    for node in branch.graph.nodes:
+        if node.op == "placeholder":
+            values[node] = next(given)
+        elif node.op == "call_function" and not writes and _runs_again(node):
+            args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
+            values[node] = env.operators.record(node.target, args, kwargs)
+        else:
+            values[node] = node.meta.get("val")
+    made = {
+        node: value for node, value in values.items() if isinstance(value, torch.Tensor) and node.op != "placeholder"
+    }
+    if env.brought == before and all(map(_is_alike, made, made.values())):
+        for node, value in made.items():
+            node.meta["val"] = value
+    _note_branches(branch, values, env)
+
+
+def _is_alike(node: torch.fx.Node, value: torch.Tensor) -> bool:
+    """Whether a tensor is what a node notes, sizes apart: a mode that the branch was traced under may be over."""
+    noted = node.meta.get("val")
+    return isinstance(noted, torch.Tensor) and all(
+        getattr(noted, name) == getattr(value, name) for name in ("dtype", "device", "layout", "requires_grad", "ndim")
+    )
+
+
+def _runs_again(node: torch.fx.Node) -> bool:
+    """Whether an operator gives the same when it is run again, and checks nothing."""
+    higher_order = getattr(node.target, "namespace", None) == "higher_order"
+    taken = node.meta.get("unbacked_bindings") and str(node.target) not in VIEWING
+    return not higher_order and not taken and node.target is not ASSERTION

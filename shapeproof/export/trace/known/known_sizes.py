@@ -1,0 +1,218 @@
+"""What consumers are told of the sizes in a program whose trace is over: what the solver knows them to be.
+
+A size that is constant over the domain is that number, and any other the simplest expression that is proved equal to
+it, such that its bounds, as torch computes them (`bound_sympy` over the ranges of the symbols), are those that are
+proved: memory is planned by them. `s//(s//2)` is 2 where s is even, and of `s - s//2`, 8 at most, torch knows only 15,
+so that it becomes `min(8, s - s//2)`.
+
+Law: each replacement is proved wherever the enforced domain holds. What is undecided within the budget stays.
+
+The metadata of the program is written once (`note_sizes`), and whatever runs its operators again under its
+FakeTensorMode (run_decompositions, ExecuTorch's passes) is told the same (`KnownSizes.of`). Only sizes, strides and
+offsets of tensors are replaced: what assertions compute must not be folded by the domain that they assert.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sympy
+import torch
+
+from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.terms import Symbol, Term, symbol
+from shapeproof.export.shim.numbers import symbols
+from shapeproof.export.shim.storages import storage_of
+from shapeproof.export.shim.strides import restrided
+from shapeproof.export.shim.trees import is_bare, leaves, map_all
+from shapeproof.export.trace.translate import Translator, Untranslatable, Writer
+from shapeproof.solver.answers.optimum import least_upper_bound
+from shapeproof.solver.answers.simplest import simplest
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+
+_QUESTION = Budget(rlimit=200_000, exhaustion_points=2**14, work=2**17)
+"""What one question about a size may cost: it is an improvement, not a proof that is owed."""
+
+
+class KnownSizes:
+    """The sizes in the fake tensors of a program, as they are known to be.
+
+    Args:
+        translator: reads an expression.
+        facts: what holds of every input that the program takes.
+        terms: what the symbols of torch stand for; more are added while this lasts.
+        ranges: where torch takes the symbols to lie.
+        made: makes a symbolic integer of an expression.
+        refine: has torch take a symbol to lie where it is proved to.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what it knows of a ShapeEnv
+        self,
+        translator: Translator,
+        facts: Facts,
+        terms: Mapping[sympy.Symbol, Term],
+        ranges: Callable[[], dict[sympy.Symbol, Any]],
+        made: Callable[[sympy.Expr], int | torch.SymInt],
+        refine: Callable[[sympy.Symbol], None],
+    ) -> None:
+        self._translator, self._facts, self._terms, self._ranges = translator, facts, terms, ranges
+        self._made, self._refine = made, refine
+        self._known: dict[sympy.Expr, sympy.Expr] = {}
+        self._written: set[sympy.Expr] = set()
+
+    def of(self, value: Any, given: Any = ()) -> Any:
+        """The value with the sizes of its tensors as they are known to be; what was given stays what it is."""
+        same = {id(leaf) for leaf in leaves(given)}
+        return map_all(value, lambda leaf: leaf if id(leaf) in same else self._tensor(leaf))
+
+    def number(self, value: Any) -> Any:
+        """A size as it is known to be."""
+        return self._made(self.expression(value.node.expr)) if isinstance(value, torch.SymInt) else value
+
+    def _tensor(self, tensor: Any) -> Any:
+        if not is_bare(tensor) or storage_of(tensor) is None or tensor.requires_grad:
+            return tensor
+        noted = (*tensor.shape, *tensor.stride(), tensor.storage_offset())
+        if all(not isinstance(each, torch.SymInt) or self._is_known(each.node.expr) for each in noted):
+            return tensor
+        known, rank = [self.number(each) for each in noted], tensor.dim()
+        return restrided(tensor, known[:rank], known[rank:-1], known[-1])
+
+    def _is_known(self, expr: sympy.Expr) -> bool:
+        return self.expression(expr) is expr
+
+    def has_written(self, expr: sympy.Expr) -> bool:
+        """Whether an expression is what some size is known to be."""
+        return expr in self._written
+
+    def expression(self, expr: sympy.Expr) -> sympy.Expr:
+        """An expression of a size, as it is known to be."""
+        if expr not in self._known:
+            self._known[expr] = expr
+            with contextlib.suppress(Untranslatable, Unevaluable):
+                found = self._simplest(expr)
+                self._known[expr], self._known[found] = found, found
+                self._written.add(found)
+        return self._known[expr]
+
+    def _simplest(self, expr: sympy.Expr) -> sympy.Expr:
+        for free in expr.free_symbols:
+            if not symbols.is_of_input(free):  # an operator that is run again makes symbols anew
+                self._refine(free)
+        found = simplest(self._translator.term(expr), self._facts, _QUESTION)
+        if found.is_constant:
+            return sympy.Integer(found.constant_value)
+        if expr.is_Symbol and found is self._terms.get(expr):
+            return expr
+        writer = _Writer(self._roots(expr, found))
+        forms = [expr]
+        with contextlib.suppress(Untranslatable):
+            forms.append(writer.write(found))
+        uppers = [symbols.upper_bound(form, self._ranges()) for form in forms]
+        best, upper = min(
+            zip(forms, uppers, strict=True), key=lambda form: (form[1] is None, form[1] or 0, writer.size(form[0]))
+        )
+        return self._bounded(best, upper, found)
+
+    def _bounded(self, expr: sympy.Expr, upper: int | None, term: Term) -> sympy.Expr:
+        """An expression whose upper bound, as torch computes it, is the least one, if that is found."""
+        if upper is not None and self._attains(term, upper):
+            return expr
+        least = least_upper_bound(term, self._facts, _QUESTION)
+        return symbols.at_most(expr, least) if isinstance(least, int) and (upper is None or least < upper) else expr
+
+    def _attains(self, term: Term, upper: int) -> bool:
+        """Whether the upper bound is seen to be the least one, where all symbols are as large as they get."""
+        top = {name: self._facts.range_of(name).upper for name in term.symbols}
+        if None in top.values():
+            return False
+        try:
+            return self._facts.contains(top) and evaluate(term, top) == upper  # type: ignore[arg-type]
+        except Unevaluable:
+            return False
+
+    def _roots(self, expr: sympy.Expr, term: Term) -> dict[str, tuple[sympy.Symbol, int, int]]:
+        """For each name in a term an input's size `offset + step*name`, or a symbol of data that the expression has."""
+        found: dict[str, tuple[sympy.Symbol, int, int]] = {}
+        for free, read in self._terms.items():
+            for name in read.symbols & term.symbols if symbols.is_of_input(free) or free in expr.free_symbols else ():
+                if read is symbol(name) and (name not in found or free in expr.free_symbols):
+                    found[name] = (free, 0, 1)
+                elif name not in found and symbols.is_of_input(free) and len(read.symbols) == 1 and _is_line(read):
+                    offset = evaluate(read, {name: 0})
+                    found[name] = (free, offset, evaluate(read, {name: 1}) - offset)
+        return found
+
+
+def _is_line(term: Term) -> bool:
+    atoms = [factors for factors, _ in term.monomials if factors]
+    return len(atoms) == 1 and len(atoms[0]) == 1 and isinstance(atoms[0][0][0], Symbol) and atoms[0][0][1] == 1
+
+
+class _Writer(Writer):
+    """Writes terms over input sizes: where `s` is `2*d + 1`, `4*d` is `2*(s - 1)`, and `d` is `(s - 1)//2`."""
+
+    def __init__(self, roots: Mapping[str, tuple[sympy.Symbol, int, int]]) -> None:
+        super().__init__({}, *symbols.SIZE_FUNCTIONS)
+        self._roots = roots
+        self._symbols = {
+            name: free if (offset, step) == (0, 1) else self._floordiv(free - offset, step, evaluate=False)
+            for name, (free, offset, step) in roots.items()
+        }
+
+    def _monomial(self, factors: Any, coefficient: int) -> sympy.Expr:
+        written = []
+        for atom, power in factors:
+            free, offset, step = self._roots.get(getattr(atom, "name", ""), (None, 0, 1))
+            left = power
+            while free is not None and step != 1 and left and coefficient % step == 0:
+                coefficient, left = coefficient // step, left - 1
+                written.append(free - offset)
+            written.append(sympy.Pow(self._written[atom], left))
+        return sympy.Mul(coefficient, *written)
+
+
+def proved_bounds(term: Term, facts: Facts) -> Interval:
+    """Where a size lies wherever the facts hold, as far as that is easily proved."""
+    bounds = facts.known.bounds(facts.reduce(term))
+    if bounds.upper is None:
+        least = least_upper_bound(term, facts, _QUESTION)
+        return Interval(bounds.lower, least if isinstance(least, int) else None)
+    return bounds
+
+
+def note_sizes(program: torch.export.ExportedProgram, known: KnownSizes) -> None:
+    """Have a program note of its tensors, and of the sizes that it reads off them, what they are known to be.
+
+    Inputs stay as they are: their sizes are what the assertions are about.
+    """
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            for node in module.graph.nodes:
+                _note(node, known, outermost=module is program.graph_module)
+
+
+def _note(node: torch.fx.Node, known: KnownSizes, *, outermost: bool) -> None:
+    if "val" not in node.meta or (outermost and node.op != "call_function"):
+        return
+    value = node.meta["val"]
+    if isinstance(value, torch.SymInt):
+        read = _READS.get(node.target)
+        source = node.args[0].meta.get("val") if read and isinstance(node.args[0], torch.fx.Node) else None
+        if read and isinstance(source, torch.Tensor) and node.args[0].op != "placeholder":  # type: ignore[union-attr]
+            node.meta["val"] = read(source, *node.args[1:])
+    else:
+        node.meta["val"] = known.of(value)
+
+
+_READS: Mapping[Any, Callable[..., Any]] = {
+    torch.ops.aten.sym_size.int: torch.Tensor.size,
+    torch.ops.aten.sym_stride.int: torch.Tensor.stride,
+    torch.ops.aten.sym_numel.default: torch.Tensor.numel,
+    torch.ops.aten.sym_storage_offset.default: torch.Tensor.storage_offset,
+}

@@ -1,0 +1,299 @@
+"""Python's `int`, `float` and `len` give plain numbers, and so would freeze a size; in a trace they do not.
+
+Python lets no object decide what `int(n)` is, and torch can follow `torch.sym_int(n)` alone. So while a model is traced
+its functions run other code, which calls the functions of plain_numbers.py where the model's calls those three, or
+`divmod`, or one of a few that want a plain number or bool (`math.sqrt`). So do all functions of the user's files, and
+those of installed libraries that they may call: of the classes they meet, by a global name, in closures and containers.
+They stay the objects that they are: a model may look one up in a table. Afterwards each function and each module is as
+it was. What belongs to torch or to Python is left as it is.
+
+Nothing is decided here. Eager runs the model's own code: a replay shows where the two do not agree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import torch
+
+from shapeproof.export.ops.properties import BRANCHING
+from shapeproof.export.shim.process.one_thread import one_thread
+from shapeproof.export.source.frames import is_users_file
+from shapeproof.export.source.raised import watched
+from shapeproof.export.trace.python.plain_numbers import CALLED, FUNCTIONS, MEMBERS, NAMES, WITHIN, forgetting
+from shapeproof.export.trace.python.remembering import Remembered
+from shapeproof.export.trace.python.rewriting import EXCEPT, assigned, catches, global_names, rewritten
+from shapeproof.export.trace.python.users_functions import users_functions
+
+_FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
+_REMEMBERING = type(functools.cache(lambda: None))
+"""A function behind functools.cache or lru_cache."""
+
+
+def fresh_copy(mod: torch.nn.Module, copied: dict[int, torch.Tensor] | None = None) -> torch.nn.Module:
+    """A copy that shares parameters and buffers but no Python state, so that no trace sees what another has changed.
+
+    `copied` is filled: by the id of each tensor's copy, the model's own.
+    """
+    shared: dict[int, Any] = {id(tensor): tensor for tensor in [*mod.parameters(), *mod.buffers()]}
+    kept = len(shared)
+    model = copy.deepcopy(mod, shared)
+    if copied is not None and len(shared) > kept:
+        own = (each for each in shared.get(id(shared), ()) if isinstance(each, torch.Tensor))  # deepcopy keeps them
+        copied |= {id(shared[id(each)]): each for each in own}
+    return model
+
+
+_functions: ContextVar[tuple[FunctionType, ...]] = ContextVar("functions", default=())
+
+
+@contextlib.contextmanager
+def found_once(model: torch.nn.Module) -> Iterator[None]:
+    """The user's functions are looked for once, while this lasts."""
+    token = _functions.set(users_functions(model))
+    try:
+        yield
+    finally:
+        _functions.reset(token)
+
+
+@contextlib.contextmanager
+def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
+    """Have a model, a copy made for one trace, keep sizes where its code asks for plain numbers, while this lasts.
+
+    The value is the names that its code uses.
+
+    >>> class Half(torch.nn.Module):
+    ...     def forward(self, x):
+    ...         return x[: int(x.shape[0] / 2)]
+    >>> half = Half()
+    >>> with kept_symbolic(half):
+    ...     half(torch.arange(5))
+    tensor([0, 1])
+    """
+    rewriting = _Rewriting()
+    for module in model.modules():
+        rewriting.meet(type(module))
+        for name, value in list(vars(module).items()):
+            rewriting.meet(type(value))
+            made = rewriting.member(value)
+            if made is not None:
+                vars(module)[name] = made
+            for hook in value.values() if isinstance(value, dict) else ():
+                rewriting.member(hook)
+    with one_thread, contextlib.ExitStack() as after:
+        members = list(rewriting.members())
+        rewriting.hold_classes()
+        functions = _functions.get() or users_functions(model)
+        codes = rewriting.codes(functions)
+        after.callback(rewriting.remembered.bring_back)
+        for cls, name, made in members:
+            after.callback(setattr, cls, name, vars(cls)[name])
+            setattr(cls, name, made)
+        for scope, name, made in rewriting.globals():
+            after.callback(_put_back, scope, name, made, scope.get(name, _NOTHING))
+            scope[name] = made
+        for function, code in codes.items():
+            after.callback(setattr, function, "__code__", function.__code__)
+            function.__code__ = code
+        for cell, made in rewriting.cells:
+            after.callback(setattr, cell, "cell_contents", cell.cell_contents)
+            cell.cell_contents = made
+        if rewriting.must_watch():
+            after.enter_context(watched())
+        yield frozenset(rewriting.names)
+
+
+_NOTHING = object()
+_HEAP = 1 << 9
+"""The flag of a class that is made by running Python code."""
+
+
+def _put_back(scope: dict[str, Any], name: str, made: Any, value: Any) -> None:
+    """A global name stands for what it did, but for one that the model has assigned meanwhile."""
+    if scope.get(name) is not made:
+        return
+    if value is _NOTHING:
+        del scope[name]
+    else:
+        scope[name] = value
+
+
+def _is_foreign(value: Any) -> bool:
+    home = value.__name__ if isinstance(value, ModuleType) else value.__module__
+    if home == "builtins":  # so says what `exec` makes, too
+        return not (isinstance(value, FunctionType) or (isinstance(value, type) and value.__flags__ & _HEAP))
+    return (home or "").partition(".")[0] in _FOREIGN
+
+
+class _Rewriting:
+    """Finds the functions that a model may call, each once, and the code that each is to run."""
+
+    def __init__(self) -> None:
+        self._seen: dict[FunctionType, None] = {}
+        self._classes: dict[type, None] = {}
+        self.cells: list[tuple[CellType, Any]] = []
+        """What is in a closure meanwhile."""
+        self.names = {"forward", "__call__", "__init__", "__getitem__"}
+        self._globals: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}
+        self._reached: set[tuple[int, frozenset[str]]] = set()
+        self._copies: dict[str, ModuleType] = {}
+        self.remembered = Remembered()
+
+    def meet(self, cls: type) -> None:
+        """Functions of a class, and of its bases, may be called."""
+        self._classes |= dict.fromkeys(each for each in cls.__mro__ if not _is_foreign(each))
+
+    def hold_classes(self) -> None:
+        """The model may set attributes of the classes that are met."""
+        for cls in self._classes:
+            self.remembered.attributes(cls)
+
+    def members(self) -> Iterator[tuple[type, str, Any]]:
+        """What is exchanged in classes that are met, of what goes by a name that is used."""
+        seen: set[tuple[type, str]] = set()
+        while found := self._used() - seen:
+            seen |= found
+            for cls, name in found:
+                self._hold(vars(cls)[name])
+                made = self.member(vars(cls)[name])
+                if made is not None:
+                    yield cls, name, made
+
+    def globals(self) -> list[tuple[dict[str, Any], str, Any]]:
+        """What stands for global names meanwhile: the names of each module, as a dict, one of them, and the value."""
+        return list(self._globals.values())
+
+    def must_watch(self) -> bool:
+        """Whether a function of the user's that was found by its name, or as a hook, catches what no handler notes."""
+        noting = BRANCHING.isdisjoint(self.names)
+        codes = (each.__code__ for each in self._seen)
+        mine = (code for code in codes if is_users_file(code.co_filename) or code.co_filename.startswith("<"))
+        return any(catches(code, otherwise=noting) for code in mine)
+
+    def codes(self, functions: Sequence[FunctionType]) -> dict[FunctionType, CodeType]:
+        """The code that each function runs meanwhile, if it is another: those that were found, and these."""
+        others: Mapping[str, Any] = {**CALLED, EXCEPT: None} if BRANCHING.isdisjoint(self.names) else NAMES
+        found = {}
+        for function in self._seen | dict.fromkeys(functions):
+            scope, code = function.__globals__, function.__code__
+            mine = {name: other for name, other in others.items() if name.removeprefix("case ") not in scope}
+            made = rewritten(code, code.co_filename, frozenset(mine.items()))
+            if made is not code:
+                found[function] = made
+                for name, other in mine.items():
+                    if isinstance(other, str):
+                        self._exchange(scope, other, CALLED[name])
+        return found
+
+    def _used(self) -> set[tuple[type, str]]:
+        return {(cls, name) for cls in self._classes for name in vars(cls) if name in self.names}
+
+    def member(self, value: Any) -> Any:
+        """What an object or a class has in place of a value meanwhile; None for the value itself."""
+        match value:
+            case FunctionType():
+                self._find(value)
+            case MethodType():
+                found = self.member(value.__func__)
+                return found and MethodType(found, value.__self__)
+            case staticmethod() | classmethod():
+                found = self.member(value.__func__)
+                return found and type(value)(found)
+            case functools.partial():
+                found = self.member(value.func)
+                return found and functools.partial(found, *value.args, **value.keywords)
+            case _ if isinstance(value, _REMEMBERING):
+                self.member(value.__wrapped__)
+                return forgetting(value)
+            case property():
+                found = self.member(value.fget)
+                return found and property(found, value.fset, value.fdel, value.__doc__)
+        return None
+
+    def _find(self, function: FunctionType) -> None:
+        """Find the code that a function is to run, and what it may call."""
+        if function in self._seen or _is_foreign(function):
+            return
+        self._seen[function] = None
+        code = function.__code__
+        names = global_names(code)
+        self.names |= names
+        scope = function.__globals__
+        self._reach(scope, names)
+        for name in assigned(code):
+            self.remembered.global_name(scope, name)
+        for cell in function.__closure__ or ():
+            self._look_into(cell, names)
+
+    def _reach(self, scope: dict[str, Any], names: frozenset[str]) -> None:
+        """What these global names stand for may be called."""
+        if (id(scope), names) in self._reached:
+            return
+        self._reached.add((id(scope), names))
+        for name in names & scope.keys():
+            self._hold(scope[name])
+            found = self._value(scope[name], names)
+            if found is not None:
+                self._exchange(scope, name, found)
+
+    def _exchange(self, scope: dict[str, Any], name: str, value: Any) -> None:
+        self._globals[id(scope), name] = (scope, name, value)
+
+    def _value(self, value: Any, names: frozenset[str]) -> Any:
+        """What stands in place of a value for a function that uses these names; None for the value itself."""
+        if isinstance(value, FunctionType | _REMEMBERING):
+            return self.member(value)
+        if isinstance(value, ModuleType):
+            return self._exchanged(value, names)
+        if isinstance(value, type):
+            self.meet(value)
+            return None
+        return FUNCTIONS[value](value) if isinstance(value, BuiltinFunctionType) and value in FUNCTIONS else None
+
+    def _exchanged(self, module: ModuleType, names: frozenset[str]) -> ModuleType | None:
+        """A copy of a module that is not the user's with functions made anew; None if these names reach none.
+
+        A module of the user's stays what it is: what its names stand for is exchanged.
+        """
+        members = MEMBERS.get(module.__name__, {})
+        if not members and not _is_foreign(module):
+            self._reach(vars(module), names)
+        found: dict[str, Any] = {name: make(getattr(module, name)) for name, make in members.items() if name in names}
+        inner = WITHIN.get(module.__name__)
+        if inner in names:
+            found[inner] = self._exchanged(getattr(module, inner), names)
+        found = {name: value for name, value in found.items() if value is not None}
+        if not found:
+            return None
+        made = self._copies.setdefault(module.__name__, ModuleType(module.__name__, module.__doc__))
+        vars(made).update({**vars(module), **vars(made), **found})
+        return made
+
+    def _look_into(self, cell: CellType, names: frozenset[str]) -> None:
+        try:
+            value = cell.cell_contents
+        except ValueError:  # it is empty
+            return
+        self._hold(value)
+        found = self._value(value, names)
+        if found is not None:
+            self.cells.append((cell, found))
+
+    def _hold(self, value: Any) -> None:
+        """What a container holds may be called, and the model may put something into it, or set an attribute."""
+        self.remembered.container(value)
+        if not isinstance(value, type | ModuleType | FunctionType | BuiltinFunctionType) and not _is_foreign(
+            type(value)
+        ):
+            self.remembered.attributes(value)
+        if type(value) in {dict, list, tuple}:
+            for each in list(value.values() if isinstance(value, dict) else value):
+                self.member(each)

@@ -1,0 +1,276 @@
+"""What Python's functions are for symbolic numbers: `int`, `len`, `isinstance`, `math.sqrt`, and their like.
+
+Each takes plain values, too, for which it is Python's own. Where torch can follow a size no further, it is asked for a
+plain number: a question like any. Nothing is rewritten here.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from shapeproof.export.shim.numbers.sym_nodes import is_finite
+from shapeproof.export.shim.numbers.symbols import PLAIN
+from shapeproof.export.trace.python.distinct import Distinct
+from shapeproof.export.trace.python.ranges import Range
+
+
+def _number(value: Any) -> Any:
+    return value.item() if isinstance(value, torch.Tensor) else value
+
+
+def _whole(value: Any) -> Any:
+    """A symbolic bool as the number that Python takes it for."""
+    return torch.sym_ite(value, 1, 0) if isinstance(value, torch.SymBool) else value
+
+
+def _int(*args: Any, **kwargs: Any) -> Any:
+    value = _whole(_number(args[0])) if len(args) == 1 else None
+    return torch.sym_int(value) if isinstance(value, torch.SymInt | torch.SymFloat) else int(*args, **kwargs)
+
+
+def _float(*args: Any) -> Any:
+    value = _number(args[0]) if args else None
+    return torch.sym_float(value) if isinstance(value, torch.SymInt | torch.SymFloat) else float(*args)
+
+
+def _len(value: Any) -> Any:
+    if type(value) is Range:
+        return value.length
+    return value.shape[0] if isinstance(value, torch.Tensor) and value.dim() else len(value)
+
+
+def _divmod(value: Any, divisor: Any) -> Any:
+    symbolic = isinstance(value, torch.SymInt | torch.SymFloat) or isinstance(divisor, torch.SymInt | torch.SymFloat)
+    return (value // divisor, value % divisor) if symbolic else divmod(value, divisor)
+
+
+def _least(*args: Any, **kwargs: Any) -> Any:
+    return torch.sym_min(*args) if _are_ratios(args, kwargs) else min(*args, **kwargs)
+
+
+def _largest(*args: Any, **kwargs: Any) -> Any:
+    return torch.sym_max(*args) if _are_ratios(args, kwargs) else max(*args, **kwargs)
+
+
+def _are_ratios(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether these are two floats, one symbolic: Python would compare them, a branch. An int would stay an int."""
+    floats = all(isinstance(value, float | torch.SymFloat) for value in args)
+    return floats and len(args) == 2 and not kwargs and any(isinstance(value, torch.SymFloat) for value in args)
+
+
+def _round(number: Any, ndigits: Any = None) -> Any:
+    """Torch leaves an integer as it is. Python rounds it to tens, hundreds, ..., a half to the even one."""
+    if not isinstance(number, torch.SymInt) or ndigits is None or ndigits >= 0:
+        return round(number, ndigits)
+    unit = 10**-ndigits
+    down, rest = number // unit, number % unit
+    return (down + torch.sym_ite(2 * rest + down % 2 > unit, 1, 0)) * unit
+
+
+def _range(*args: Any) -> Any:
+    """How often a loop goes round is what it asks of a size: it gives other numbers only where that is another."""
+    start, stop, step = {1: (0, *args, 1), 2: (*args, 1), 3: args}.get(len(args), (None, None, None))
+    ends = {type(start), type(stop), type(step)}
+    return Range(start, stop, step) if torch.SymInt in ends and ends <= {int, torch.SymInt} else range(*args)
+
+
+def _set_as(kind: type) -> Callable[..., Any]:
+    """A set, of sizes too."""
+
+    def made(*args: Any) -> Any:
+        values = [list(each) for each in args[:1]]
+        symbolic = any(isinstance(value, torch.SymInt) for each in values for value in each)
+        return Distinct(*values) if symbolic and len(args) == 1 else kind(*values, *args[1:])
+
+    vars(made)["makes"] = kind
+    return made
+
+
+def _isinstance(value: Any, kinds: Any) -> bool:
+    """A symbolic number is of the class that it is of in eager."""
+    return isinstance(PLAIN[type(value)]() if type(value) in PLAIN else value, kinds)
+
+
+class _Matching(type):
+    """The class of what stands for a class in a pattern: a symbolic number is of the one that it is of in eager.
+
+    Those below come from int and float, so that a pattern's one position is the number itself, as in `case int(n):`.
+    """
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return _isinstance(value, cls.__dict__["of"])
+
+
+class _Whole(int, metaclass=_Matching):
+    of = int
+
+
+class _Double(float, metaclass=_Matching):
+    of = float
+
+
+class _Flag(int, metaclass=_Matching):
+    of = bool
+
+
+def _type(*args: Any, **kwargs: Any) -> Any:
+    """Of one value, the class that it is of in eager."""
+    return type(*args, **kwargs) if len(args) != 1 else _class(args[0], type(args[0]))
+
+
+def _class_read(value: Any) -> Any:
+    return _class(value, value.__class__)
+
+
+def _class(value: Any, kind: type) -> type:
+    """The class in eager of a symbolic number, a tensor that stands for another, or a module that is in two places."""
+    if isinstance(value, torch.Tensor) and kind.__module__.startswith("torch._subclasses."):
+        return torch.nn.Parameter if isinstance(value, torch.nn.Parameter) else torch.Tensor
+    stands_for = len(kind.__bases__) > 1 and kind.__bases__[0].__module__ == "torch.fx.experimental.proxy_tensor"
+    return kind.__bases__[1] if stands_for else PLAIN.get(kind, kind)
+
+
+def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A square root, of sizes too."""
+
+    def sqrt(value: Any, *args: Any, **kwargs: Any) -> Any:
+        symbolic = isinstance(value, torch.SymInt | torch.SymFloat)
+        return torch.sym_sqrt(value) if symbolic else original(value, *args, **kwargs)
+
+    return sqrt
+
+
+def _isnan(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Whether a float, symbolic too, is nan: nothing else differs from itself."""
+    return _asking(original, lambda value: value != value)  # noqa: PLR0124
+
+
+def _isinf(original: Callable[..., Any]) -> Callable[..., Any]:
+    return _asking(original, lambda value: torch.sym_not(is_finite(value)) & (value == value))  # noqa: PLR0124
+
+
+def _isfinite(original: Callable[..., Any]) -> Callable[..., Any]:
+    return _asking(original, is_finite)
+
+
+def _asking(original: Callable[..., Any], asked: Callable[[Any], Any]) -> Callable[..., Any]:
+    """A question of `math` about a float, which Python answers for plain ones."""
+
+    def ask(value: Any) -> Any:
+        symbolic = isinstance(value, torch.SymInt | torch.SymFloat)
+        return asked(torch.sym_float(value)) if symbolic else original(value)
+
+    return ask
+
+
+def forgetting(original: Any) -> Callable[..., Any]:
+    """A function behind a cache: run without it where it is given a size, which Python cannot look up."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        symbolic = any(isinstance(value, torch.SymInt | torch.SymFloat) for value in (*args, *kwargs.values()))
+        return (original.__wrapped__ if symbolic else original)(*args, **kwargs)
+
+    return called
+
+
+def _isqrt(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The whole part of a square root, of sizes too. What is rounded up from a double is one too many."""
+
+    def isqrt(value: Any) -> Any:
+        if not isinstance(value, torch.SymInt):
+            return original(value)
+        root = torch.sym_int(torch.sym_sqrt(value))
+        return root - torch.sym_ite(root * root > value, 1, 0)
+
+    return isqrt
+
+
+def _gcd(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A greatest common divisor, of sizes too: by Euclid, whose turns are branches like any."""
+
+    def gcd(*values: Any) -> Any:
+        if not any(isinstance(value, torch.SymInt) for value in values):
+            return original(*values)
+        return functools.reduce(_divisor, values, 0)
+
+    return gcd
+
+
+def _divisor(found: Any, value: Any) -> Any:
+    while value:
+        found, value = value, found % value
+    return abs(found)
+
+
+def _deciding(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of torch that takes no condition on sizes for a bool: it is given the bool, a branch like any."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        decided = {name: bool(v) if isinstance(v, torch.SymBool) else v for name, v in kwargs.items()}
+        return original(*args, **decided)
+
+    return called
+
+
+def bounded_by_numbers(index: Any) -> Any:
+    """The index of a tensor, with a number in each slice where it has a symbolic bool, which torch does not take.
+
+    >>> bounded_by_numbers((slice(None, 3), 0))
+    (slice(None, 3, None), 0)
+    """
+    if isinstance(index, tuple):
+        return tuple(map(bounded_by_numbers, index))
+    return slice(*map(_whole, (index.start, index.stop, index.step))) if isinstance(index, slice) else index
+
+
+CALLED: Mapping[str, Callable[..., Any]] = {  # "case ..." is a class in a pattern, "__class__" an attribute
+    "int": _int,
+    "float": _float,
+    "len": _len,
+    "divmod": _divmod,
+    "min": _least,
+    "max": _largest,
+    "range": _range,
+    "set": _set_as(set),
+    "frozenset": _set_as(frozenset),
+    "round": _round,
+    "isinstance": _isinstance,
+    "type": _type,
+    "case int": _Whole,
+    "case float": _Double,
+    "case bool": _Flag,
+    "__class__": _class_read,
+}
+MEMBERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "math": {
+        "sqrt": _sqrt,
+        "isqrt": _isqrt,
+        "gcd": _gcd,
+        "isnan": _isnan,
+        "isinf": _isinf,
+        "isfinite": _isfinite,
+    },
+    "builtins": {"isinstance": lambda _: _isinstance, "type": lambda _: _type},
+    "numpy": {"sqrt": _sqrt},
+    "torch.nn.functional": {"scaled_dot_product_attention": _deciding},
+}
+"""Functions of modules, and what is made of each."""
+NAMES = {name: f"symbolic {name}" for name in CALLED if name != "__class__"}
+"""The global names that they have where dynamo reads the code, which knows no constant that is a function."""
+FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
+    math.sqrt: _sqrt,
+    math.isqrt: _isqrt,
+    math.gcd: _gcd,
+    math.isnan: _isnan,
+    math.isinf: _isinf,
+    math.isfinite: _isfinite,
+    torch.nn.functional.scaled_dot_product_attention: _deciding,
+}
+"""Those that are imported by name."""
+WITHIN: Mapping[str, str] = {"torch": "nn", "torch.nn": "functional"}
+"""The way from a module to one of these."""

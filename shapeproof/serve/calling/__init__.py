@@ -1,0 +1,7 @@
+"""One call of a served model.
+
+calls.py      the call, read: its form, its sizes
+state.py      the model's own tensors and modes
+gate.py       nothing runs while a model is traced
+backends.py   what runs a program: the graph, torch.compile, AOTInductor, ONNX Runtime
+"""

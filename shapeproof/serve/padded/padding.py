@@ -1,0 +1,286 @@
+"""May the inputs of a program be padded? Proved by a rule for each operator, else tried with NaN in the padding.
+
+Padded along some dims, a program must give the rows that it gives without, and raise nowhere where it does not. Rules
+prove that node by node (row_by_row.py). Where a node has no rule, the program is run at some sizes, with NaN in the
+padding: that is a trial, its status says so, and it is never called a proof. What leaks is refused, and its node named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from shapeproof.constraints.errors import ShapeproofError, UsageError
+from shapeproof.constraints.meaning.compiled import compiled
+from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.terms import Term
+from shapeproof.contract.sizes import SizeGuard
+from shapeproof.export.build.program import VerifiedProgram
+from shapeproof.export.build.static.rows import Rows
+from shapeproof.export.declare.materialize import like_example
+from shapeproof.export.explore.beside_eager.replay import unequal
+from shapeproof.export.graph import nodes
+from shapeproof.export.graph.aliasing import writes_said
+from shapeproof.export.ops import schemas
+from shapeproof.export.ops.row_by_row import Varying
+from shapeproof.export.shim.trees import leaves, map_all
+from shapeproof.serve.padded.plans import Point
+
+Locate = Callable[[Point], Point]
+TRIALS = 6
+"""At how many sizes a program is tried, the smallest first."""
+_LARGEST = 2**22
+"""Inputs with more elements are not made up for a trial."""
+_KEEPING_VALUES = ("aten.view.", "aten.reshape.", "aten.to.", "aten._to_copy.", "aten.permute.", "aten.transpose.",
+                   "aten.unsqueeze.", "aten.squeeze.", "aten.clone.", "aten.contiguous.")  # fmt: skip
+"""Operators that give the elements they are given."""
+
+
+@dataclass(frozen=True)
+class Padding:
+    """What is known of padding a program along some dims.
+
+    Attributes:
+        status: "proved": each operator keeps rows apart, by a rule; "tried": some has no rule, and what the program
+            gives was the same wherever it was run with NaN in the padding.
+        node: what of the program has no rule, with its line; empty where it is proved.
+        tried: the sizes at which it was run, in words.
+    """
+
+    status: Literal["proved", "tried"]
+    node: str
+    tried: tuple[str, ...]
+    _names: tuple[str, ...] = field(repr=False)
+    _guard: SizeGuard = field(repr=False)
+    _sizes: tuple[tuple[Term, ...], ...] = field(repr=False)
+    _results: tuple[tuple[Term, ...] | None, ...] = field(repr=False)
+    _module: torch.nn.Module = field(repr=False)
+    _keywords: tuple[str, ...] = field(repr=False)
+
+    def __str__(self) -> str:
+        if self.status == "proved":
+            return "padding is proved to change no row"
+        return f"padding is not proved: {self.node} has no rule; it changed no row at {'; '.join(self.tried)}"
+
+    def pad(
+        self, locate: Locate, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The inputs at the sizes of their bucket, zeros where nothing was."""
+        padded, _ = self._padded(locate, args, kwargs, fill=0)
+        return padded  # type: ignore[no-any-return]
+
+    def call(self, locate: Locate, args: Sequence[Any], kwargs: Mapping[str, Any], *, fill: float = 0) -> Any:
+        """What the program gives for padded inputs, cut back."""
+        (padded, keywords), point = self._padded(locate, args, kwargs, fill=fill)
+        results = iter(self._results)
+        return map_all(self._module(*padded, **keywords), lambda each: _cut(each, next(results), point))
+
+    def _padded(self, locate: Locate, args: Sequence[Any], kwargs: Mapping[str, Any], *, fill: float) -> Any:
+        """The padded inputs, and the symbols of what was given."""
+        given = (tuple(args), {name: kwargs[name] for name in self._keywords if name in kwargs} | dict(kwargs))
+        flat = leaves(given)
+        if len(flat) != len(self._sizes):
+            raise UsageError(f"expected {len(self._sizes)} inputs, got {len(flat)}")
+        self._guard.check(flat)
+        point = self._guard.point(flat)
+        to = {**point, **dict(zip(self._names, locate(tuple(point[name] for name in self._names)), strict=True))}
+        sizes = iter(self._sizes)
+        return map_all(given, lambda each: _grown(each, next(sizes), to, fill)), point
+
+
+def _grown(value: Any, terms: Sequence[Term], to: Mapping[str, int], fill: float) -> Any:
+    """An input at other sizes; an int that says one says the other."""
+    sizes = [evaluate(term, to) for term in terms]
+    if not isinstance(value, torch.Tensor):
+        return sizes[0] if isinstance(value, int) and not isinstance(value, bool) and sizes else value
+    if list(value.shape) == sizes:
+        return value
+    grown = like_example(value.detach(), sizes, filled=False, seed=None)
+    grown.fill_(fill if value.is_floating_point() or value.is_complex() else 0)
+    grown[tuple(slice(size) for size in value.shape)] = value
+    return grown
+
+
+def _cut(value: Any, terms: tuple[Term, ...] | None, point: Mapping[str, int]) -> Any:
+    """A result at the sizes that it has without padding."""
+    for dim, term in enumerate(terms or ()):
+        value = value.narrow(dim, 0, evaluate(term, point)) if term.symbols & point.keys() else value
+    return value
+
+
+def padding_of(program: VerifiedProgram, names: Sequence[str], corners: Sequence[Point], least: Point) -> Padding:
+    """What is known of padding a program along these dims up to these corners.
+
+    Raises:
+        UsageError: the program has no such dim, does not take a corner, or padding changes what it gives.
+    """
+    if program.report.status != "proved":
+        raise UsageError(f"expected a program that is proved, got one that is {program.report.status}")
+    contract = program.contract
+    own = {contract.names[each]: each for terms in contract.sizes for term in terms for each in term.symbols}
+    for name in names:
+        if name not in own:
+            raise UsageError(f"unknown dim {name!r}: the program's dims are {', '.join(sorted(own)) or 'all static'}")
+    padded = tuple(own[name] for name in names)
+    _refuse_corners(program, padded, names, corners)
+    varying = Varying(frozenset(padded))
+    rows = Rows(program, varying, own.values())
+    results = tuple(_result_sizes(rows, node, varying, set(own.values())) for node in _results(program))
+    _refuse_writes(program)
+    leak = _leak(program, rows)
+    found = Padding(
+        "proved" if leak is None else "tried",
+        "" if leak is None else _said(leak),
+        (),
+        padded,
+        contract.size_guard(),
+        contract.sizes,
+        results,
+        program.module(),
+        tuple(program.example_inputs[1]) if program.example_inputs else (),
+    )
+    return found if leak is None else _tried(found, program, names, corners, least)
+
+
+def _leak(program: VerifiedProgram, rows: Rows) -> torch.fx.Node | None:
+    """The first node that may mix rows, or a result whose rows are not its first."""
+    mixing = (node for node in program.graph.nodes if not rows.apart(node) and not _reads_zero(rows, node))
+    results = (node for node in _results(program) if isinstance(node, torch.fx.Node))
+    return next(mixing, None) or next((node for node in results if not rows.first(node)), None)
+
+
+def _refuse_corners(
+    program: VerifiedProgram, padded: Sequence[str], names: Sequence[str], corners: Sequence[Point]
+) -> None:
+    """What of the domain can be asked of the padded dims alone must hold at each corner; a call is asked the rest."""
+    asked = [each for each in program.contract.formulas if each.symbols and each.symbols <= set(padded)]
+    test = compiled(asked, padded)
+    for corner in corners:
+        if not test(*corner):
+            said = ", ".join(f"{name} = {size}" for name, size in zip(names, corner, strict=True))
+            raise UsageError(f"the program does not take the bucket {said}; plan buckets of the program itself")
+
+
+def _refuse_writes(program: VerifiedProgram) -> None:
+    writes = writes_said(program.graph)
+    if writes is not None:
+        raise UsageError(f"inputs of a program that {writes} cannot be padded")
+
+
+def _results(program: VerifiedProgram) -> list[Any]:
+    return leaves(program.graph.output_node().args[0])
+
+
+def _result_sizes(rows: Rows, node: Any, varying: Varying, known: set[str]) -> tuple[Term, ...] | None:
+    """The sizes of a result, by which it is cut back; None for what is no tensor."""
+    value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+    if isinstance(value, torch.Tensor):
+        sizes = rows.sizes(value)
+        if all(not varying.term(size) or size.symbols <= known for size in sizes):
+            return tuple(size if varying.term(size) else _constant_like(size) for size in sizes)
+    elif not isinstance(node, torch.fx.Node) or not rows.varies(node):
+        return None
+    raise UsageError(f"the result `{node}` is a size that padding changes")
+
+
+def _constant_like(size: Term) -> Term:
+    """A size that is not cut back."""
+    return size - size
+
+
+def _reads_zero(rows: Rows, node: torch.fx.Node) -> bool:
+    """Whether a node looks up rows of a fixed table by an input, so that padding looks up row 0, which is there."""
+    if str(node.target) != "aten.embedding.default":
+        return False
+    given = schemas.by_name(node.target, node.args, node.kwargs)
+    table, index = given["weight"], given["indices"]
+    if rows.varies(table) or not rows.first(index):
+        return False
+    size = rows.sizes(table.meta["val"])[0]
+    while index.op == "call_function" and str(index.target).startswith(_KEEPING_VALUES) and rows.apart(index):
+        index = index.args[0]
+    return index.op == "placeholder" and size.is_constant and size.constant_value >= 1
+
+
+def _said(node: torch.fx.Node) -> str:
+    where = nodes.line_of(node)
+    return f"`{node.name}`" + (
+        f" ({where.file.rpartition('/')[2]}:{where.line} `{where.text.strip()}`)" if where else ""
+    )
+
+
+# ---------------------------------------------------------------------- trials
+
+
+def _tried(
+    found: Padding, program: VerifiedProgram, names: Sequence[str], corners: Sequence[Point], least: Point
+) -> Padding:
+    """The padding, once it has changed nothing wherever that was tried.
+
+    Raises:
+        UsageError: it has, or nothing could be tried.
+    """
+    tried: list[str] = []
+    for point, corner in _trials(corners, least):
+        said = f"{_at(names, point)} padded to {_at(names, corner)}"
+        reason = _changed(found, program, point, corner)
+        if reason:
+            raise UsageError(f"padding changes what the program gives: {found.node} mixes rows: {said}, {reason}")
+        if reason is None:
+            tried.append(said)
+        if len(tried) == TRIALS:
+            break
+    if not tried:
+        raise UsageError(f"padding is neither proved nor could it be tried: {found.node} has no rule")
+    return Padding(**{**vars(found), "tried": tuple(tried)})
+
+
+def _at(names: Sequence[str], point: Point) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in zip(names, point, strict=True))
+
+
+def _trials(corners: Sequence[Point], least: Point) -> Iterator[tuple[Point, Point]]:
+    """Sizes that are padded, each with a corner above: the least, and one below the corner in each dim."""
+    for corner in corners:
+        below = tuple(max(low, size - 1) for low, size in zip(least, corner, strict=True))
+        yield from dict.fromkeys((point, corner) for point in (below, least) if point != corner)
+
+
+def _changed(found: Padding, program: VerifiedProgram, point: Point, corner: Point) -> str | None:
+    """How what a program gives changes by padding: empty if it could not be run, None if it does not."""
+    inputs = _made(found, program, point)
+    if inputs is None:
+        return ""
+    args, kwargs = inputs
+    try:
+        want = found._module(*args, **kwargs)  # noqa: SLF001 - this module's own
+    except (RuntimeError, ValueError, IndexError, ShapeproofError):
+        return ""
+    try:
+        for fill in (float("nan"), 0.0):
+            got = found.call(lambda _: corner, args, kwargs, fill=fill)
+            if unequal(want, got):
+                return f"with {'NaN' if fill != fill else 'zeros'} in the padding its results differ"  # noqa: PLR0124
+    except (RuntimeError, ValueError, IndexError, ShapeproofError) as error:
+        return f"it raises {type(error).__name__}: {str(error).splitlines()[0]}"
+    return None
+
+
+def _made(found: Padding, program: VerifiedProgram, point: Point) -> Any:
+    """Inputs of these sizes, like the example."""
+    if program.example_inputs is None:
+        return None
+    guard = found._guard  # noqa: SLF001
+    at = {**guard.point(leaves(program.example_inputs)), **dict(zip(found._names, point, strict=True))}  # noqa: SLF001
+    sizes = iter(found._sizes)  # noqa: SLF001
+
+    def made(value: Any) -> Any:
+        wanted = [evaluate(term, at) for term in next(sizes)]
+        if not isinstance(value, torch.Tensor):
+            return wanted[0] if isinstance(value, int) and not isinstance(value, bool) and wanted else value
+        return like_example(value, wanted, filled=True, seed=0) if torch.Size(wanted).numel() <= _LARGEST else None
+
+    return map_all(program.example_inputs, made)

@@ -1,0 +1,79 @@
+"""Which decisions are reasons, and which follow from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints.work import OutOfWork, charge
+from shapeproof.solver.budget import spending
+from shapeproof.solver.prove import redundant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shapeproof.constraints.formulas import Formula
+    from shapeproof.solver.budget import Budget
+    from shapeproof.solver.facts import Facts
+
+
+def reasons(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budget | None = None) -> list[int]:
+    """The indexes of formulas that, with the facts, imply all the others; none of them is implied by the rest.
+
+    Each formula comes with a weight; where there is a choice, light ones are kept. What is undecided is kept.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> texts = ["n // 4 != 1", "n % 4 == 0", "4*(n // 4) >= 2", "n % 2 == 0"]
+    >>> reasons([(parse_formula(text), 0) for text in texts], Facts([parse_formula("n >= 2")]))
+    [0, 1]
+    """
+    kept = sorted(range(len(formulas)), key=lambda index: (formulas[index][1], index))
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            kept = _not_implied_by_lighter(kept, formulas, facts, budget)
+            for index in reversed(list(kept)):
+                rest = [each for each in kept if each != index]
+                if redundant(formulas[index][0], facts.assuming(*(formulas[each][0] for each in rest)), budget):
+                    kept = rest
+    except OutOfWork:
+        charge(0)  # nothing is left around either
+    return sorted(kept)
+
+
+def needed(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budget | None = None) -> list[int]:
+    """The indexes of formulas that imply all the others, so that wherever one fails, one of these is known to.
+
+    A formula that may be undefined is false nowhere where it is undefined: what makes it defined must not be left out
+    because it follows from it. That is looked for among the formulas before it.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> texts = ["n != 3", "8 // (n - 3) >= 1", "n >= 4"]
+    >>> formulas = [(parse_formula(text), 0) for text in texts]
+    >>> reasons(formulas, Facts()), needed(formulas, Facts())
+    ([1], [1, 2])
+    """
+    total = [index for index, (formula, _) in enumerate(formulas) if formula.total]
+    partial = [index for index, (formula, _) in enumerate(formulas) if not formula.total]
+    kept = [total[index] for index in reasons([formulas[index] for index in total], facts, budget)]
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            here = facts.assuming(*(formulas[index][0] for index in total))
+            kept += _not_implied_by_lighter(partial, formulas, here, budget)
+    except OutOfWork:
+        charge(0)  # nothing is left around either
+        kept += partial
+    return sorted(kept)
+
+
+def _not_implied_by_lighter(
+    order: Sequence[int], formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budget | None
+) -> list[int]:
+    here = facts.fork()
+    kept = []
+    for index in order:
+        formula = formulas[index][0]
+        if not redundant(formula, here, budget):
+            kept.append(index)
+            here.learn(formula)
+    return kept

@@ -1,0 +1,102 @@
+"""The least upper and the greatest lower bound of a term wherever the facts hold: proved, and attained."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.formulas import gt, le
+from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.records.verdicts import Undecided
+from shapeproof.constraints.work import OutOfWork, charge
+from shapeproof.solver.answers.witness import find
+from shapeproof.solver.budget import spending
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from shapeproof.constraints.formulas import Formula
+    from shapeproof.constraints.terms import Term
+    from shapeproof.solver.budget import Budget
+    from shapeproof.solver.facts import Facts
+
+_LARGEST_SIZE = 2**63 - 1
+
+
+def least_upper_bound(term: Term, facts: Facts, budget: Budget | None = None) -> int | Undecided | None:
+    """The greatest value that the term takes; None if it takes values beyond every 64-bit integer.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula, parse_term
+    >>> from shapeproof.solver.facts import Facts
+    >>> facts = Facts([parse_formula("1 <= n <= 100"), parse_formula("n % 8 == 0"), parse_formula("0 <= u <= n//2")])
+    >>> least_upper_bound(parse_term("u + 1"), facts)
+    49
+    """
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            return _greatest(term, facts, budget)
+    except OutOfWork:
+        charge(0)  # nothing is left around either
+        return Undecided("the budget was used up")
+
+
+def _greatest(term: Term, facts: Facts, budget: Budget | None) -> int | Undecided | None:
+    start = _value(term, facts)
+    if not isinstance(start, int):
+        return start
+    bound = facts.known.bounds(facts.reduce(term)).upper
+    high = _LARGEST_SIZE if bound is None else bound
+    beyond = find(gt(term, high), facts, budget) if bound is None else None
+    if beyond is not None:
+        return beyond if isinstance(beyond, Undecided) else None
+    return _climb(term, facts, start, high, budget)
+
+
+def greatest_lower_bound(term: Term, facts: Facts, budget: Budget | None = None) -> int | Undecided | None:
+    """The least value that the term takes; None if it takes values beyond every 64-bit integer."""
+    highest = least_upper_bound(-term, facts, budget)
+    return -highest if isinstance(highest, int) else highest
+
+
+def tighter(terms: Iterable[Term], facts: Facts, domain: Facts, budget: Budget | None = None) -> Iterator[Formula]:
+    """What the facts leave of a domain that they imply: an upper bound for each term that has less room than there.
+
+    A bound that follows from the domain and those before it is left out, and so is one that was not proved.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula, parse_term
+    >>> from shapeproof.solver.facts import Facts
+    >>> domain = Facts([parse_formula("1 <= n <= 16")])
+    >>> facts = Facts([*domain.formulas, parse_formula("n <= u"), parse_formula("u < 4")])
+    >>> list(tighter([parse_term("n"), parse_term("-n")], facts, domain))
+    [n <= 3]
+    """
+    left = domain.fork()
+    for term in terms:
+        most = least_upper_bound(term, facts, budget)
+        if isinstance(most, int) and find(gt(term, most), left, budget) is not None:
+            yield le(term, most)
+            left.learn(le(term, most))
+
+
+def _value(term: Term, facts: Facts) -> int | Undecided:
+    """A value that the term takes."""
+    try:
+        values = [evaluate(term, point) for point in facts.points(term.symbols)]
+    except Unevaluable as reason:
+        return Undecided(f"the term has no value that can be computed: {reason}")
+    return max(values) if values else Undecided("no point was found at which the facts hold")
+
+
+def _climb(term: Term, facts: Facts, low: int, high: int, budget: Budget | None) -> int | Undecided:
+    """The greatest value, which is at least `low` and at most `high`: first the end is tried, then halves."""
+    probe = high - 1
+    while low < high:
+        point = find(gt(term, probe), facts, budget)
+        if isinstance(point, Undecided):
+            return point
+        if point is None:
+            high = probe
+        else:
+            low = max(low, evaluate(term, point))
+        probe = (low + high) // 2
+    return low

@@ -1,0 +1,349 @@
+"""What to declare so that a requirement holds: candidates, each proved to suffice, the weakest first.
+
+    relation    the requirement itself, where no simpler form says the same       a*b <= 64
+    bounds      the longest interval of one symbol                                 n >= 8
+    multiple    one residue of one symbol, and the longest interval of it          n % 4 == 0 and n >= 8
+    line        one symbol as a multiple of another and a constant                 y + x == 32
+    values      all the values of one symbol that serve, if few do, or few do not   n == 4 or n == 8, n != 1
+    multiples   one residue of each symbol that is divided                         h % 4 == 0 and w % 4 == 0
+    sides       what the anchor says of each min and max in the requirement        a + b <= 128
+    fixed       the one value that the anchor has                                  n == 4
+
+Laws. With the facts, a repair implies what it repairs. It holds at each *anchor*, a point that is given or found, so it
+is never empty. Of its kind it is maximal: no longer interval, no divisor of the modulus, no further value would do.
+What is undecided on the way is not proposed. Nothing here knows who declares what, or how it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from math import lcm
+from typing import Literal, TypeAlias
+
+from shapeproof.constraints.atoms import Max, Min, Where
+from shapeproof.constraints.formulas import TRUE, And, Compare, Formula, conjunction, disjunction, eq, ge, gt, le, lt
+from shapeproof.constraints.meaning.definedness import defined
+from shapeproof.constraints.meaning.evaluate import evaluate, holds_at
+from shapeproof.constraints.nodes import Node, postorder
+from shapeproof.constraints.records.verdicts import Undecided
+from shapeproof.constraints.terms import FloorDiv, Term, modulo, symbol
+from shapeproof.constraints.work import OutOfWork, charge
+from shapeproof.solver.answers.optimum import greatest_lower_bound, least_upper_bound
+from shapeproof.solver.answers.round_anchor import LARGEST_MODULUS, divisors
+from shapeproof.solver.answers.simplify import simplified
+from shapeproof.solver.answers.witness import smallest
+from shapeproof.solver.answers.wording import reworded
+from shapeproof.solver.budget import Budget, spending
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import implied
+from shapeproof.solver.sampled.points import Point
+
+Kind: TypeAlias = Literal["bounds", "multiple", "line", "multiples", "sides", "values", "fixed", "relation"]
+
+_SIMPLEST: tuple[Kind, ...] = ("fixed", "bounds", "multiple", "line", "multiples", "sides", "values", "relation")
+"""Which of two that say the same is proposed."""
+_MOST_VALUES = 8
+_WIDEST = 128
+"""A symbol with more values than this is not gone through value by value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Something to declare in addition."""
+
+    kind: Kind
+    formula: Formula
+
+
+def repaired(  # noqa: PLR0913 - what is required, of what is known, and what must be kept
+    required: Sequence[Formula],
+    facts: Facts,
+    anchor: Mapping[str, int] | None = None,
+    budget: Budget | None = None,
+    *,
+    others: Sequence[Mapping[str, int]] = (),
+    sayable: Callable[[Formula], bool] = lambda _: True,
+    simple: bool = False,
+) -> list[Repair] | None:
+    """The weakest repairs for several requirements together, one for each set of symbols that a requirement is about.
+
+    What concerns one symbol comes first, and is known when the rest is looked at. None if there is no repair, among
+    those whose formula is `sayable`; `others` are anchors, too. `simple`: of those that people would write, where there
+    are any, the one that serves most sizes near the anchor.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> needs = [parse_formula(text) for text in ("h % 32 == 0", "h//32 >= 2", "h + w == 640")]
+    >>> [repair.formula for repair in repaired(needs, Facts([parse_formula("0 <= h < 600 and w >= 0")])) or ()]
+    [h >= 64 and h % 32 == 0, h + w == 640]
+    """
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            return _repaired(
+                required, facts, anchor, budget, lambda each: _kept(each, others) and sayable(each), simple=simple
+            )
+    except OutOfWork:
+        charge(0)  # nothing is left around either
+        return None
+
+
+def _repaired(  # noqa: PLR0913 - as above
+    required: Sequence[Formula],
+    facts: Facts,
+    anchor: Mapping[str, int] | None,
+    budget: Budget | None,
+    sayable: Callable[[Formula], bool],
+    *,
+    simple: bool,
+) -> list[Repair] | None:
+    point = _anchor(conjunction(*required), facts, anchor, budget)
+    if point is None:
+        return None
+    here = facts.fork()
+    chosen = []
+    needed = [*(defined(formula) for formula in required), *required]
+    for each in _parts(simplified(needed, facts, budget)):
+        part = conjunction(*simplified([each], here, budget))
+        if part is TRUE:
+            continue
+        found = [each for each in repairs(part, here, point, budget) if sayable(each.formula)]
+        if not found:
+            return None
+        best = _simplest(found, here, point) if simple else found[0]
+        chosen.append(best)
+        here.learn(best.formula)
+    return chosen
+
+
+def repairs(
+    required: Formula, facts: Facts, anchor: Mapping[str, int] | None = None, budget: Budget | None = None
+) -> list[Repair]:
+    """What could be declared so that the requirement holds, the weakest first; of what is equal the simplest.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> facts = Facts([parse_formula("n >= 0")])
+    >>> [repair.formula for repair in repairs(parse_formula("4*(n//4) == n and n//4 >= 2"), facts, {"n": 12})]
+    [n >= 8 and n % 4 == 0, n == 12]
+    """
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            return _repairs(required, facts, anchor, budget)
+    except OutOfWork:
+        charge(0)  # nothing is left around either
+        return []
+
+
+def _repairs(required: Formula, facts: Facts, anchor: Mapping[str, int] | None, budget: Budget | None) -> list[Repair]:
+    point = _anchor(required, facts, anchor, budget)
+    if point is None:
+        return []
+    sufficient = [
+        each
+        for each in dict.fromkeys(_candidates(required, facts, point, budget))
+        if holds_at(each.formula, point) and implied(required, facts.assuming(each.formula), budget)
+    ]
+    return _ranked(sufficient, facts, budget)
+
+
+def _anchor(required: Formula, facts: Facts, given: Mapping[str, int] | None, budget: Budget | None) -> Point | None:
+    """The point that a repair must not rule out; None if the requirement rules it out."""
+    if given is not None:
+        return dict(given) if holds_at(required, given) else None
+    found = smallest(conjunction(defined(required), required), facts, None, budget)
+    return found if isinstance(found, dict) else None
+
+
+def _kept(formula: Formula, points: Sequence[Mapping[str, int]]) -> bool:
+    return all(holds_at(formula, dict(point)) for point in points)
+
+
+def _parts(required: Sequence[Formula]) -> list[Formula]:
+    """The requirements on the same symbols together; those on few symbols first."""
+    parts: dict[frozenset[str], list[Formula]] = {}
+    for formula in required:
+        for part in formula.args if isinstance(formula, And) else (formula,):
+            parts.setdefault(part.symbols, []).append(part)
+    ordered = sorted(parts, key=lambda names: (len(names), sorted(names)))
+    return [conjunction(*parts[names]) for names in ordered]
+
+
+def _candidates(required: Formula, facts: Facts, point: Point, budget: Budget | None) -> Iterator[Repair]:
+    names = sorted(required.symbols & point.keys())
+    for name in names:
+        yield from _intervals(name, required, facts, point, budget)
+        yield from _values(name, required, facts, point, budget)
+        yield Repair("fixed", eq(symbol(name), point[name]))
+    yield from _multiples(required, point)
+    yield from _sides(required, facts, point, budget)
+    if any(isinstance(node, Compare) and node.op == "==" and len(node.symbols) > 1 for node in postorder(required)):
+        for name, other in permutations(names, 2):
+            yield from _lines(name, other, required, point)
+    yield Repair("relation", required)
+
+
+# ---------------------------------------------------------------------- one symbol
+
+
+def _intervals(name: str, required: Formula, facts: Facts, point: Point, budget: Budget | None) -> Iterator[Repair]:
+    """For each modulus, the residue that the anchor has, and the longest interval of it around the anchor."""
+    for modulus in (1, *_moduli(required)):
+        residue = eq(modulo(symbol(name), modulus), point[name] % modulus)
+        failing = facts.assuming(residue, required.negation)
+        below = _nearest(name, lt(symbol(name), point[name]), failing, budget, sign=1)
+        above = _nearest(name, gt(symbol(name), point[name]), failing, budget, sign=-1)
+        if isinstance(below, Undecided) or isinstance(above, Undecided):
+            continue
+        ends = []
+        if below is not None:
+            ends.append(ge(symbol(name), below + 1 + (point[name] - below - 1) % modulus))
+        if above is not None:
+            ends.append(le(symbol(name), above - 1 - (above - 1 - point[name]) % modulus))
+        if ends != [ge(symbol(name), point[name]), le(symbol(name), point[name])]:
+            yield Repair("bounds" if modulus == 1 else "multiple", conjunction(residue, *ends))
+
+
+def _moduli(required: Formula) -> list[int]:
+    """The divisors, beside 1, of all that the requirement divides by."""
+    constants = [
+        node.divisor.constant_value
+        for node in postorder(required)
+        if isinstance(node, FloorDiv) and node.divisor.is_constant and node.divisor.constant_value
+    ]
+    whole = lcm(*constants)
+    return [n for n in range(2, whole + 1) if whole % n == 0] if whole <= LARGEST_MODULUS else sorted(set(constants))
+
+
+def _nearest(name: str, side: Formula, failing: Facts, budget: Budget | None, *, sign: int) -> int | Undecided | None:
+    """The failing value of the symbol on one side of the anchor that is nearest to it; None if there is none."""
+    here = failing.assuming(side)
+    if here.contradictory:
+        return None
+    best = (least_upper_bound if sign > 0 else greatest_lower_bound)(symbol(name), here, budget)
+    return Undecided("the requirement fails without end") if best is None else best
+
+
+def _values(name: str, required: Formula, facts: Facts, point: Point, budget: Budget | None) -> Iterator[Repair]:
+    """All values of the symbol that serve, whatever the others are."""
+    serving = facts.assuming(required)
+    low, high = (best(symbol(name), serving, budget) for best in (greatest_lower_bound, least_upper_bound))
+    if not isinstance(low, int) or not isinstance(high, int) or high - low >= _WIDEST:
+        return
+    chosen = []
+    for value in range(low, high + 1):
+        here = facts.assuming(eq(symbol(name), value))
+        if not here.contradictory and implied(required, here, budget):
+            chosen.append(value)
+        if min(len(chosen), value + 1 - low - len(chosen)) > _MOST_VALUES:
+            return
+    if point[name] in chosen:
+        listed = disjunction(*(eq(symbol(name), value) for value in chosen))
+        yield Repair("values", reworded(listed, lambda _: facts.range_of(name)))
+
+
+# ---------------------------------------------------------------------- two symbols
+
+
+def _lines(name: str, other: str, required: Formula, point: Point) -> Iterator[Repair]:
+    """`name == slope*other + offset` through the anchor, for the slopes that the requirement suggests."""
+    for slope in sorted(_slopes(required)):
+        offset = point[name] - slope * point[other]
+        yield Repair("line", eq(symbol(name), slope * symbol(other) + offset))
+
+
+def _multiples(required: Formula, point: Point) -> Iterator[Repair]:
+    """For each symbol that is divided by constants, the residue that the anchor has."""
+    moduli = {name: modulus for name, modulus in divisors(required).items() if name in point}
+    if len(moduli) > 1 and max(moduli.values()) <= LARGEST_MODULUS:
+        residues = (eq(modulo(symbol(name), moduli[name]), point[name] % moduli[name]) for name in sorted(moduli))
+        yield Repair("multiples", conjunction(*residues))
+
+
+def _sides(required: Formula, facts: Facts, point: Point, budget: Budget | None) -> Iterator[Repair]:
+    """That each min and max in the requirement is the operand that it is at the anchor."""
+    said = []
+    for node in postorder(required):
+        if isinstance(node, Min | Max) and node.symbols <= point.keys():
+            pick = min if isinstance(node, Min) else max
+            best = pick(node.args, key=lambda term: evaluate(term, point))
+            said += [le(best, each) if pick is min else ge(best, each) for each in node.args if each is not best]
+    if said:
+        yield Repair("sides", conjunction(*simplified(said, facts, budget)))
+
+
+def _slopes(required: Formula) -> set[int]:
+    found = {1, -1}
+    for node in postorder(required):
+        match node:
+            case FloorDiv(_, divisor) if divisor.is_constant:
+                found |= {divisor.constant_value, -divisor.constant_value}
+            case Compare(_, term):
+                found |= _coefficients(term)
+    return {slope for slope in found if slope}
+
+
+def _coefficients(term: Term) -> set[int]:
+    return {sign * coefficient for factors, coefficient in term.monomials if factors for sign in (1, -1)}
+
+
+# ---------------------------------------------------------------------- which is weaker
+
+
+def _ranked(candidates: Sequence[Repair], facts: Facts, budget: Budget | None) -> list[Repair]:
+    """Weakest first. One that says the same as a simpler one, or more than another of its kind, is left out."""
+    by_simplicity = sorted(candidates, key=lambda each: (_SIMPLEST.index(each.kind), len(str(each.formula))))
+    weaker: dict[Repair, set[Repair]] = {each: set() for each in by_simplicity}
+    for each in by_simplicity:
+        here = facts.assuming(each.formula)
+        weaker[each] = {other for other in by_simplicity if other is not each and implied(other.formula, here, budget)}
+    kept = []
+    for index, each in enumerate(by_simplicity):
+        same = {other for other in by_simplicity[:index] if other in weaker[each] and each in weaker[other]}
+        beaten = any(_alike(each, other) and each not in weaker[other] for other in weaker[each])
+        if not same and not beaten:
+            kept.append(each)
+    return sorted(kept, key=lambda each: -sum(each in weaker[other] for other in by_simplicity))
+
+
+def _simplest(found: Sequence[Repair], facts: Facts, point: Point) -> Repair:
+    """Of the repairs that people would write, the one that serves most sizes near the anchor; else the weakest."""
+    simple = [each for each in found if _is_simple(each.formula)]
+    names = sorted(frozenset[str]().union(*(each.formula.symbols for each in simple)) & point.keys())
+    return max(simple, key=lambda each: _breadth(each.formula, names, facts, point), default=found[0])
+
+
+def _is_simple(formula: Formula) -> bool:
+    """Whether a formula divides nothing, but to say what a symbol is a multiple of, and takes no least or greatest."""
+    parts = formula.args if isinstance(formula, And) else (formula,)
+    return all(_is_residue(part) or not any(map(_is_involved, postorder(part))) for part in parts)
+
+
+def _is_involved(node: Node) -> bool:
+    return isinstance(node, FloorDiv | Min | Max | Where)
+
+
+def _is_residue(part: Formula) -> bool:
+    """Whether the formula says that one symbol has one remainder."""
+    divisions = [node for node in postorder(part) if isinstance(node, FloorDiv)]
+    if len(divisions) != 1 or len(part.symbols) != 1 or not divisions[0].divisor.is_constant:
+        return False
+    (name,), modulus = part.symbols, divisions[0].divisor.constant_value
+    return modulus > 0 and any(part is eq(modulo(symbol(name), modulus), rest) for rest in range(modulus))
+
+
+def _breadth(formula: Formula, names: Sequence[str], facts: Facts, point: Point) -> int:
+    """How many values near the anchor's these symbols may have, each by itself."""
+    count = 1
+    for name in names:
+        around = range(point[name] - _WIDEST, point[name] + _WIDEST + 1)
+        within = [value for value in around if value in facts.range_of(name)]
+        count *= sum(holds_at(formula, point | {name: value}) for value in within)
+    return count
+
+
+def _alike(each: Repair, other: Repair) -> bool:
+    """Whether they are of one kind; an interval is one of the residues of the modulus 1."""
+    one_residue = {"bounds", "multiple"}
+    return each.kind == other.kind or {each.kind, other.kind} == one_residue

@@ -1,0 +1,89 @@
+"""The anchor of a repair where nobody has given one: a point at which what is divided is a multiple of its divisor.
+
+A point of a trace is as unremarkable as can be, so a repair around it would say `h % 16 == 8` where `h % 16 == 0`
+serves as well. Nothing is proposed here; a point that is returned lies in the facts, and the requirement holds there.
+"""
+
+from __future__ import annotations
+
+from math import lcm
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints.formulas import Formula, conjunction, eq, ge
+from shapeproof.constraints.meaning.evaluate import true_at
+from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.terms import FloorDiv, modulo, symbol
+from shapeproof.constraints.work import OutOfWork, charge
+from shapeproof.solver.answers.witness import find
+from shapeproof.solver.budget import spending
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from shapeproof.solver.budget import Budget
+    from shapeproof.solver.facts import Facts
+    from shapeproof.solver.sampled.points import Point
+
+LARGEST_MODULUS = 4096
+"""By what more than this divides, nobody declares a size."""
+
+
+def divisors(required: Formula) -> dict[str, int]:
+    """Each symbol that is divided by constants, and the least common multiple of these.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> divisors(parse_formula("h % 4 == 0 and (h + w) % 6 == 2"))
+    {'h': 12, 'w': 6}
+    """
+    found: dict[str, int] = {}
+    for node in postorder(required):
+        if isinstance(node, FloorDiv) and node.divisor.is_constant and node.divisor.constant_value > 0:
+            for name in sorted(node.numerator.symbols):
+                found[name] = lcm(found.get(name, 1), node.divisor.constant_value)
+    return found
+
+
+def round_anchor(required: Sequence[Formula], facts: Facts, near: Mapping[str, int], budget: Budget | None) -> Point:
+    """A point at which as many symbols as possible are multiples, and the others as they are at the point given.
+
+    That point itself, if nothing is divided, or no other is found.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> facts = Facts([parse_formula("b >= 1 and h >= 1 and n >= 1")])
+    >>> round_anchor([parse_formula("b*h % 16 == 0")], facts, {"b": 6, "h": 8, "n": 7}, None)
+    {'b': 16, 'h': 16, 'n': 7}
+    """
+    moduli = divisors(conjunction(*required))
+    if not moduli or max(moduli.values()) > LARGEST_MODULUS:
+        return dict(near)
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            granted = _granted(_wishes(moduli, near), facts.assuming(*required), budget)
+            point = find(conjunction(*required, *granted), facts, budget)
+    except OutOfWork:
+        charge(0)  # nothing is left around either
+        return dict(near)
+    if not isinstance(point, dict) or not near.keys() <= point.keys() or not facts.contains(point):
+        return dict(near)
+    return {name: point[name] for name in near} if true_at(conjunction(*required), point) else dict(near)
+
+
+def _wishes(moduli: Mapping[str, int], near: Mapping[str, int]) -> Iterator[Formula]:
+    """What an anchor is to be, the multiples first."""
+    for name, modulus in moduli.items():
+        multiple = eq(modulo(symbol(name), modulus), 0)
+        yield conjunction(multiple, ge(symbol(name), modulus))
+        yield multiple
+    for name, value in near.items():
+        yield eq(symbol(name), value)
+
+
+def _granted(wishes: Iterator[Formula], here: Facts, budget: Budget | None) -> list[Formula]:
+    """The wishes that can be met with those before them."""
+    granted = []
+    for wish in wishes:
+        if isinstance(find(wish, here, budget), dict):
+            here.learn(wish)
+            granted.append(wish)
+    return granted

@@ -1,0 +1,83 @@
+"""A formula as one that may be computed from end to end: what computes it has no `or` that stops where Python's does.
+
+A graph computes every operand. So a divisor that may be zero where an operand before it has decided is exchanged, where
+it is zero, for one that is not; and that the formula has a value is said apart. Nothing is decided about the formula.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints.formulas import Or, conjunction, eq, ge
+from shapeproof.constraints.meaning.definedness import defined, demanded
+from shapeproof.constraints.nodes import Node, postorder
+from shapeproof.constraints.reals import FromInt, RealCall, real_call
+from shapeproof.constraints.terms import FloorDiv, Term, Where, constant, floor_div, maximum, where
+from shapeproof.solver.learned.knowledge import Knowledge
+from shapeproof.solver.learned.reduction import Reducer
+from shapeproof.solver.prove import decide
+
+if TYPE_CHECKING:
+    from shapeproof.constraints.formulas import Formula
+    from shapeproof.solver.facts import Facts
+
+
+def computed_whole(formula: Formula, known: Facts) -> Formula | None:
+    """A formula that holds just where this one does, and no part of which divides by zero where what is known holds.
+
+    None if a part that is no division, root or logarithm of integers may raise behind an `or` or a choice, where Python
+    would have stopped.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> computed_whole(parse_formula("m == 0 or n // m >= 2"), Facts([parse_formula("m >= 0")]))
+    m == 0 or n//max(1, m) >= 2
+    """
+    if formula.total:
+        return formula
+    nodes = [node for whole in (formula, defined(formula)) for node in postorder(whole)]
+    partial = {node for node in nodes if not node.total and decide(demanded(node), known).status != "proved"}
+    if not partial:
+        return formula
+    if not all(isinstance(node, FloorDiv) or _is_division(node) or _is_of_a_size(node) for node in partial):
+        return None if any(isinstance(node, Or | Where) for node in nodes) else formula
+    guarding = _Guarding(partial, known)
+    return conjunction(guarding.reduce(defined(formula)), guarding.reduce(formula))
+
+
+def _is_division(node: Node) -> bool:
+    return isinstance(node, RealCall) and node.op == "inttruediv"
+
+
+_LEAST = {"sqrt": 0, "log": 1, "log2": 1}
+"""The least integer of which each is defined."""
+
+
+def _is_of_a_size(node: Node) -> bool:
+    return isinstance(node, RealCall) and node.op in _LEAST and isinstance(node.args[0], FromInt)
+
+
+class _Guarding(Reducer):
+    """Rewrites these divisions and roots by nothing but their divisors and arguments, which it keeps defined."""
+
+    def __init__(self, partial: set[Node], facts: Facts) -> None:
+        super().__init__(Knowledge())
+        self._partial = partial
+        self._facts = facts
+
+    def _rewrite(self, node: Node) -> Node:
+        if node in self._partial:
+            match node:
+                case FloorDiv(numerator, divisor):
+                    return floor_div(self._memo[numerator], self._guarded(divisor))
+                case RealCall(op, (numerator, Term() as divisor)):
+                    return real_call(op, self._memo[numerator], self._guarded(divisor))
+                case RealCall(op, (FromInt(term),)) if op in _LEAST:
+                    return real_call(op, maximum(self._memo[term], _LEAST[op]))
+        return super()._rewrite(node)
+
+    def _guarded(self, divisor: Term) -> Term:
+        own: Term = self._memo[divisor]
+        if decide(ge(divisor, 0), self._facts).status == "proved":
+            return maximum(own, 1)
+        return where(eq(own, 0), constant(1), own)

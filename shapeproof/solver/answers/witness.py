@@ -1,0 +1,238 @@
+"""Points to show: any one at which a formula holds, the smallest, and a generic one to trace at.
+
+Every point is evaluated before it is returned: all facts hold there, and the formula does.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints.formulas import TRUE, Formula, conjunction, disjunction, ge, le, ne
+from shapeproof.constraints.meaning.evaluate import evaluate, holds_at, true_at
+from shapeproof.constraints.records.verdicts import Proved, Refuted, Undecided, Vacuous
+from shapeproof.constraints.terms import ZERO, Term, maximum, symbol
+from shapeproof.constraints.work import OutOfWork, charge
+from shapeproof.solver.budget import spending
+from shapeproof.solver.prove import decide
+from shapeproof.solver.sampled.points import doubles, public
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from shapeproof.solver.budget import Budget
+    from shapeproof.solver.facts import Facts
+    from shapeproof.solver.sampled.points import Point
+
+_SMALL, _LARGE = 5, 200
+_TRIED = 512
+"""How many points are tried one by one, before the solver is asked for the smallest."""
+
+
+def find(formula: Formula, facts: Facts, budget: Budget | None = None) -> Point | Undecided | None:
+    """A point at which the facts and the formula hold; None where it is proved that there is none.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> find(parse_formula("n > 9"), Facts([parse_formula("n % 8 == 0"), parse_formula("0 <= n < 20")]))
+    {'n': 16}
+    """
+    for point in facts.points(formula.symbols):
+        if true_at(formula, point):
+            return public(point)
+    verdict = decide(formula.negation, facts, budget)
+    match verdict:
+        case Proved() | Vacuous():
+            return None
+        case Refuted(witness) if true_at(formula, witness):
+            return dict(witness)
+        case Undecided():
+            return verdict
+        case _:
+            return Undecided("the formula may be undefined")
+
+
+def smallest(
+    formula: Formula, facts: Facts, order: Sequence[str] | None = None, budget: Budget | None = None
+) -> Point | Undecided | None:
+    """The smallest point at which the facts and the formula hold.
+
+    Smaller means: first, the greatest absolute value of the symbols in `order` (all symbols, by name, if not given);
+    then the sum of their absolute values; then the values one by one, the absolute value before the sign, 1 before -1.
+    Where the budget runs out on the way, the best point found so far is returned.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> smallest(parse_formula("a + b > 6"), Facts([parse_formula("a >= 0"), parse_formula("b % 3 == 0")]))
+    {'a': 4, 'b': 3}
+    """
+    near = next(_near(formula, facts, order), None)
+    if near is not None:
+        return near
+    found = find(formula, facts, budget)
+    if found is None or isinstance(found, Undecided):
+        return found
+    names = list(order) if order is not None else sorted(found)
+    here = facts.fork()
+    best = dict.fromkeys(names, 0) | found  # nothing is said of a symbol that the point leaves out
+    names = [name for name in names if isinstance(best[name], int)]  # a double stays as it was found
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            here.learn(formula)
+            for measure in _measures(names):
+                best = _least(measure, here, best, budget)
+    except OutOfWork:
+        charge(0)  # nothing is left around either
+    return best
+
+
+def ascending(facts: Facts, order: Sequence[str], budget: Budget | None = None) -> Iterator[Point]:
+    """The points of facts, the smallest first, no two alike in all of `order`; until no other is found.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> list(ascending(Facts([parse_formula("n >= 1"), parse_formula("n*n < 10")]), ["n"]))
+    [{'n': 1}, {'n': 2}, {'n': 3}]
+    """
+    left = facts.fork()
+    for point in _near(TRUE, facts, order):
+        yield point
+        left.learn(_other_than(point, order))
+    while isinstance(found := smallest(TRUE, left, order, budget), dict):
+        yield found
+        left.learn(_other_than(found, order))
+
+
+def _other_than(point: Point, order: Sequence[str]) -> Formula:
+    return disjunction(*(ne(symbol(name), point[name]) for name in order))
+
+
+def _near(formula: Formula, facts: Facts, order: Sequence[str] | None) -> Iterator[Point]:
+    """Points of the facts and the formula in the order of `smallest`, none left out, until so many were tried.
+
+    They are there only where each symbol is a size whose lower bound is known: then a search finds what a solver, asked
+    again for a smaller one each time, takes a hundred times as long for.
+    """
+    symbols = frozenset().union(formula.symbols, *(fact.symbols for fact in facts.formulas))
+    names = sorted(symbols) if order is None else list(order)
+    ranges = [facts.range_of(name) for name in names]
+    lows = [interval.lower for interval in ranges if interval.lower is not None and interval.lower >= 0]
+    if not names or len(lows) < len(names) or not symbols <= set(names) or doubles((formula, *facts.formulas))[0]:
+        return
+    for values in itertools.islice(_tuples(lows, [interval.upper for interval in ranges]), _TRIED):
+        point = dict(zip(names, values, strict=True))
+        if holds_at(formula, point) and facts.contains(point):
+            yield point
+
+
+def _tuples(lows: Sequence[int], highs: Sequence[int | None]) -> Iterator[tuple[int, ...]]:
+    """All points of a box of numbers from 0 up: by the greatest value, then by the sum, then one value after the other.
+
+    >>> list(_tuples([0, 1], [1, 2]))
+    [(0, 1), (1, 1), (0, 2), (1, 2)]
+    """
+    if any(high is not None and high < low for low, high in zip(lows, highs, strict=True)):
+        return
+    greatest = max(lows)
+    while any(high is None or high >= greatest for high in highs):
+        most = [greatest if high is None else min(high, greatest) for high in highs]
+        further = min(greatest - low for low, high in zip(lows, most, strict=True) if high == greatest)
+        for total in range(sum(lows) + further, sum(most) + 1):
+            yield from _of_sum(lows, most, total, greatest)
+        greatest += 1
+
+
+def _of_sum(lows: Sequence[int], highs: Sequence[int], total: int, greatest: int | None) -> Iterator[tuple[int, ...]]:
+    """The points of a box whose values have this sum, and this greatest value among them, in lexicographic order.
+
+    None: the greatest value is there already. `highs` are at most that value.
+    """
+    if not _possible(lows, highs, total, greatest):
+        return
+    if not lows:
+        yield ()
+        return
+    least, most = sum(lows[1:]), sum(highs[1:])
+    for value in range(max(lows[0], total - most), min(highs[0], total - least) + 1):
+        wanted = None if value == greatest else greatest
+        yield from ((value, *rest) for rest in _of_sum(lows[1:], highs[1:], total - value, wanted))
+
+
+def _possible(lows: Sequence[int], highs: Sequence[int], total: int, greatest: int | None) -> bool:
+    """Whether `_of_sum` has points: the rest of the sum fits beside a greatest value."""
+    if greatest is None:
+        return sum(lows) <= total <= sum(highs)
+    beside = ((sum(lows) - low, sum(highs) - high) for low, high in zip(lows, highs, strict=True) if high == greatest)
+    return any(least <= total - greatest <= most for least, most in beside)
+
+
+def _size(name: str) -> Term:
+    return maximum(symbol(name), -symbol(name))
+
+
+def _measures(names: Sequence[str]) -> Iterator[Term]:
+    """What is made small, in this order; each of them is at least 0."""
+    if names:
+        yield maximum(*(_size(name) for name in names))
+        yield sum((_size(name) for name in names), ZERO)
+    for name in names:
+        yield _size(name)
+        yield _size(name) - symbol(name)  # 0 for a value of at least 0
+
+
+def _least(measure: Term, facts: Facts, best: Point, budget: Budget | None) -> Point:
+    """The point with the least measure; from here on, the facts say that the measure is no greater."""
+    low, high = 0, evaluate(measure, best)
+    while low < high:
+        middle = (low + high) // 2
+        point = find(le(measure, middle), facts, budget)
+        if isinstance(point, Undecided):
+            break
+        if point is None:
+            low = middle + 1
+        else:
+            best, high = point, evaluate(measure, point)
+    facts.learn(le(measure, high))
+    return best
+
+
+def generic(
+    facts: Facts, names: Sequence[str], avoid: Iterable[int] = (), budget: Budget | None = None
+) -> Point | Undecided | None:
+    """A point without accidents, to trace at: values in range, small, not 0 or 1, distinct, and none of those to avoid.
+
+    Those are wishes, granted in that order as far as the facts allow.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> from shapeproof.solver.facts import Facts
+    >>> generic(Facts([parse_formula("b >= 1"), parse_formula("h % 32 == 0")]), ["b", "h"])
+    {'b': 5, 'h': 32}
+    """
+    point = None if facts.contradictory else find(TRUE, facts, budget)  # which facts clash is not asked
+    here = facts.fork()
+    try:
+        with spending((budget or facts.budget).for_a_task):
+            for wish in _wishes(names, sorted(set(avoid) | {0, 1}), here) if isinstance(point, dict) else ():
+                granted = find(wish, here, budget)
+                if isinstance(granted, dict):
+                    point = granted
+                    here.learn(wish)
+    except OutOfWork:
+        charge(0)  # nothing is left around either
+    return point
+
+
+def _wishes(names: Sequence[str], avoid: Sequence[int], facts: Facts) -> Iterator[Formula]:
+    """All wishes at once, which is granted most of the time; then one by one, those that matter most first.
+
+    Of sizes that are known to be equal one speaks for all, and one that has one value is left alone.
+    """
+    known = {facts.reduce(symbol(name)): symbol(name) for name in reversed(names)}
+    sizes = [size for value, size in reversed(known.items()) if isinstance(value, Term) and not value.is_constant]
+    small = [conjunction(ge(size, _SMALL), le(size, _LARGE)) for size in sizes]
+    away = [conjunction(*(ne(size, value) for value in avoid)) for size in sizes]
+    apart = [ne(left, right) for index, left in enumerate(sizes) for right in sizes[:index]]
+    yield conjunction(*small, *away, *apart)
+    yield from away
+    yield from apart
+    yield from small

@@ -1,0 +1,182 @@
+"""A condition on one quantity in fewer words: the intervals in which it holds, or what is left out between its bounds.
+
+Where n is at least 0, `n == 0 or n == 2 or n >= 3` is `n != 1`, and `a - b <= 0 and a - b != 0` is `a < b` anywhere. A
+quantity is what comparisons with integers are made of: one size, or a sum of products. What is said here is proposed;
+it is for the caller to prove that it says the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+from shapeproof.constraints import operators
+from shapeproof.constraints.atoms import Max
+from shapeproof.constraints.division import FloorDiv
+from shapeproof.constraints.formulas import (
+    FALSE,
+    And,
+    Compare,
+    Formula,
+    Or,
+    conjunction,
+    disjunction,
+    eq,
+    ge,
+    le,
+    ne,
+    real_compare,
+)
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.nodes import Node, postorder
+from shapeproof.constraints.polynomials import UNIT
+from shapeproof.constraints.reals import Real, RealConstant
+from shapeproof.constraints.terms import Term, from_poly
+from shapeproof.solver.learned.bounding import shape_of
+
+
+def reworded(formula: Formula, bounds: Callable[[Term], Interval]) -> Formula:
+    """The formula with its operands on the same quantity said together, where that is shorter.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> reworded(parse_formula("(n == 0 or n == 2 or n >= 3) and m >= 8 and m >= 3"), lambda _: Interval(0, None))
+    n != 1 and m >= 8
+    >>> reworded(parse_formula("n <= 0"), lambda _: Interval(0, None))
+    n == 0
+    """
+    match formula:
+        case And(args):
+            return conjunction(*_said_together(args, conjunction, bounds))
+        case Or(args):
+            return disjunction(*_said_together(args, disjunction, bounds))
+        case Compare("<=") if (quantity := _quantity(formula)) is not None:
+            values = [run.single for run in _runs(formula, bounds(quantity))[0]]
+            equal = [eq(quantity, value) for value in values if value is not None and len(values) == 1]
+            return min([*equal, formula], key=lambda each: len(str(each)))
+        case _:
+            return formula
+
+
+def equals(number: Term | Real, value: float) -> Formula:
+    """That a number has a value; that it is nan, which equals none.
+
+    >>> from shapeproof.constraints.reals import RealSymbol
+    >>> equals(RealSymbol("v"), float("nan"))
+    real(v) != real(v)
+    """
+    if isinstance(number, Term):
+        return eq(number, int(value))
+    return real_compare("!=", number, number) if math.isnan(value) else real_compare("==", number, RealConstant(value))
+
+
+def has_value(number: Term | Real, value: float) -> Formula:
+    """That a number has a value; of an integer, in simple words."""
+    return equals(number, value) if isinstance(number, Real) else _term_has_value(number, int(value))
+
+
+def _term_has_value(term: Term, value: int) -> Formula:
+    """That a term has a value; of a quotient by a constant, that what is divided lies between two.
+
+    Where a constant is the least value that it may have, what is said is what the other operand is then.
+
+    >>> from shapeproof.constraints.syntax.text import parse_term
+    >>> has_value(parse_term("n - 1"), 3), has_value(parse_term("(n + 7)//8"), 3)
+    (n == 4, n >= 17 and n <= 24)
+    >>> has_value(parse_term("max(n, 0)"), 3), has_value(parse_term("max(n, 0)"), 0)
+    (n == 3, n <= 0)
+    """
+    match term.monomials:
+        case ((((Max((one, other)), 1),), 1),) if one.is_constant or other.is_constant:
+            least, rest = (one.constant_value, other) if one.is_constant else (other.constant_value, one)
+            return has_value(rest, value) if value > least else le(rest, least) if value == least else FALSE
+    for monomial, sign in term.monomials:
+        match monomial:
+            case ((FloorDiv(numerator, divisor), 1),) if divisor.is_constant and sign in {1, -1}:
+                rest, size = term - sign * from_poly({monomial: 1}), divisor.constant_value
+                if rest.symbols <= numerator.symbols:
+                    above = numerator - sign * size * (value - rest)
+                    return conjunction(ge(above, 0), le(above, size - 1))
+    return eq(term, value)
+
+
+def _said_together(
+    args: Sequence[Formula], join: Callable[..., Formula], bounds: Callable[[Term], Interval]
+) -> Iterator[Formula]:
+    """The operands, those on the same quantity as one at the place of the first."""
+    quantities = [_quantity(arg) for arg in args]
+    for index, quantity in enumerate(quantities):
+        if quantity is None:
+            yield args[index]
+        elif quantity not in quantities[:index]:
+            alike = join(*(arg for arg, each in zip(args, quantities, strict=True) if each is quantity))
+            yield min(alike, *_wordings(alike, quantity, bounds(quantity)), key=lambda each: len(str(each)))
+
+
+def _quantity(formula: Formula) -> Term | None:
+    """What every comparison in the formula compares with an integer."""
+    found = set()
+    for node in postorder(formula):
+        match node:
+            case Compare(_, term) if term.total and term.symbols:
+                found.add(shape_of(term)[0])
+            case Formula() if not isinstance(node, And | Or):
+                return None
+    return found.pop() if len(found) == 1 else None
+
+
+def _wordings(formula: Formula, quantity: Term, within: Interval) -> Iterator[Formula]:
+    """What says of a quantity that lies within an interval the same as the formula: where it holds, and where not."""
+    runs, holes = _runs(formula, within)
+    yield disjunction(*(_inside(quantity, run, within) for run in runs))
+    yield conjunction(*(_outside(quantity, hole, within) for hole in holes))
+
+
+def _runs(formula: Formula, within: Interval) -> tuple[list[Interval], list[Interval]]:
+    """The longest intervals of the quantity in which the formula holds, and those in which it does not."""
+    near = {root + step for root in _roots(formula) for step in (-1, 0, 1) if root + step in within}
+    tried = sorted(near.union(end for end in (within.lower, within.upper) if end is not None))
+    found: dict[bool, list[Interval]] = {True: [], False: []}
+    for holds, group in groupby(tried, lambda value: _holds(formula, value)):
+        values = list(group)
+        lower = within.lower if values[0] == tried[0] else values[0]
+        upper = within.upper if values[-1] == tried[-1] else values[-1]
+        found[holds].append(Interval(lower, upper))
+    return found[True], found[False]
+
+
+def _roots(formula: Formula) -> Iterator[int]:
+    """Between the values next to these, no comparison changes its truth."""
+    for node in postorder(formula):
+        if isinstance(node, Compare):
+            yield -node.term.poly.get(UNIT, 0) // shape_of(node.term)[1]
+
+
+def _holds(formula: Formula, value: int) -> bool:
+    """Whether the formula holds where its quantity has the value."""
+    known: dict[Node, bool] = {}
+    for node in postorder(formula):
+        match node:
+            case Compare(op, term):
+                known[node] = operators.COMPARISONS[op](shape_of(term)[1] * value + term.poly.get(UNIT, 0), 0)
+            case And(args):
+                known[node] = all(known[arg] for arg in args)
+            case Or(args):
+                known[node] = any(known[arg] for arg in args)
+    return known[formula]
+
+
+def _inside(quantity: Term, run: Interval, within: Interval) -> Formula:
+    if run.single is not None:
+        return eq(quantity, run.single)
+    below = [] if run.lower == within.lower or run.lower is None else [ge(quantity, run.lower)]
+    above = [] if run.upper == within.upper or run.upper is None else [le(quantity, run.upper)]
+    return conjunction(*below, *above)
+
+
+def _outside(quantity: Term, hole: Interval, within: Interval) -> Formula:
+    below = FALSE if hole.lower == within.lower or hole.lower is None else le(quantity, hole.lower - 1)
+    above = FALSE if hole.upper == within.upper or hole.upper is None else ge(quantity, hole.upper + 1)
+    if hole.single is not None and FALSE not in (below, above):
+        return ne(quantity, hole.single)
+    return disjunction(below, above)

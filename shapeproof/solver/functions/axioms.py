@@ -1,0 +1,164 @@
+"""What holds of functions without an algebra: bits, powers, and integers made of doubles. Inequalities, and monotony.
+
+Each is said of an atom wherever it is defined, given bounds of what it is applied to. The cheap steps use them
+(entailment.py), and Z3 is told them beside the bounds (lower.py), which knows these functions by name only.
+
+    x & y             0 <= x & y <= x                        for x >= 0
+    x | y             x <= x | y                             for y >= 0;  (x | y) + (x & y) == x + y
+    x ^ y             (x ^ y) + 2*(x & y) == x + y
+    b**e              1 + (b - 1)*e <= b**e                  for a constant b >= 2
+    int(r), ceil(r)   as enclosures.py says of r, rounded; round(x / y) is x//y or the next, where that is exact
+    f(x) <= f(y)      for x <= y: of b**x, int(x * 0.5), floor(x / 3), ... which rise with x
+    b**x < b**y       for 0 <= x < y and a constant b >= 2
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints.nodes import MEMORY
+from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant
+from shapeproof.constraints.terms import ZERO, Apply, Term, of_atom
+from shapeproof.solver.functions.doubles import ROUNDINGS
+from shapeproof.solver.functions.enclosures import Enclosure, enclosure
+from shapeproof.solver.functions.exact import exact_integer
+
+if TYPE_CHECKING:
+    from shapeproof.constraints.meaning.intervals import Interval
+
+    Bounds = Callable[[Term], Interval]
+
+
+def axioms(atom: Apply, bounds: Bounds) -> Iterator[Term]:
+    """Terms that are at least 0 wherever the atom is defined.
+
+    >>> from shapeproof.constraints.meaning.intervals import Interval
+    >>> from shapeproof.constraints.syntax.text import parse_term
+    >>> (((power, _),), _), = parse_term("3**k").monomials
+    >>> list(axioms(power, lambda _: Interval()))
+    [3**k - 2*k - 1]
+    """
+    match atom:
+        case Apply("and" | "or" | "xor" as op, (Term() as left, Term() as right)):
+            yield from _of_bits(op, left, right, bounds)
+        case Apply("pow", (Term() as base, Term() as exponent)) if base.is_constant and base.constant_value >= 2:
+            yield of_atom(atom) - (base - 1) * exponent - 1
+        case Apply(op, (Real() as real,)) if op in ROUNDINGS:
+            yield from _of_quotient(atom, real, bounds)
+            found = enclosure(real, bounds)
+            if found is not None:
+                yield of_atom(atom)
+                yield from _of_rounding(atom, found)
+
+
+def _of_bits(op: str, left: Term, right: Term, bounds: Bounds) -> Iterator[Term]:
+    value, both = of_atom(Apply(op, (left, right))), of_atom(Apply("and", (left, right)))
+    for one, other in ((left, right), (right, left)):
+        if _is_nonnegative(one, bounds):
+            yield from {"and": (value, one - value), "or": (value - other,), "xor": ()}[op]
+    if op != "and":
+        gap = left + right - value - (both if op == "or" else 2 * both)
+        yield gap
+        yield -gap
+        if _is_nonnegative(left, bounds) and _is_nonnegative(right, bounds):
+            yield left + right - value
+
+
+def _is_nonnegative(term: Term, bounds: Bounds) -> bool:
+    lower = bounds(term).lower
+    return lower is not None and lower >= 0
+
+
+def _of_rounding(atom: Apply, found: Enclosure) -> Iterator[Term]:
+    """What is said of the number, said of the integer made of it: with whole factors, and as it is."""
+    value = of_atom(atom)
+    highs = {term: high for term, (_, high) in found.parts.items()}
+    lows = {term: low for term, (low, _) in found.parts.items()}
+    yield _weighted({term: Fraction(math.ceil(high)) for term, high in highs.items()})[0] - value
+    yield value - _weighted({term: Fraction(math.floor(low)) for term, low in lows.items()})[0]
+    above, times = _weighted(highs)
+    below, scale = _weighted(lows)
+    match atom.op:
+        case "trunc" | "floor":
+            yield above - times * value
+            yield scale * (value + 1) - 1 - below
+        case "ceil":
+            yield above + times - 1 - times * value
+            yield scale * value - below
+        case "round":
+            yield 2 * above + times - 2 * times * value
+            yield 2 * scale * value + scale - 2 * below
+
+
+def _of_quotient(atom: Apply, real: Real, bounds: Bounds) -> Iterator[Term]:
+    """A quotient of integers is rounded to one of the two around it, or to itself, where doubles are exact enough."""
+    for end in ("floor", "ceil"):
+        around = exact_integer(end, [real], bounds)
+        if around is not None:
+            yield of_atom(atom) - around if end == "floor" else around - of_atom(atom)
+
+
+def _weighted(factors: dict[Term, Fraction]) -> tuple[Term, int]:
+    """The sum of the terms by their factors as `term / scale`."""
+    scale = math.lcm(*(factor.denominator for factor in factors.values()))
+    return sum((int(factor * scale) * term for term, factor in factors.items()), ZERO), scale
+
+
+@lru_cache(maxsize=MEMORY)
+def rising(atom: Apply) -> tuple[object, Term] | None:
+    """`(f, x)` with the atom `f(x)`, where f is a function that never falls; equal where it is the same.
+
+    >>> from shapeproof.constraints.syntax.text import parse_term
+    >>> (((half, _),), _), (((whole, _),), _) = parse_term("int(n * 0.5) + int((m + 1) * 0.5)").monomials
+    >>> rising(half)[0] == rising(whole)[0], sorted(map(str, (rising(half)[1], rising(whole)[1])))
+    (True, ['m + 1', 'n'])
+    """
+    match atom:
+        case Apply("pow", (Term() as base, Term() as exponent)) if base.is_constant and base.constant_value >= 1:
+            return ("pow", base), exponent
+        case Apply(op, (Real() as real,)) if op in ROUNDINGS:
+            return _rising_real(op, real)
+        case _:
+            return None
+
+
+def is_strict(atom: Apply) -> bool:
+    """Whether what `rising` says is a power that even rises, from the exponent 0 on, where it is defined."""
+    match atom:
+        case Apply("pow", (Term() as base, _)):
+            return base.is_constant and base.constant_value >= 2
+        case _:
+            return False
+
+
+def _rising_real(op: str, real: Real) -> tuple[object, Term] | None:
+    path: list[object] = [op]
+    while True:
+        match real:
+            case FromInt(term):
+                return tuple(path), term
+            case RealCall("inttruediv", (Term() as numerator, Term() as divisor)) if _is_positive(divisor):
+                return (*path, "inttruediv", divisor), numerator
+            case RealCall("sqrt", (Real() as inner,)):
+                path.append("sqrt")
+                real = inner
+            case RealCall(
+                "add" | "mul" | "truediv" as step, (Real() as inner, RealConstant(value=value) as number)
+            ) if step == "add" or value > 0:
+                path.append((step, number))
+                real = inner
+            case RealCall("add" | "mul" as step, (RealConstant(value=value) as number, Real() as inner)) if (
+                step == "add" or value > 0
+            ):
+                path.append((step, number))
+                real = inner
+            case _:
+                return None
+
+
+def _is_positive(term: Term) -> bool:
+    return term.is_constant and term.constant_value > 0

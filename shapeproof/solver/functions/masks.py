@@ -1,0 +1,93 @@
+"""Bits of two integers that are both unknown, written so that what is equal becomes the same object.
+
+    x & ~y               is x - (x & y)
+    (4*x + 1) & (4*y)    is 4*(x & y)
+    4*x & y              is 4*(x & y//4)
+    x & (x | y)          is x, and so is x | (x & y)
+    x | y                is x + y - (x & y), and x ^ y is x + y - 2*(x & y), where x & y has a form without bits
+
+An integer has infinitely many bits, as in Python, so all hold for every integer. Masks that are numbers are for
+constraints.bits. Nothing here uses what is known of x and y.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from shapeproof.constraints import polynomials
+from shapeproof.constraints.polynomials import UNIT
+from shapeproof.constraints.terms import Apply, Term, apply, floor_div, from_poly
+
+if TYPE_CHECKING:
+    from shapeproof.constraints.polynomials import Poly
+
+_LONGEST = 8
+_DEEPEST = 8
+"""Of longer or deeper terms the bits are left as they are."""
+_DUAL = {"and": "or", "or": "and"}
+
+
+def without_masks(op: str, left: Term, right: Term) -> Term | None:
+    """`left op right` for "and", "or" and "xor" of unknowns, in another form; None where there is none.
+
+    >>> from shapeproof.constraints.syntax.text import parse_term
+    >>> n, m = parse_term("n"), parse_term("m")
+    >>> without_masks("and", n, -m - 1), without_masks("or", 8*n, m % 8), without_masks("or", n, m)
+    (n - (m & n), 8*n + m % 8, None)
+    """
+    if not (_is_small(left) and _is_small(right)):
+        return None
+    absorbed = _absorbed(op, left, right) or _absorbed(op, right, left)
+    if absorbed is not None:
+        return absorbed
+    both = _both(left, right)
+    if op == "and":
+        return both
+    if any(isinstance(atom, Apply) and atom.op == "and" for monomial in both.poly for atom, _ in monomial):
+        return None
+    return left + right - both * (1 if op == "or" else 2)
+
+
+def _is_small(term: Term) -> bool:
+    return not term.is_constant and len(term.monomials) <= _LONGEST and term.key[0] <= _DEEPEST
+
+
+def _absorbed(op: str, one: Term, other: Term) -> Term | None:
+    """`x & (x | y)` or `x | (x & y)`."""
+    match other.monomials:
+        case ((((Apply(name, args), 1),), 1),) if name == _DUAL.get(op) and one in cast("tuple[Term, ...]", args):
+            return one
+        case _:
+            return None
+
+
+def _both(left: Term, right: Term) -> Term:
+    """`left & right`."""
+    if left.is_constant or right.is_constant:
+        return apply("and", left, right)
+    for one, other in ((left, right), (right, left)):
+        if other.poly[polynomials.leading(other.poly)] < 0:
+            return one - _both(one, -other - 1)
+    step = _power_in(polynomials.content(_without_constant(left.poly), _without_constant(right.poly)))
+    if step > 1:
+        low = left.poly.get(UNIT, 0) % step & right.poly.get(UNIT, 0) % step
+        return step * _both(_over(left, step), _over(right, step)) + low
+    for one, other in ((left, right), (right, left)):
+        step = _power_in(polynomials.content(one.poly))
+        if step > 1:
+            return step * _both(_over(one, step), floor_div(other, step))
+    return apply("and", left, right)
+
+
+def _power_in(number: int) -> int:
+    """The greatest power of two that divides a number that is not 0."""
+    return number & -number
+
+
+def _without_constant(poly: Poly) -> Poly:
+    return {monomial: coefficient for monomial, coefficient in poly.items() if monomial}
+
+
+def _over(term: Term, step: int) -> Term:
+    """`term // step`, where the step divides all but the constant."""
+    return from_poly(polynomials.divide_exactly(term.poly, UNIT, step))

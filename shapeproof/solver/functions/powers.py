@@ -1,0 +1,186 @@
+"""Powers with exponents that are not constant, written so that what is equal becomes the same object.
+
+    2**(k + 1)  is 2 * 2**k                  for k >= 0
+    2**(j + k)  is 2**j * 2**k               for j, k >= 0
+    4**k        is (2**k)**2
+    n << k      is n * 2**k, and n >> k is n // 2**k
+    n & (2**k - 1)  is n % 2**k
+    (n * m)**k  is n**k * m**k
+
+All hold wherever the powers on the left are defined, given that what becomes an exponent on the right is not negative:
+that is seen from bounds, and where it is not, the power stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from shapeproof.constraints import polynomials
+from shapeproof.constraints.polynomials import UNIT
+from shapeproof.constraints.terms import Apply, FloorDiv, Term, apply, constant, floor_div, from_poly
+from shapeproof.solver.functions.masks import without_masks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shapeproof.constraints.meaning.intervals import Interval
+    from shapeproof.constraints.polynomials import Monomial
+
+    Bounds = Callable[[Term], Interval]
+
+_MOST_BITS = 512
+_HIGHEST = 64
+_MOST_JOINED = 8
+_ONE = constant(1)
+_TWO = constant(2)
+
+
+def with_powers(op: str, args: list[Any], bounds: Bounds) -> Term | None:
+    """`op(*args)` by powers, where it is one.
+
+    >>> from shapeproof.constraints.meaning.intervals import Interval
+    >>> from shapeproof.constraints.terms import symbol
+    >>> with_powers("lshift", [symbol("n"), symbol("k") + 3], lambda _: Interval(0, None))
+    8*n*2**k
+    """
+    match op, args:
+        case "pow", [Term() as base, Term() as exponent] if not exponent.is_constant:
+            return power(base, exponent, bounds)
+        case "lshift", [Term() as value, Term() as count] if not count.is_constant:
+            return value * power(_TWO, count, bounds)
+        case "rshift", [Term() as value, Term() as count] if not count.is_constant:
+            return floor_div(value, power(_TWO, count, bounds))
+        case "and" | "or" | "xor", [Term() as left, Term() as right]:
+            masked = (_masked(left, right) or _masked(right, left)) if op == "and" else None
+            return masked or without_masks(op, left, right)
+        case _:
+            return None
+
+
+def power(base: Term, exponent: Term, bounds: Bounds) -> Term:
+    """`base**exponent`."""
+    factors = _factors(base)
+    if factors != [(base, 1)]:
+        return math.prod((power(each, exponent * times, bounds) for each, times in factors), start=_ONE)
+    root, times = _root(base)
+    exponent = exponent * times
+    pieces = {monomial: scale for monomial, scale in exponent.poly.items() if monomial}
+    whole = {from_poly({monomial: scale}): 1 for monomial, scale in pieces.items()}
+    apart = {from_poly({monomial: 1}): scale for monomial, scale in pieces.items()}
+    shape = from_poly(pieces)
+    for split in (apart, whole, {shape: 1}):
+        found = _split(root, split, exponent.poly.get(UNIT, 0), bounds)
+        if found is not None:
+            return found
+    return apply("pow", root, exponent)
+
+
+def _factors(base: Term) -> list[tuple[Term, int]]:
+    """The factors of a product with a positive coefficient, each with its exponent; or the base itself. Of 1, none."""
+    match base.monomials:
+        case ((monomial, coefficient),) if coefficient > 0:
+            number = [] if coefficient == 1 else [(constant(coefficient), 1)]
+            return [*number, *((from_poly({((atom, 1),): 1}), times) for atom, times in monomial)]
+        case _:
+            return [(base, 1)]
+
+
+def _root(base: Term) -> tuple[Term, int]:
+    """`(root, times)` with `base == root**times`, for a power of two."""
+    value = base.constant_value if base.is_constant else 0
+    if value > 0 and value.bit_count() == 1 and value > 1:
+        return _TWO, value.bit_length() - 1
+    return base, 1
+
+
+def _split(base: Term, parts: dict[Term, int], offset: int, bounds: Bounds) -> Term | None:
+    """`base**(sum of scale*part + offset)` as a product, each part counted from its lower bound."""
+    factors = []
+    for part, scale in parts.items():
+        lower = bounds(part).lower
+        if lower is None or not 0 < scale <= _HIGHEST:
+            return None
+        offset += scale * lower
+        factors.append(apply("pow", base, part - lower) ** scale)
+    if not 0 <= offset <= _MOST_BITS:
+        return None
+    product = base**offset
+    for factor in factors:
+        product *= factor
+    return product
+
+
+def divided_powers(atom: FloorDiv, bounds: Bounds) -> Term | None:
+    """`b**i // b**j` with `b**j` taken out of `b**i`, for i >= j, in all of the numerator."""
+    below = atom.divisor.monomials
+    for low in _powers(below[0][0]) if len(below) == 1 else ():
+        total: polynomials.Poly = {}
+        for monomial, coefficient in atom.numerator.monomials:
+            high = next((each for each in _powers(monomial) if _contains(each, low, bounds)), None)
+            if high is None:
+                break
+            rest = polynomials.over(monomial, ((high, 1),)) or ()
+            factor = power(low.args[0], high.args[1] - low.args[1], bounds) * from_poly({((low, 1),): 1})
+            polynomials.accumulate(total, polynomials.multiply({rest: coefficient}, factor.poly))
+        else:
+            return floor_div(from_poly(total), atom.divisor)
+    return None
+
+
+def joined_powers(term: Term, bounds: Bounds) -> Term:
+    """`b**j * b**(k - j)` as `b**k`, in each monomial where exponents cancel."""
+    for _ in range(_MOST_JOINED):
+        step = next((step for monomial in term.poly if (step := _cancelling(monomial))), None)
+        if step is None:
+            break
+        monomial, one, other = step
+        exponent, coefficient = one.args[1] + other.args[1], term.poly[monomial]
+        rest = from_poly({polynomials.over(monomial, ((one, 1), (other, 1))) or (): coefficient})
+        term = term - from_poly({monomial: coefficient}) + rest * power(one.args[0], exponent, bounds)
+    return term
+
+
+def _cancelling(monomial: Monomial) -> tuple[Monomial, Any, Any] | None:
+    """Two powers of one base in it, whose exponents have something in common that their sum has not."""
+    for one, other in combinations(_powers(monomial), 2):
+        if one.args[0] is other.args[0] and len((one.args[1] + other.args[1]).symbols) < len(
+            one.symbols | other.symbols
+        ):
+            return monomial, one, other
+    return None
+
+
+def _powers(monomial: Monomial) -> list[Any]:
+    """The powers among the factors of a product."""
+    return [atom for atom, _ in monomial if isinstance(atom, Apply) and atom.op == "pow"]
+
+
+def _contains(high: Apply, low: Apply, bounds: Bounds) -> bool:
+    """Whether one power is a multiple of another, by a power of the same base."""
+    if high is low or high.args[0] is not low.args[0]:
+        return False
+    match high.args[1], low.args[1]:
+        case Term() as above, Term() as below:
+            lower = bounds(above - below).lower
+            return lower is not None and lower >= 0
+    return False
+
+
+def _masked(value: Term, mask: Term) -> Term | None:
+    """`value & mask` for a mask one less than a power of two, or the negative of one."""
+    if mask.is_constant:
+        return None
+    if _is_power_of_two(mask + 1):
+        return value % (mask + 1)
+    return floor_div(value, -mask) * -mask if _is_power_of_two(-mask) else None
+
+
+def _is_power_of_two(term: Term) -> bool:
+    """Whether it is seen to be one wherever it is defined."""
+    match term.monomials:
+        case ((monomial, coefficient),) if coefficient > 0 and coefficient.bit_count() == 1:
+            return all(isinstance(atom, Apply) and atom.op == "pow" and atom.args[0] is _TWO for atom, _ in monomial)
+        case _:
+            return False

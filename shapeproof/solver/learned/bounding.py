@@ -1,0 +1,136 @@
+"""Bounds of terms over the ranges of their symbols, sharpened by what is known of whole terms.
+
+A fact such as `s0*s1 - u0 >= 0` bounds a term and not a symbol; wherever that term occurs, up to a factor and a
+constant, its bounds are used. The bounds themselves are those of constraints.intervals.
+
+What is known changes with every fact, and most bounds do not. So for each node it is remembered, from one state to the
+next, what was read to compute its bounds and what came out: where all that is read is the same, so is the result.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
+
+from shapeproof.constraints import polynomials
+from shapeproof.constraints.formulas import RealCompare
+from shapeproof.constraints.meaning.intervals import Bounds, Interval
+from shapeproof.constraints.nodes import MEMORY, Node
+from shapeproof.constraints.polynomials import UNIT
+from shapeproof.constraints.reals import Real
+from shapeproof.constraints.terms import Apply, Symbol, Term, from_poly
+from shapeproof.solver.functions.doubles import compared, rounded_bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+Value: TypeAlias = Interval | bool | None
+
+EVERYTHING = Interval(None, None)
+
+_COMPUTED: dict[Node, tuple[tuple[tuple[Node, Value], ...], Value]] = {}
+"""Node -> what was read when its bounds were last computed, with the values read, and the result."""
+
+
+class KnownBounds(Bounds):
+    """Bounds over the ranges of the symbols that also use what is known of whole terms."""
+
+    def __init__(self, ranges: Mapping[str, Interval], linear: Mapping[Term, Interval]) -> None:
+        super().__init__(ranges)
+        self._box = ranges
+        self._linear = linear
+        self._reads: dict[Node, Value] = {}
+
+    def _visit(self, root: Node) -> Value:
+        known = self._known
+        stack = [] if root in known else [root]
+        while stack:
+            node = stack[-1]
+            waiting = [child for child in node.children if child not in known] if node not in known else []
+            if waiting:
+                stack.extend(waiting)
+            else:
+                stack.pop()
+                if node not in known:
+                    known[node] = self._sharpened(node, self._own(node))
+        value = self._reads[root] = known[root]
+        return value
+
+    def _own(self, node: Node) -> Value:
+        """What follows from the bounds of what the node is made of."""
+        if isinstance(node, Symbol):
+            return self._box.get(node.name, EVERYTHING)
+        sum_of_symbols = self._sum(node) if isinstance(node, Term) and node.key[0] == 0 else None
+        return sum_of_symbols or self._remembered(node)
+
+    def _remembered(self, node: Node) -> Value:
+        """What is computed for the node, from memory where all that was read for it is the same now."""
+        outer, self._reads = self._reads, {}
+        reads, value = _COMPUTED.get(node, ((), None))
+        if not reads or not all(known is now or known == now for known, now in self._again(reads)):
+            self._reads = {}
+            value = self._compute(node)
+            if len(_COMPUTED) >= MEMORY:
+                _COMPUTED.clear()
+            _COMPUTED[node] = tuple(self._reads.items()), value
+        self._reads = outer
+        return value
+
+    def _again(self, reads: Iterable[tuple[Node, Value]]) -> Iterator[tuple[Value, Value]]:
+        return ((value, self._visit(node)) for node, value in reads)
+
+    def _compute(self, node: Node) -> Value:
+        value = super()._compute(node)
+        match node:
+            case Apply(op, (Real() as real,)) if isinstance(value, Interval):
+                value &= rounded_bounds(op, real, self.of)
+            case RealCompare() if value is None:
+                value = compared(node, self.of)
+        return value
+
+    def _sharpened(self, node: Node, value: Value) -> Value:
+        """Those bounds and what is known of the whole term."""
+        if not self._linear or not isinstance(value, Interval) or isinstance(node, Symbol):
+            return value
+        term = node if isinstance(node, Term) else term_of(node)
+        shape, scale = shape_of(term)
+        known = self._linear.get(shape)
+        if known is None:
+            return value
+        offset = term.poly.get(UNIT, 0)
+        return value & (known * Interval(scale, scale) + Interval(offset, offset))
+
+    def _sum(self, term: Term) -> Interval | None:
+        """Bounds of a sum of symbols, the most frequent kind of term, in one pass."""
+        low: int | None = 0
+        high: int | None = 0
+        for monomial, coefficient in term.monomials:
+            match monomial:
+                case ():
+                    ends = Interval(1, 1)
+                case ((Symbol(name), 1),):
+                    ends = self._box.get(name, EVERYTHING)
+                case _:
+                    return None
+            below, above = (ends.lower, ends.upper) if coefficient > 0 else (ends.upper, ends.lower)
+            low = None if low is None or below is None else low + coefficient * below
+            high = None if high is None or above is None else high + coefficient * above
+        return Interval(low, high)
+
+
+@lru_cache(maxsize=MEMORY)
+def term_of(atom: Node) -> Term:
+    """The term that is this atom alone."""
+    return from_poly({((atom, 1),): 1})
+
+
+@lru_cache(maxsize=MEMORY)
+def shape_of(term: Term) -> tuple[Term, int]:
+    """`(shape, scale)` with `term == scale*shape + constant`; the shape has no constant and a positive leading sign."""
+    poly = {monomial: coefficient for monomial, coefficient in term.poly.items() if monomial}
+    if not poly:
+        return term, 0
+    scale = polynomials.content(poly)
+    if poly[term.monomials[0][0]] < 0:
+        scale = -scale
+    return from_poly({monomial: coefficient // scale for monomial, coefficient in poly.items()}), scale

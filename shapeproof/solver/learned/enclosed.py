@@ -1,0 +1,53 @@
+"""Comparisons of doubles that hold at any size, by what enclosures say of both sides: `n * 1.5 >= n` for n >= 0.
+
+A side is compared by its enclosure only where it cannot be nan, and the lesser side only where it is finite: of an
+infinity an enclosure says nothing, and on the greater side it does no harm.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints.reals import Real
+from shapeproof.constraints.terms import ZERO, Term
+from shapeproof.solver.functions.doubles import range_of
+from shapeproof.solver.functions.enclosures import Enclosure, enclosure
+
+if TYPE_CHECKING:
+    from shapeproof.constraints.formulas import RealCompare
+    from shapeproof.solver.learned.knowledge import Knowledge
+
+
+def enclosed(formula: RealCompare, known: Knowledge) -> bool | None:
+    """Whether `<=` or `<` of doubles is true or false wherever it has a value, as far as enclosures say."""
+    left, right = formula.left, formula.right
+    if formula.op not in {"<=", "<"}:
+        return None
+    strict = formula.op == "<"
+    if _exceeds(right, left, known, strict=strict):
+        return not formula.negated
+    if _exceeds(left, right, known, strict=not strict):
+        return formula.negated
+    return None
+
+
+def _exceeds(great: Real | Term, small: Real | Term, known: Knowledge, *, strict: bool) -> bool:
+    """Whether `small <= great`, or less if strict, is seen from enclosures, neither being nan."""
+    above, below = _of(great, known, finite=False), _of(small, known, finite=True)
+    if above is None or below is None:
+        return False
+    gaps: dict[Term, Fraction] = {term: low for term, (low, _) in above.parts.items()}
+    for term, (_, high) in below.parts.items():
+        gaps[term] = gaps.get(term, Fraction(0)) - high
+    scale = math.lcm(*(gap.denominator for gap in gaps.values()))
+    total = sum((int(gap * scale) * term for term, gap in gaps.items()), ZERO)
+    return known.nonnegative(total - 1 if strict else total)
+
+
+def _of(side: Real | Term, known: Knowledge, *, finite: bool) -> Enclosure | None:
+    if isinstance(side, Term):
+        return Enclosure({side: (Fraction(1), Fraction(1))}) if known.nonnegative(side) else None
+    lies = range_of(side, known.bounds)
+    return None if lies.nan or (finite and not lies.is_finite) else enclosure(side, known.bounds)

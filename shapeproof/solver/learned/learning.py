@@ -1,0 +1,447 @@
+"""How a fact becomes knowledge: taken apart, solved, moved into bounds, and let loose on what was known before.
+
+Each step replaces the facts so far by others that say neither more nor less, so nothing is ever lost by learning and
+nothing is ever assumed. What does not become a solution or a range stays as an active formula.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints import polynomials
+from shapeproof.constraints.formulas import FALSE, TRUE, And, Compare, Formula, Or, compare, ge, le
+from shapeproof.constraints.meaning.intervals import Interval, hull
+from shapeproof.constraints.polynomials import UNIT, Monomial
+from shapeproof.constraints.terms import FloorDiv, Max, Min, Symbol, Term, floor_div, from_poly, modulo, symbol
+from shapeproof.solver.learned import audit
+from shapeproof.solver.learned.bounding import EVERYTHING, shape_of, term_of
+from shapeproof.solver.learned.equalities import Solution, named_term, solve
+from shapeproof.solver.learned.knowledge import Knowledge, within
+from shapeproof.solver.learned.reduction import Reducer
+from shapeproof.solver.learned.remainders import plainly, remainder_in
+from shapeproof.solver.learned.shaving import shaved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_MOST_ROUNDS = 8
+_MOST_STEPS = 4096
+_MOST_BITS = 4096
+"""Bounds are inferred up to so many bits."""
+
+
+def absorb(known: Knowledge, formulas: Iterable[Formula], reducer: Reducer | None = None) -> Knowledge:
+    """The knowledge with facts added; the one that is given stays as it is. Its reducer, if given, is used first."""
+    news = tuple(formulas)
+    richer = known.copy()
+    for formula in news:
+        richer.sources = richer.sources.then(formula)
+    _Learner(richer, reducer).learn(news)
+    return richer
+
+
+def split(known: Knowledge, name: str, modulus: int) -> Knowledge:
+    """The same knowledge with a symbol that is not solved written `modulus*q + r`, by names for both."""
+    richer = known.copy()
+    _Learner(richer, None).split(name, modulus)
+    return richer
+
+
+class _Learner:
+    """One batch of facts on its way in."""
+
+    def __init__(self, known: Knowledge, reducer: Reducer | None) -> None:
+        self._known = known
+        self._queue: deque[Formula] = deque()
+        self._bounds: deque[Formula] = deque()  # just inferred, to be written down though they are implied
+        self._moved: set[str] = set()
+        self._restated: set[str] = set()  # symbols whose divisions are written otherwise now
+        self._unequal: set[Formula] = set()  # each disequality sends for what it bears on once
+        self._touched: dict[Formula, None] = {}
+        self._reducer = reducer or Reducer(known)
+
+    def learn(self, formulas: Iterable[Formula]) -> None:
+        self._queue.extend(formulas)
+        self._drain()
+        for _ in range(_MOST_ROUNDS):
+            if not (self._moved or self._touched) or self._known.contradiction:
+                break
+            moved, self._moved = self._moved, set()
+            touched, self._touched = self._touched, {}
+            names = sorted(moved)
+            self._rewrite_values(sorted(self._restated))
+            self._restated.clear()
+            for formula in dict.fromkeys([*self._known.mentioning(names), *touched]):
+                self._revisit(formula)
+            self._queue.extend(self._without_rules(names))
+            self._drain()
+        self._known.changed()
+
+    def split(self, name: str, modulus: int) -> None:
+        known, size = self._known, symbol(name)
+        quotient, rest = floor_div(size, modulus), modulo(size, modulus)
+        parts = []
+        for part, interval in ((quotient, known.bounds(quotient)), (rest, Interval(0, modulus - 1))):
+            part_name, definition = named_term(part, known)
+            known.define(part_name, definition)
+            self._queue.extend(within(part_name, interval))
+            parts.append(symbol(part_name))
+        self._drain()
+        if not known.contradiction:
+            self._substitute(name, modulus * parts[0] + parts[1])
+            self.learn(())
+
+    def _drain(self) -> None:
+        for _ in range(_MOST_STEPS):
+            if self._known.contradiction or not (self._queue or self._bounds):
+                return
+            if self._bounds:
+                self._write_down(self._bounds.popleft())
+            else:
+                self._take(self._reducer.reduce(self._queue.popleft()))
+        while self._queue:  # enough inferred: keep the rest as it is
+            self._known.activate(self._reducer.reduce(self._queue.popleft()))
+
+    def _changed(self) -> None:
+        self._known.changed()
+        self._reducer = Reducer(self._known)
+
+    def _take(self, formula: Formula) -> None:
+        known = self._known
+        if formula is TRUE or formula in known.active:
+            return
+        audit.note("learned", known, formula)
+        if formula is FALSE:
+            known.contradiction = True
+            return
+        self._bounds.extend(shaved(formula, known))
+        match formula:
+            case And(args):
+                self._queue.extendleft(reversed(args))
+            case Or(args):
+                self._keep(formula)
+                self._common_bounds(args)
+            case Compare("==", term):
+                self._equal(formula, term)
+            case Compare("<=", term):
+                self._at_most(formula, term)
+            case Compare("!=", term):
+                self._differs(formula, term)
+            case _:
+                self._keep(formula)
+
+    def _write_down(self, bound: Formula) -> None:
+        """A bound of one symbol or atom that follows from a fact; reduction would find that it follows, and drop it."""
+        match bound:
+            case Compare("<=", term) if any(value.bit_length() > _MOST_BITS for value in term.poly.values()):
+                return  # from `x << x < x` ever larger bounds follow
+            case Compare("<=", term) if not term.symbols.isdisjoint(self._known.solved):
+                self._queue.append(bound)
+            case Compare("<=", term):
+                audit.note("inferred", self._known, bound)
+                self._at_most(bound, term)
+
+    # what is kept as it is
+
+    def _keep(self, formula: Formula) -> None:
+        self._known.activate(formula)
+        match formula:
+            case Compare(op, term) if op != "!=":
+                self._enter_bound(op, term, formula)
+        self._changed()
+
+    def _enter_bound(self, op: str, term: Term, formula: Formula) -> None:
+        """Record `shape in interval`; a weaker bound of the same shape that this one replaces is let go."""
+        known = self._known
+        shape, interval = _as_interval(op, term)
+        before = known.linear.get(shape, EVERYTHING)
+        known.linear[shape] = before & interval
+        if known.linear[shape].is_empty:
+            known.contradiction = True
+        for weaker in (*_weaker(shape, before, interval),):
+            if weaker is not formula:
+                known.retire(weaker)
+
+    def _drop(self, formula: Formula) -> None:
+        """Take an active formula out of the state."""
+        known = self._known
+        known.retire(formula)
+        match formula:
+            case Compare(op, term) if op != "!=":
+                shape, interval = _as_interval(op, term)
+                before = known.linear.get(shape, EVERYTHING)
+                left = Interval(
+                    None if interval.lower is not None else before.lower,
+                    None if interval.upper is not None else before.upper,
+                )
+                known.linear.pop(shape, None)
+                if left != EVERYTHING:
+                    known.linear[shape] = left
+        self._changed()
+
+    def _revisit(self, formula: Formula) -> None:
+        """Look again at an active formula, as if it had just been learned."""
+        if formula in self._known.active:
+            self._drop(formula)
+            self._queue.append(formula)
+            self._drain()
+
+    # equalities
+
+    def _equal(self, formula: Formula, term: Term) -> None:
+        known = self._known
+        solution = solve(term, known)
+        if solution is None:
+            self._keep(formula)
+            self._spread(term)
+            self._spread(-term)
+            return
+        for name, definition in solution.definitions:
+            known.define(name, definition)
+            self._queue.extend(within(name, known.bounds(definition)))
+        if solution.symbol is None:
+            self._rename(solution)
+        else:
+            self._substitute(solution.symbol, solution.right)
+        if not known.contradiction:
+            self._queue.append(formula)
+
+    def _substitute(self, name: str, value: Term) -> None:
+        """From here on, the symbol is only a name for the value."""
+        known = self._known
+        audit.note_equal("solution", known, symbol(name), value)
+        constraint = within(name, known.ranges.pop(name, EVERYTHING))
+        touched = known.mentioning([name])
+        for formula in touched:
+            self._drop(formula)
+        known.solve(name, value)
+        renamed = self._without_rules([name], right=True)
+        self._changed()
+        self._rewrite_values([name])
+        self._queue.extend([*constraint, *touched, *renamed])
+
+    def _rewrite_values(self, names: Sequence[str]) -> None:
+        """Write anew what symbols and products equal where that mentions these symbols, until nothing changes."""
+        known = self._known
+        for _ in range(_MOST_ROUNDS):
+            rights = {left: known.rules[left] for left in known.renamed_with(names)}
+            rewritten = {left: self._reducer.reduce(right) for left, right in rights.items()}
+            for left, right in rewritten.items():
+                known.rename(left, right)
+            self._changed()
+            if rewritten == rights:
+                break
+        for name in known.solved_with(names):
+            known.solve(name, self._reducer.reduce(known.solved[name]))
+        self._changed()
+
+    def _without_rules(self, names: Sequence[str], *, right: bool = False) -> list[Formula]:
+        """Rules about these symbols, taken out and made equalities again: more may be known of their factors now.
+
+        Of a symbol that is solved, rules with it on the right too: its value may bring back what stands on the left.
+        """
+        known = self._known
+        stale = [
+            left
+            for left in known.renamed_with(names)
+            if right or any(not atom.symbols.isdisjoint(names) for atom, _ in left)
+        ]
+        equalities = [compare("==", from_poly({left: 1}) - known.unname(left)) for left in stale]
+        if stale:
+            self._changed()
+        return equalities
+
+    def _rename(self, solution: Solution) -> None:
+        """From here on, the product or atom is written otherwise."""
+        known = self._known
+        left = solution.left
+        product, names = from_poly({left: 1}), frozenset().union(*(atom.symbols for atom, _ in left))
+        audit.note_equal("renaming", known, product, solution.right)
+        bounds = known.bounds(product)
+        touched = [each for each in known.mentioning(sorted(names)) if names <= each.symbols]
+        for each in touched:
+            self._drop(each)
+        known.rename(left, solution.right)
+        self._changed()
+        self._rewrite_values(sorted(names))
+        self._queue.extend([*touched, *_inside(solution.right, bounds)])
+
+    # inequalities
+
+    def _at_most(self, formula: Formula, term: Term) -> None:
+        known = self._known
+        name = _single_symbol(term)
+        if name is not None:
+            self._bound_symbol(name, _as_interval("<=", term)[1])
+            return
+        opened = self._opened(term)
+        if opened is not None:
+            self._queue.extendleft(reversed(opened))
+            return
+        if known.nonnegative(term):  # term <= 0 <= term
+            self._queue.append(compare("==", term))
+            return
+        plainer = self._left_over(term)
+        if plainer is not None:
+            self._queue.extend(plainer)
+            return
+        self._keep(formula)
+        self._spread(term)
+
+    def _left_over(self, term: Term) -> list[Formula] | None:
+        """The same said of the plain remainder, if that is what `term <= 0` is about; what is plain is noted."""
+        shape, interval = _as_interval("<=", term)
+        remainder = remainder_in(shape)
+        if remainder is None:
+            return None
+        plainer = plainly(remainder, self._known.bounds(shape) & interval)
+        if plainer is None and self._known.note_remainder(remainder):
+            self._moved.add(remainder.name)
+            self._restated.add(remainder.name)
+        return plainer
+
+    def _opened(self, term: Term) -> list[Formula] | None:
+        """The same said of the arguments of a min, max or division, where that says neither more nor less."""
+        for monomial, coefficient in term.monomials:
+            match monomial:
+                case (((Min(args) | Max(args)) as atom, 1),) if (coefficient > 0) == isinstance(atom, Max):
+                    rest = from_poly(polynomials.add(term.poly, {monomial: -coefficient}))
+                    return [compare("<=", rest + coefficient * arg) for arg in args]
+                case ((FloorDiv(numerator, divisor), 1),) if coefficient in (1, -1) and self._known.sign(divisor) > 0:
+                    rest = from_poly(polynomials.add(term.poly, {monomial: -coefficient}))
+                    if rest.is_constant:
+                        lowest = divisor * rest - numerator
+                        return [compare("<=", lowest if coefficient < 0 else numerator + divisor * rest - divisor + 1)]
+        return None
+
+    def _bound_symbol(self, name: str, interval: Interval) -> None:
+        known = self._known
+        before = known.range_of(name)
+        after = before & interval
+        if after == before:
+            return
+        known.ranges[name] = after
+        self._moved.add(name)
+        self._changed()
+        if after.is_empty:
+            known.contradiction = True
+        elif after.lower is not None and after.lower == after.upper:
+            self._substitute(name, from_poly({UNIT: after.lower}))
+
+    def _spread(self, term: Term) -> None:
+        """What `term <= 0` says of each of its monomials, given bounds of the others."""
+        known = self._known
+        lows = {
+            monomial: known.bounds(from_poly({monomial: coefficient})).lower for monomial, coefficient in term.monomials
+        }
+        unbounded = [monomial for monomial, low in lows.items() if low is None]
+        if len(unbounded) > 1:
+            return
+        total = sum(low for low in lows.values() if low is not None)
+        for monomial in unbounded or [each for each in lows if each]:
+            room = -(total - (lows[monomial] or 0))
+            self._bound_monomial(monomial, term.poly[monomial], room)
+
+    def _bound_monomial(self, monomial: Monomial, coefficient: int, room: int) -> None:
+        """`coefficient * monomial <= room`."""
+        product = from_poly({monomial: 1})
+        limit = room // coefficient if coefficient > 0 else -(room // -coefficient)
+        interval = Interval(None, limit) if coefficient > 0 else Interval(limit, None)
+        before = self._known.bounds(product)
+        if len(monomial) > 1 or monomial[0][1] > 1:
+            self._bound_factors(monomial, before & interval)
+        elif before & interval != before:
+            self._bounds.extend(_inside(product, interval))
+
+    def _bound_factors(self, monomial: Monomial, interval: Interval) -> None:
+        """What a bound of a product says of its factors, where the others are not negative."""
+        for atom, exponent in monomial:
+            others = self._known.bounds(from_poly({polynomials.over(monomial, ((atom, exponent),)) or (): 1}))
+            if exponent > 1 or others.lower is None or others.lower < 0:
+                continue
+            if interval.upper is not None and interval.upper >= 0 and others.lower > 0:
+                self._bounds.append(le(term_of(atom), interval.upper // others.lower))
+            if interval.lower is not None and interval.lower > 0:
+                self._bounds.append(
+                    ge(term_of(atom), 1 if others.upper is None else -(-interval.lower // others.upper))
+                )
+
+    # the rest
+
+    def _differs(self, formula: Formula, term: Term) -> None:
+        known = self._known
+        if known.nonnegative(term):
+            self._queue.append(ge(term, 1))
+        elif known.nonnegative(-term):
+            self._queue.append(le(term, -1))
+        else:
+            self._keep(formula)
+            self._nonzero_factors(term)
+            if formula not in self._unequal:
+                self._unequal.add(formula)
+                self._send_for(formula, term)
+
+    def _send_for(self, formula: Formula, term: Term) -> None:
+        """What a new disequality bears on: alternatives that it rules out, and products of which it is a factor."""
+        known = self._known
+        self._touched.update(dict.fromkeys(known.with_alternative([formula, formula.negation])))
+        monomials = shape_of(term)[0].monomials
+        if UNIT not in term.poly and len(monomials) == 1:
+            for atom, _ in monomials[0][0]:
+                self._touched.update((each, None) for each in known.with_factor(atom) if each is not formula)
+                self._queue.extend(self._without_rules(sorted(atom.symbols)))
+
+    def _nonzero_factors(self, term: Term) -> None:
+        if len(term.monomials) == 1 and len(term.monomials[0][0]) > 1:
+            self._queue.extend(compare("!=", term_of(atom)) for atom, _ in term.monomials[0][0])
+
+    def _common_bounds(self, args: tuple[Formula, ...]) -> None:
+        """A symbol that every alternative bounds lies within the hull of those bounds."""
+        boxes = [_box(arg) for arg in args]
+        for name in sorted(set.intersection(*(set(box) for box in boxes))):
+            self._bounds.extend(within(name, hull(box[name] for box in boxes)))
+
+
+def _single_symbol(term: Term) -> str | None:
+    match [monomial for monomial in term.poly if monomial]:
+        case [((Symbol(name), 1),)]:
+            return name
+        case _:
+            return None
+
+
+def _as_interval(op: str, term: Term) -> tuple[Term, Interval]:
+    """`term op 0` as an interval of its shape."""
+    shape, scale = shape_of(term)
+    offset = term.poly.get(UNIT, 0)
+    if op == "==":
+        return shape, Interval(-offset // scale, -offset // scale)
+    if scale > 0:
+        return shape, Interval(None, -offset // scale)
+    return shape, Interval(-(offset // scale), None)
+
+
+def _weaker(shape: Term, before: Interval, now: Interval) -> Iterable[Formula]:
+    if before.lower is not None and now.lower is not None and now.lower >= before.lower:
+        yield ge(shape, before.lower)
+    if before.upper is not None and now.upper is not None and now.upper <= before.upper:
+        yield le(shape, before.upper)
+
+
+def _inside(term: Term, interval: Interval) -> list[Formula]:
+    """The interval of a term as formulas."""
+    below = [] if interval.lower is None else [ge(term, interval.lower)]
+    return below if interval.upper is None else [*below, le(term, interval.upper)]
+
+
+def _box(formula: Formula) -> dict[str, Interval]:
+    """The bounds that a formula alone puts on single symbols."""
+    parts = formula.args if isinstance(formula, And) else (formula,)
+    box: dict[str, Interval] = {}
+    for part in parts:
+        if isinstance(part, Compare) and part.op != "!=":
+            name = _single_symbol(part.term)
+            if name is not None:
+                box[name] = box.get(name, EVERYTHING) & _as_interval(part.op, part.term)[1]
+    return box

@@ -1,0 +1,354 @@
+"""Terms and formulas rewritten by what is known, so that what is known to be equal becomes the same object.
+
+Solved symbols are replaced, products and divisions that have a simpler name are renamed, a division whose quotient is
+pinned by bounds disappears, an argument of min or max that never wins is dropped, and a comparison that bounds settle
+becomes TRUE or FALSE. The result agrees with the original at every point where all facts hold and the original is
+defined; whether it is defined is not asked here (see constraints.definedness), so the `checks` of terms are dropped.
+
+A Reducer belongs to one state of the knowledge: its memo is never used after a fact is added.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from shapeproof.constraints import operators, polynomials
+from shapeproof.constraints.formulas import (
+    FALSE,
+    TRUE,
+    And,
+    Compare,
+    Formula,
+    Or,
+    RealCompare,
+    compare,
+    conjunction,
+    disjunction,
+)
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.nodes import Node
+from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
+from shapeproof.constraints.reals import FromInt, RealCall
+from shapeproof.constraints.terms import (
+    Apply,
+    FloorDiv,
+    Max,
+    Min,
+    Symbol,
+    Term,
+    Unknown,
+    Where,
+    apply,
+    floor_div,
+    from_poly,
+    maximum,
+    minimum,
+    of_atom,
+    unknown,
+    where,
+)
+from shapeproof.solver.functions.exact import exact_comparison, exact_integer
+from shapeproof.solver.functions.powers import divided_powers, joined_powers, with_powers
+from shapeproof.solver.learned import audit
+from shapeproof.solver.learned.bounding import term_of
+from shapeproof.solver.learned.enclosed import enclosed
+from shapeproof.solver.learned.remainders import by_remainders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shapeproof.solver.learned.knowledge import Knowledge
+
+Expression = TypeVar("Expression", Term, Formula)
+
+_RULE_STEPS = 64
+_MOST_RIVALS = 12
+_LONGEST_GUESSED = 12
+_LONGEST_UNNESTED = 6
+_HIGHEST_UNNESTED = 3
+
+
+def bare(term: Term) -> Term:
+    """The term without its checks: its value where it is defined."""
+    return from_poly(term.poly) if term.checks else term
+
+
+def settled(formula: Formula) -> Formula:
+    """TRUE or FALSE for a comparison of constants, whatever must be defined for it."""
+    match formula:
+        case Compare(op, term) if polynomials.is_constant(term.poly):
+            value = term.poly.get(UNIT, 0)
+            return TRUE if operators.COMPARISONS[op](value, 0) else FALSE
+        case _:
+            return formula
+
+
+class Reducer:
+    """Rewrites by one state of the knowledge."""
+
+    def __init__(self, known: Knowledge) -> None:
+        self._known = known
+        self._memo: dict[Node, Any] = {}
+
+    def reduce(self, expression: Expression) -> Expression:
+        """The term or formula, rewritten; a formula is TRUE or FALSE where bounds settle it."""
+        reduced: Expression = self._visit(expression)
+        return reduced
+
+    def _visit(self, root: Node) -> Any:
+        memo = self._memo
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in memo:
+                stack.pop()
+                continue
+            waiting = [child for child in _shown(node) if child not in memo]
+            if waiting:
+                stack.extend(waiting)
+            else:
+                memo[node] = self._rewrite(node)
+                stack.pop()
+        return memo[root]
+
+    def _rewrite(self, node: Node) -> Node:
+        memo = self._memo
+        match node:
+            case Symbol(name):
+                return self._known.solved.get(name) or of_atom(node)
+            case Term():
+                return self._polynomial(node)
+            case FloorDiv(numerator, divisor):
+                return self._division(memo[numerator], memo[divisor])
+            case Min(args):
+                return self._extremum([memo[arg] for arg in args], 1)
+            case Max(args):
+                return self._extremum([memo[arg] for arg in args], -1)
+            case Where(condition, then, otherwise):
+                return bare(where(memo[condition], memo[then], memo[otherwise]))
+            case Apply(op, args):
+                return self._application(op, [memo[arg] for arg in args])
+            case Unknown(name, args):
+                return bare(unknown(name, *(memo[arg] for arg in args)))
+            case FromInt(term):
+                return FromInt(memo[term])
+            case RealCall(op, args):
+                return RealCall(op, tuple(memo[arg] for arg in args))
+            case Formula():
+                return self._truth(node)
+            case _:
+                return node
+
+    def _polynomial(self, term: Term) -> Term:
+        memo = self._memo
+        if all(memo[atom].monomials == ((((atom, 1),), 1),) for atom in _shown(term)):
+            return self._renamed(joined_powers(bare(term), self._known.bounds))
+        summed: Poly = {}
+        for monomial, coefficient in term.monomials:
+            product = from_poly({UNIT: coefficient})
+            for atom, exponent in monomial:
+                product *= memo[atom] ** exponent
+            polynomials.accumulate(summed, product.poly)
+        return self._renamed(joined_powers(from_poly(summed), self._known.bounds))
+
+    def _renamed(self, term: Term) -> Term:
+        """Monomials that have a simpler name, replaced until none is left."""
+        if not self._known.rules:
+            return term
+        for _ in range(_RULE_STEPS):
+            match = _first_match(term.poly, self._known)
+            if match is None:
+                break
+            monomial, rest, replacement = match
+            coefficient = term.poly[monomial]
+            swap = polynomials.multiply({rest: coefficient}, replacement.poly)
+            term = from_poly(polynomials.add(polynomials.add(term.poly, {monomial: -coefficient}), swap))
+        return term
+
+    def _division(self, numerator: Term, divisor: Term) -> Term:
+        quotient = bare(floor_div(numerator, divisor))
+        for monomial, coefficient in quotient.monomials:
+            match monomial:
+                case ((FloorDiv() as atom, 1),):
+                    simpler = self._quotient(atom)
+                    if simpler is not None:
+                        audit.note_equal("division", self._known, of_atom(atom), simpler)
+                        swap = polynomials.add({monomial: -coefficient}, simpler.poly, coefficient)
+                        return self._renamed(from_poly(polynomials.add(quotient.poly, swap)))
+        return self._renamed(quotient)
+
+    def _quotient(self, atom: FloorDiv) -> Term | None:
+        """A simpler term that the division equals, if what is known gives one."""
+        known, numerator, divisor = self._known, atom.numerator, atom.divisor
+        pinned = known.bounds(of_atom(atom))
+        if pinned.lower is not None and pinned.lower == pinned.upper:
+            return from_poly({UNIT: pinned.lower})
+        cancelled = divided_powers(atom, known.bounds)
+        if cancelled is not None:
+            return bare(cancelled)
+        if divisor.is_constant:
+            return by_remainders(atom, known) or self._coarser(numerator, divisor.constant_value)
+        sign = known.sign(divisor)
+        if sign == 0 or len(numerator.monomials) > _LONGEST_GUESSED:
+            return None
+        numerator, divisor = numerator * sign, divisor * sign
+        for guess in (0, -1, 1):
+            rest = numerator - guess * divisor
+            if known.nonnegative(rest) and known.nonnegative(divisor - rest - 1):
+                return from_poly({UNIT: guess})
+        return self._coarser_by_a_factor(numerator, divisor) or self._unnested(numerator, divisor)
+
+    def _coarser(self, numerator: Term, divisor: int) -> Term | None:
+        """`(g*x + r)//(g*d)` is `(x + q)//d` where r lies between q*g and q*g + g - 1."""
+        steps = {gcd(coefficient, divisor) for monomial, coefficient in numerator.monomials if monomial}
+        for step in sorted(steps - {1, divisor}, reverse=True):
+            fine = {monomial: n % step if monomial == UNIT else n for monomial, n in numerator.poly.items() if n % step}
+            rest = from_poly(fine)
+            around = self._known.bounds(rest) // Interval(step, step)
+            if around.lower is not None and around.lower == around.upper:
+                coarse = polynomials.add(numerator.poly, fine, -1)
+                whole = polynomials.add(polynomials.divide_exactly(coarse, UNIT, step), {UNIT: around.lower})
+                return self._division(from_poly(whole), from_poly({UNIT: divisor // step}))
+        return None
+
+    def _coarser_by_a_factor(self, numerator: Term, divisor: Term) -> Term | None:
+        """`(g*p + r)//(g*d)` is `(p + q)//d` for an atom g > 0 where r lies between q*g and q*g + g - 1."""
+        known = self._known
+        for atom, _ in polynomials.common_monomial(divisor.poly):
+            factor = term_of(atom)
+            coarse = {each: n for each, n in numerator.poly.items() if any(part is atom for part, _ in each)}
+            rest = numerator - from_poly(coarse)
+            if not coarse or not rest.poly or known.sign(factor) <= 0:
+                continue
+            for whole in (0, -1):
+                above = rest - whole * factor
+                if known.nonnegative(above) and known.nonnegative(factor - above - 1):
+                    numerator, divisor = (
+                        from_poly(polynomials.divide_exactly(poly, ((atom, 1),), 1)) for poly in (coarse, divisor.poly)
+                    )
+                    return self._division(numerator + whole, divisor)
+        return None
+
+    def _unnested(self, numerator: Term, divisor: Term) -> Term | None:
+        """`(p + x//e)//d` is `(p*e + x)//(e*d)` for positive d; done while the terms stay small."""
+        if (
+            len(numerator.monomials) > _LONGEST_UNNESTED
+            or sum(power for _, power in divisor.monomials[0][0]) > _HIGHEST_UNNESTED
+        ):
+            return None
+        for monomial, coefficient in numerator.monomials:
+            match monomial:
+                case ((FloorDiv(inner, below), 1),) if coefficient == 1 and self._known.sign(below):
+                    rest = from_poly(polynomials.add(numerator.poly, {monomial: -1}))
+                    return self._division(rest * below + inner, below * divisor)
+        return None
+
+    def _extremum(self, args: list[Term], sense: int) -> Term:
+        """Min (sense 1) or max (-1), without the arguments that another one always beats or equals."""
+        kept: list[Term] = []
+        for index, arg in enumerate(args if len(args) <= _MOST_RIVALS else ()):
+            rivals = kept + args[index + 1 :]
+            if not any(self._known.nonnegative(sense * (arg - rival)) for rival in rivals):
+                kept.append(arg)
+        kept = kept or args
+        pick = minimum if sense > 0 else maximum
+        result = bare(pick(*kept))
+        if len(kept) < len(args):
+            audit.note_equal("extremum", self._known, bare(pick(*args)), result)
+        return result
+
+    def _application(self, op: str, args: list[Any]) -> Term:
+        value = bare(apply(op, *args))
+        simpler = exact_integer(op, args, self._known.bounds) or with_powers(op, args, self._known.bounds)
+        if simpler is None or bare(simpler) is value:
+            return value
+        audit.note_equal("exact", self._known, value, bare(simpler))
+        return bare(simpler)
+
+    def _truth(self, formula: Formula) -> Formula:
+        memo = self._memo
+        match formula:
+            case Compare(op, term):
+                return self._comparison(compare(op, memo[term]))
+            case And(args):
+                return self._listed(_joined((memo[arg] for arg in args), conjunction, FALSE))
+            case Or(args):
+                return self._listed(_joined((memo[arg] for arg in args), disjunction, TRUE))
+            case RealCompare(op, left, right, negated):
+                exact = exact_comparison(op, memo[left], memo[right], self._known.bounds)
+                if exact is None:
+                    return self._bounded(RealCompare(op, memo[left], memo[right], negated))
+                comparison = self._comparison(exact)
+                return comparison.negation if negated else comparison
+            case _:
+                return self._listed(formula)
+
+    def _bounded(self, formula: RealCompare) -> Formula:
+        """A comparison of doubles, settled if it is a fact or bounds settle it."""
+        verdict = self._known.truth(formula)
+        if verdict is None:
+            verdict = enclosed(formula, self._known)
+        if verdict is None:
+            return self._listed(formula)
+        audit.note("bounds", self._known, formula if verdict else formula.negation)
+        return TRUE if verdict else FALSE
+
+    def _listed(self, formula: Formula) -> Formula:
+        """TRUE or FALSE where the formula or its negation is itself a fact."""
+        if formula in self._known.active:
+            return TRUE
+        return FALSE if formula.negation in self._known.active else formula
+
+    def _comparison(self, formula: Formula) -> Formula:
+        """A comparison of reduced terms, settled if bounds settle it."""
+        formula = settled(formula)
+        if not isinstance(formula, Compare):
+            return formula
+        shorter = settled(compare(formula.op, self._without_factors(formula.op, formula.term)))
+        audit.note_same("factors", self._known, formula, shorter)
+        verdict = self._known.verdict(shorter) if isinstance(shorter, Compare) else None
+        if verdict is None:
+            return shorter
+        audit.note("bounds", self._known, shorter if verdict else shorter.negation)
+        return TRUE if verdict else FALSE
+
+    def _without_factors(self, op: str, term: Term) -> Term:
+        """The term divided by the atoms that all its monomials share, where their sign is known and does not matter."""
+        if not term.poly or UNIT in term.poly:
+            return term
+        shared = polynomials.common_monomial(term.poly)
+        flips, dropped = 1, []
+        for atom, exponent in shared:
+            sign = self._known.sign(term_of(atom))
+            if sign or (op != "<=" and self._known.nonzero(term_of(atom))):
+                dropped.append((atom, exponent))
+                flips *= sign**exponent if sign else 1
+        if not dropped:
+            return term
+        return from_poly(polynomials.divide_exactly(term.poly, tuple(dropped), 1)) * (flips if op == "<=" else 1)
+
+
+def _shown(node: Node) -> Iterable[Node]:
+    """What must be rewritten before the node: all it is made of but the checks of a term."""
+    if isinstance(node, Term) and node.checks:
+        return dict.fromkeys(atom for monomial in node.poly for atom, _ in monomial)
+    return node.children
+
+
+def _joined(formulas: Iterable[Formula], join: Any, absorbing: Formula) -> Formula:
+    """`and` or `or` of reduced formulas; as values only, so one that absorbs does so from any place."""
+    operands = list(formulas)
+    if any(operand is absorbing for operand in operands):
+        return absorbing
+    joined: Formula = join(*operands)
+    return joined
+
+
+def _first_match(poly: Poly, known: Knowledge) -> tuple[Monomial, Monomial, Term] | None:
+    for monomial in poly:
+        for left in known.renamed(monomial):
+            rest = polynomials.over(monomial, left)
+            if rest is not None:
+                return monomial, rest, known.rules[left]
+    return None

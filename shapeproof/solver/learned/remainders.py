@@ -1,0 +1,93 @@
+"""What is left over when a symbol is divided: facts about it, and what they say of the symbol's other divisions.
+
+Where `h % 8 >= 4` is known, `(h + 4)//8` is `h//8 + 1` and `h//4` is `2*(h//8) + 1`: everything is written by one
+quotient. Sizes that were padded are full of such divisions, and their products cancel only when written alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints import polynomials
+from shapeproof.constraints.formulas import ge, le
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.polynomials import UNIT
+from shapeproof.constraints.terms import FloorDiv, Symbol, Term, from_poly, of_atom, symbol
+
+if TYPE_CHECKING:
+    from shapeproof.constraints.formulas import Formula
+    from shapeproof.solver.learned.knowledge import Knowledge
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """`name == sign * modulus * quotient + rest`."""
+
+    name: str
+    modulus: int
+    sign: int
+    quotient: FloorDiv
+
+    @property
+    def rest(self) -> Term:
+        """What is left over."""
+        return symbol(self.name) - self.sign * self.modulus * of_atom(self.quotient)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the quotient is the symbol by the modulus, with nothing added."""
+        return self.quotient.numerator is symbol(self.name)
+
+
+def remainder_in(shape: Term) -> Remainder | None:
+    """The remainder that the term is, if it is one.
+
+    >>> from shapeproof.constraints.syntax.text import parse_term
+    >>> remainder_in(parse_term("h - 8*((h + 4)//8)")).modulus, remainder_in(parse_term("h - 4*((h + 4)//8)"))
+    (8, None)
+    """
+    if len(shape.monomials) != 2 or UNIT in shape.poly:
+        return None
+    parts = {atom: (power, n) for monomial, n in shape.monomials for atom, power in monomial}
+    match sorted(parts, key=lambda atom: isinstance(atom, FloorDiv)):
+        case [Symbol(name) as size, FloorDiv(numerator, divisor) as quotient] if divisor.is_constant:
+            inside = {monomial: n for monomial, n in numerator.poly.items() if monomial}
+            modulus, (power, scale) = divisor.constant_value, parts[quotient]
+            sign = inside.get(((size, 1),), 0)
+            if len(inside) == 1 and abs(sign) == 1 and parts[size] == (1, 1) and (power, scale) == (1, -sign * modulus):
+                return Remainder(name, modulus, sign, quotient)
+    return None
+
+
+def plainly(remainder: Remainder, rest: Interval) -> list[Formula] | None:
+    """That the rest lies in the interval, said of the plain remainder, where that is one interval too."""
+    if rest.lower is None or rest.upper is None or remainder.is_plain:
+        return None
+    whole = rest.lower // remainder.modulus
+    if whole != rest.upper // remainder.modulus:
+        return None
+    plain = symbol(remainder.name) % remainder.modulus
+    shift = whole * remainder.modulus
+    return [ge(plain, rest.lower - shift), le(plain, rest.upper - shift)]
+
+
+def by_remainders(atom: FloorDiv, known: Knowledge) -> Term | None:
+    """A division by a constant, written by another quotient of a symbol in it, where what is left over is pinned.
+
+    With `h == m*q + r`: `(k*h + p)//d` is `k*m//d*q + (k*r + p)//d`, where d divides k*m.
+    """
+    numerator, divisor = atom.numerator, atom.divisor.constant_value
+    for monomial, scale in numerator.monomials:
+        match monomial:
+            case ((Symbol(name), 1),):
+                remainders: tuple[Remainder, ...] = known.remainders.get(name, ())
+                for each in remainders:
+                    step = scale * each.sign * each.modulus
+                    if step % divisor == 0 and each.quotient is not atom:
+                        others = from_poly(polynomials.add(numerator.poly, {monomial: -scale}))
+                        rest = known.bounds(each.rest) * Interval(scale, scale) + known.bounds(others)
+                        pinned = (rest // Interval(divisor, divisor)).single
+                        if pinned is not None:
+                            return of_atom(each.quotient) * (step // divisor) + pinned
+    return None

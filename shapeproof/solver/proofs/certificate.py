@@ -1,0 +1,204 @@
+"""A certificate: what a run's verdict rests on, as SMT-LIB that any solver can check again without this package.
+
+The file is one SMT-LIB script. Its head says what the claims are for: the verdict, and the digest of the report. Each
+claim is a block of its own that begins with a reset, says in comments what it claims from which facts (and from which
+claims before it, where Z3 needs them), and ends in a `(check-sat)` that must answer `unsat`. There is one claim for
+each answer of the run that was a proof, one for each point that Z3 found, and one for each rewrite and bound that the
+cheap steps used on the way; the latter are found by deciding the same questions again. Claims about doubles, bits and
+products of very many factors, which are opaque to Z3 here, and questions that were refuted by evaluation or left
+undecided are listed as comments, never passed over in silence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints.formulas import And, Formula, conjunction, eq
+from shapeproof.constraints.meaning.definedness import defined
+from shapeproof.constraints.records.verdicts import Proved, Refuted, Undecided
+from shapeproof.constraints.syntax.text import format_formula
+from shapeproof.constraints.terms import symbol
+from shapeproof.files import sha256, write_whole
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.history import BEGINNING, History
+from shapeproof.solver.learned.audit import Auditor, Claim, auditing
+from shapeproof.solver.ledger import Entry
+from shapeproof.solver.prove import decide
+
+if TYPE_CHECKING:
+    from shapeproof.solver.learned.audit import Checked
+
+RESET = "(reset)\n(set-logic ALL)"
+CHECK = "(check-sat)"
+TITLE = "; shapeproof certificate 2"
+DIGEST = "; sha256 of the lines below: "
+VERDICT = "verdict of the run: "
+REPORT = "sha256 of the report of the run, as saved: "
+"""How the lines of the head begin that say what the claims are for."""
+OPAQUE = "; not in SMT-LIB: it speaks of doubles, bits or products of very many factors"
+_SEARCHED = ("z3", "exhaustion")
+"""The steps whose refutations are written as claims of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a certificate is about: every answer of a run, its budget, and what the user calls each symbol."""
+
+    entries: Sequence[Entry]
+    names: Mapping[str, str] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
+    about: Sequence[str] = ()
+    """Lines of text for the head of the file."""
+
+
+def write_certificate(
+    subject: Subject, path: str | Path, progress: Callable[[str], None] = lambda _: None
+) -> dict[str, int]:
+    """Write the certificate of a run.
+
+    Returns:
+        How many claims Z3 has "proved", "refuted", left "unknown", and how many are "opaque" to it.
+
+    Raises:
+        OSError: the file cannot be written.
+
+    >>> import tempfile
+    >>> from shapeproof.solver import prove
+    >>> from shapeproof.solver.ledger import one_ledger
+    >>> with one_ledger() as ledger, tempfile.TemporaryDirectory() as folder:
+    ...     _ = prove("h % 2 == 0", given=["h % 4 == 0"])
+    ...     write_certificate(Subject(ledger.entries), Path(folder) / "proof.smt2")["refuted"]
+    0
+    """
+    claims = _claims(subject, progress)
+    counts = Counter[str](proved=0, refuted=0, unknown=0, opaque=0)
+    blocks = []
+    for checked in claims.checked(subject.budget):
+        counts[checked.answer] += 1
+        blocks.append("\n".join(_block(checked, subject.names)))
+        progress(f"claim {len(blocks)} of {len(claims.claims)} proved again")
+    blocks += _listed(subject)
+    head = [*subject.about, f"z3-solver {version('z3-solver')}; each {CHECK} must answer unsat", _total(counts)]
+    body = "\n".join([*map(_comment, head), "", *blocks, ""])
+    write_whole(Path(path), "\n".join([TITLE, DIGEST + digest(body), body]))
+    return dict(counts)
+
+
+def digest(body: str) -> str:
+    """What the second line of a certificate says of all that follows it."""
+    return sha256(body)
+
+
+def _total(counts: Mapping[str, int]) -> str:
+    return f"{sum(counts.values())} claims: " + ", ".join(f"{count} {answer}" for answer, count in counts.items())
+
+
+def _claims(subject: Subject, progress: Callable[[str], None]) -> Auditor:
+    """What the run proved, each after the claims that the cheap steps make when they are asked it again."""
+    facts: dict[History, Facts] = {BEGINNING: Facts(budget=subject.budget)}
+    chosen = list(_distinct(subject.entries))
+    with auditing() as auditor:
+        for done, entry in enumerate(chosen, 1):
+            known = _rebuilt(entry.facts, facts)
+            decide(entry.formula, known)
+            for claim in _said(entry, known):
+                auditor.claims[claim] = None
+            progress(f"question {done} of {len(chosen)} decided again")
+    return auditor
+
+
+def _distinct(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """The answers to write, without those that an earlier one gave from a part of the facts."""
+    written: dict[tuple[Formula, bool], list[History]] = {}
+    for entry in entries:
+        before = written.setdefault((entry.formula, isinstance(entry.verdict, Proved)), [])
+        if isinstance(entry.verdict, Proved):
+            if any(history.within(entry.facts) for history in before):
+                continue
+        elif not _was_searched(entry) or entry.facts in before:
+            continue
+        before.append(entry.facts)
+        yield entry
+
+
+def _was_searched(entry: Entry) -> bool:
+    return isinstance(entry.verdict, Refuted) and entry.verdict.evidence.step in _SEARCHED
+
+
+def _rebuilt(history: History, known: dict[History, Facts]) -> Facts:
+    """The facts of a history, made anew so that every step towards them is noted."""
+    missing = []
+    here = history
+    while here not in known and here.before is not None:
+        missing.append(here)
+        here = here.before
+    facts = known[here]
+    for each in reversed(missing):
+        if each.formula is not None:
+            facts = facts.fork()
+            facts.learn(each.formula)
+            known[each] = facts
+    return facts
+
+
+def _said(entry: Entry, known: Facts) -> Iterator[Claim]:
+    """The answer itself: of a proof each part, from the facts alone; of a point that it is where the formula fails."""
+    definitions = tuple(known.known.definitions.items())
+    match entry.verdict:
+        case Proved(evidence):
+            for part in (*_parts(defined(entry.formula)), *_parts(entry.formula)):
+                if part.constant is not True:
+                    yield Claim(f"proved by {evidence}", entry.facts, definitions, part)
+        case Refuted(witness, evidence):
+            point = BEGINNING
+            for name, value in sorted(witness.items()):
+                point = point.then(eq(symbol(name), value))
+            fails = conjunction(defined(entry.formula), entry.formula).negation
+            yield Claim(f"refuted by {evidence}", point, (), conjunction(*entry.facts.formulas, fails))
+
+
+def _parts(formula: Formula) -> tuple[Formula, ...]:
+    return formula.args if isinstance(formula, And) else (formula,)
+
+
+def _block(checked: Checked, names: Mapping[str, str]) -> Iterator[str]:
+    claim = checked.claim
+    yield _comment(f"{claim.rule}: {format_formula(claim.statement, names)}")
+    for hypothesis in checked.hypotheses:
+        yield _comment(f"  from {format_formula(hypothesis, names)}")
+    for lemma in checked.lemmas:
+        yield _comment(f"  and, proved above, {format_formula(lemma, names)}")
+    if checked.answer == "opaque":
+        yield f"{OPAQUE}\n"
+        return
+    script = checked.script
+    yield RESET
+    for name, constant in (*script.integers.items(), *script.booleans.items()):
+        yield _comment(f"{constant} is {names.get(name, name)}")
+    yield script.text
+    yield f"{CHECK}\n"
+
+
+def _listed(subject: Subject) -> Iterator[str]:
+    """What is claimed of no solver: points found by evaluation, and what was left open."""
+    lines: dict[str, None] = {}
+    for entry in subject.entries:
+        text = format_formula(entry.formula, subject.names)
+        match entry.verdict:
+            case Refuted(witness) if not _was_searched(entry):
+                at = ", ".join(f"{subject.names.get(name, name)} = {value}" for name, value in sorted(witness.items()))
+                lines.setdefault(f"refuted by evaluation: {text} at {at or 'any point'}")
+            case Undecided(reason):
+                lines.setdefault(f"undecided: {text}: {reason}")
+    yield from map(_comment, lines)
+
+
+def _comment(text: str) -> str:
+    """A name may hold anything; a comment ends with its line, and is text that any solver and terminal can take."""
+    return f"; {''.join(each if each.isprintable() else ' ' for each in text)}"

@@ -1,0 +1,103 @@
+"""What must hold at a point, kept so that it is quickly evaluated there: the facts as they were learned, sorted.
+
+Comparisons of the same term, up to a factor and a constant, are one entry: where that term may lie, and which values it
+may not have. So a thousand facts about one size are one evaluation. Nothing is concluded from facts here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
+
+from shapeproof.constraints.formulas import Compare
+from shapeproof.constraints.meaning.evaluate import evaluate, has_meaning, true_at
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.polynomials import UNIT
+from shapeproof.constraints.terms import Term
+from shapeproof.solver.learned.bounding import EVERYTHING, shape_of
+from shapeproof.solver.learned.layers import Index, Layered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shapeproof.constraints.formulas import Formula
+    from shapeproof.constraints.nodes import Node
+    from shapeproof.solver.sampled.points import Point
+
+
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    """The values that a term may have."""
+
+    inside: Interval = EVERYTHING
+    excluded: Layered[int, None] = field(default_factory=Layered)
+
+    def without(self, value: int) -> _Allowed:
+        excluded = self.excluded.copy()
+        excluded[value] = None
+        return replace(self, excluded=excluded)
+
+
+class Conditions:
+    """Facts to be evaluated at points. `copy` is cheap.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> conditions = Conditions()
+    >>> for text in ("n >= 2", "n != 5", "2*n != 14", "n % k == 0"):
+    ...     conditions.add(parse_formula(text))
+    >>> [n for n in range(10) if conditions.hold({"n": n, "k": 3})]
+    [3, 6, 9]
+    """
+
+    def __init__(self) -> None:
+        self._terms: Layered[Term, _Allowed] = Layered()
+        self._mentioning: Index[str, Node] = Index()
+        self._constant: Layered[Formula, None] = Layered()
+
+    def copy(self) -> Conditions:
+        """One that has the same now."""
+        twin = Conditions()
+        twin._terms, twin._mentioning = self._terms.copy(), self._mentioning.copy()
+        twin._constant = self._constant.copy()
+        return twin
+
+    def add(self, formula: Formula) -> None:
+        """One more; a formula that no point gives a meaning to is no condition."""
+        match formula:
+            case Compare(op, term) if term.total and term.symbols and has_meaning(formula):
+                shape = shape_of(term)[0]
+                self._terms[shape] = _narrowed(self._terms.get(shape) or _Allowed(), op, term)
+                self._mentioning.add(sorted(shape.symbols), shape)
+            case _ if has_meaning(formula):
+                self._mentioning.add(sorted(formula.symbols), formula)
+                if not formula.symbols:
+                    self._constant[formula] = None
+
+    def hold(self, point: Point, moved: Iterable[str] | None = None) -> bool:
+        """Whether all hold there; or, with names, all that mention any of these."""
+        if moved is None:
+            moved = point.keys()
+            if not all(true_at(formula, point) for formula in self._constant):
+                return False
+        return all(self._holds(each, point) for each in self._mentioning.among(sorted(moved)))
+
+    def _holds(self, condition: Node, point: Point) -> bool:
+        match condition:
+            case Term():
+                value, allowed = evaluate(condition, point), self._terms[condition]
+                return value in allowed.inside and value not in allowed.excluded
+            case _:
+                return bool(true_at(cast("Formula", condition), point))
+
+
+def _narrowed(allowed: _Allowed, op: str, term: Term) -> _Allowed:
+    """What is left of the values of a shape where `term op 0`."""
+    scale, offset = shape_of(term)[1], term.poly.get(UNIT, 0)
+    if op == "<=":
+        end = -offset // scale if scale > 0 else -(offset // scale)
+        bound = Interval(None, end) if scale > 0 else Interval(end, None)
+        return replace(allowed, inside=allowed.inside & bound)
+    value, rest = divmod(-offset, scale)
+    if op == "==":
+        return replace(allowed, inside=allowed.inside & (Interval(1, 0) if rest else Interval(value, value)))
+    return allowed if rest else allowed.without(value)

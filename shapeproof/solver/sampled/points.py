@@ -1,0 +1,248 @@
+"""Points at which all facts hold: found cheaply, kept while they last, evaluated before they are believed.
+
+A point gives a value to every symbol of the facts, and to the names made up for quotients. Candidates come from what
+the knowledge leaves open (corners of the ranges, values near them, small primes, a fixed pseudo-random sequence), so
+that solved equalities and congruences hold by construction; what remains is checked.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import evaluate, has_meaning, true_at
+from shapeproof.constraints.nodes import postorder
+from shapeproof.constraints.reals import RealConstant, RealSymbol
+from shapeproof.solver.learned.equalities import FRESH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from shapeproof.solver.learned.knowledge import Knowledge
+
+Point: TypeAlias = "dict[str, int]"
+
+_PRIMES = (7, 11, 5, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
+_ODD = (0.5, -0.5, math.nan, math.inf, -math.inf, -1.0, sys.float_info.max)
+"""Doubles at which conditions on floats tend to hold or fail."""
+_FAR = 1000
+_RANDOM_PROFILES = 8
+_MOST_NUDGED = 3
+
+
+def public(point: Mapping[str, int]) -> Point:
+    """The point without the names made up here, by name."""
+    return {name: value for name, value in sorted(point.items()) if not name.startswith(FRESH)}
+
+
+def complete(known: Knowledge, chosen: Mapping[str, int]) -> Point | None:
+    """The whole point, from values for the symbols that are left; None if the rest has no value there."""
+    try:
+        solved = {name: evaluate(term, chosen) for name, term in known.solved.items()}
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+    return named(known, {**chosen, **solved})
+
+
+def named(known: Knowledge, point: Mapping[str, int]) -> Point | None:
+    """The point with each name made up for a term bound to the value of that term."""
+    try:
+        return {**point, **{name: evaluate(term, point) for name, term in known.definitions.items()}}
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+
+
+def filled(known: Knowledge, point: Mapping[str, int]) -> Point | None:
+    """The point with each solved symbol that it leaves out bound to the value of what it is solved to."""
+    try:
+        left_out = {name: evaluate(term, point) for name, term in known.solved.items() if name not in point}
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+    return {**point, **left_out}
+
+
+def moved(known: Knowledge, base: Point, name: str, value: int) -> tuple[Point, set[str]] | None:
+    """A whole point with another value for a symbol that is left, and the names whose values that may change."""
+    point, changed = base | {name: value}, {name}
+    try:
+        for each in known.solved_with([name]):
+            point[each] = evaluate(known.solved[each], point)
+            changed.add(each)
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+    return _redefined(known, point, changed)
+
+
+def nudged(known: Knowledge, base: Point, news: Iterable[Formula]) -> Iterator[tuple[Point, set[str]]]:
+    """Whole points with other values for symbols of the news, and the names whose values that may change.
+
+    First what is solved gets the value that it has by what is left; then one symbol that is left is moved.
+    """
+    symbols = sorted({name for fact in news for name in fact.symbols})
+    candidates = [_resettled(known, base, [name for name in symbols if name in known.solved])]
+    for name in [name for name in symbols if name not in known.solved][:_MOST_NUDGED]:
+        values = {profile(known, name, 0) for profile in (_near_low, _low, _high, _generic)} - {base[name]}
+        candidates += [moved(known, base, name, value) for value in sorted(values)]
+    return (candidate for candidate in candidates if candidate is not None)
+
+
+def _resettled(known: Knowledge, base: Point, names: Iterable[str]) -> tuple[Point, set[str]] | None:
+    point, changed = dict(base), set(names)
+    try:
+        point |= {name: evaluate(known.solved[name], base) for name in changed}
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+    return _redefined(known, point, changed)
+
+
+def _redefined(known: Knowledge, point: Point, changed: set[str]) -> tuple[Point, set[str]] | None:
+    """The point with new values for the names of terms that the changed values bear on, which have changed too then."""
+    try:
+        for each in known.defined_with(sorted(changed)):
+            point[each] = evaluate(known.definitions[each], point)
+            changed.add(each)
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+    return point, changed
+
+
+def extended(known: Knowledge, point: Point, news: Iterable[Formula]) -> Point | None:
+    """The point with values for the symbols of the news, and for the names that were made up for them."""
+    strange = sorted({name for fact in news for name in fact.symbols if name not in point})
+    coined = [name for name in known.coined if name not in point]
+    whole = dict(point) if strange or coined else point
+    try:
+        for name in (*strange, *coined):
+            meaning = known.definitions.get(name)
+            if meaning is not None and meaning.symbols <= whole.keys():
+                whole[name] = evaluate(meaning, whole)
+            elif name not in known.solved:
+                whole[name] = _low(known, name, len(whole))
+        for name in strange:
+            if name in known.solved:
+                whole[name] = evaluate(known.solved[name], whole)
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+    return whole
+
+
+def carried(known: Knowledge, free: set[str], point: Mapping[str, int]) -> Point | None:
+    """A point of fewer facts moved to where solved symbols have their values; the facts that are new may fail there."""
+    whole = dict(point)
+    try:
+        for name, definition in known.definitions.items():
+            if name not in whole and definition.symbols <= whole.keys():
+                whole[name] = evaluate(definition, whole)
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+    for index, name in enumerate(sorted(free - whole.keys())):
+        whole[name] = _low(known, name, index)
+    return complete(known, {name: whole[name] for name in free})
+
+
+def satisfies(known: Knowledge, point: Mapping[str, int]) -> bool:
+    """Whether what is known holds there; cheaper than the facts themselves, and only a first test."""
+    for name, interval in known.ranges.items():
+        if point[name] not in interval:
+            return False
+    return all(true_at(formula, point) for formula in known.remaining() if has_meaning(formula))
+
+
+def candidates(known: Knowledge, names: Iterable[str]) -> Iterator[Point]:
+    """Points worth a try, the simplest first, the same every time."""
+    free = sorted(names)
+    sequence = _pseudo_random()
+    profiles = [_low, _generic, _high, _near_low, _near_high]
+    for profile in profiles:
+        chosen = {name: profile(known, name, index) for index, name in enumerate(free)}
+        point = complete(known, chosen)
+        if point is not None:
+            yield point
+    for _ in range(_RANDOM_PROFILES):
+        chosen = {name: _any(known, name, next(sequence)) for name in free}
+        point = complete(known, chosen)
+        if point is not None:
+            yield point
+    names, values = doubles(known.remaining())
+    for value, profile in itertools.product(values if names else (), (_low, _generic)):
+        others = {name: profile(known, name, index) for index, name in enumerate(free)}
+        point = complete(known, others | dict.fromkeys(names, value))
+        if point is not None:
+            yield point
+
+
+def doubles(formulas: Iterable[Formula]) -> tuple[set[str], list[Any]]:
+    """The names of floats in the formulas, and doubles worth a try for them: odd ones, and around constants.
+
+    A point has integers otherwise; a float that an integer may stand for has one.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> names, values = doubles([parse_formula("real(v) < 0.5")])
+    >>> names, 0.49999999999999994 in values, 0.5 in values
+    ({'v'}, True, True)
+    """
+    names: set[str] = set()
+    found = dict.fromkeys(_ODD)
+    for formula in formulas:
+        for node in postorder(formula):
+            if isinstance(node, RealSymbol):
+                names.add(node.name)
+            elif isinstance(node, RealConstant):
+                near = (node.value, *(math.nextafter(node.value, end) for end in (math.inf, -math.inf)))
+                found |= dict.fromkeys(near)
+    return names, list(found)
+
+
+def free_symbols(known: Knowledge, symbols: frozenset[str]) -> set[str]:
+    """These symbols and those of the knowledge that are not solved."""
+    names = set(known.ranges) | set(known.definitions) | symbols
+    for term in known.solved.values():
+        names |= term.symbols
+    return names - set(known.solved)
+
+
+def _clipped(known: Knowledge, name: str, value: int) -> int:
+    interval = known.range_of(name)
+    if interval.lower is not None and value < interval.lower:
+        value = interval.lower
+    return interval.upper if interval.upper is not None and value > interval.upper else value
+
+
+def _low(known: Knowledge, name: str, _: int) -> int:
+    return _clipped(known, name, 0 if known.range_of(name).lower is None else -_FAR)
+
+
+def _high(known: Knowledge, name: str, index: int) -> int:
+    return _clipped(known, name, _FAR + index)
+
+
+def _near_low(known: Knowledge, name: str, index: int) -> int:
+    lower = known.range_of(name).lower
+    return _clipped(known, name, (0 if lower is None else lower) + 1 + index % 3)
+
+
+def _near_high(known: Knowledge, name: str, index: int) -> int:
+    upper = known.range_of(name).upper
+    return _clipped(known, name, (-1 if upper is None else upper - 1) - index % 2)
+
+
+def _generic(known: Knowledge, name: str, index: int) -> int:
+    return _clipped(known, name, _PRIMES[index % len(_PRIMES)])
+
+
+def _any(known: Knowledge, name: str, draw: int) -> int:
+    interval = known.range_of(name)
+    low = interval.lower if interval.lower is not None else -8 if interval.upper is None else interval.upper - 64
+    high = interval.upper if interval.upper is not None else low + 64
+    return low + draw % (min(high, low + 512) - low + 1)
+
+
+def _pseudo_random() -> Iterator[int]:
+    state = 20_24
+    while True:
+        state = (6364136223846793005 * state + 1442695040888963407) % 2**64
+        yield state >> 33
