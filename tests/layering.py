@@ -37,6 +37,26 @@ def imported_names(source: str, module: str) -> Iterator[str]:
             yield from (f"{origin}.{alias.name}" for alias in node.names)
 
 
+def at_run_time(source: str, *, loading: bool = False) -> str:
+    r"""A source text without what only type checkers import; if `loading`, without the bodies of functions, too.
+
+    >>> at_run_time("if TYPE_CHECKING:\n    import a\nimport b")
+    'pass\nimport b'
+    """
+    return ast.unparse(_RunTime(loading).visit(ast.parse(source)))
+
+
+class _RunTime(ast.NodeTransformer):
+    def __init__(self, loading: bool) -> None:
+        self._loading = loading
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        return ast.Pass() if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return ast.Pass() if self._loading else self.generic_visit(node)
+
+
 def upward_imports(source: str, module: str) -> list[str]:
     """The imports of a module of some room that reach into a room above it.
 

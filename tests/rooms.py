@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from tests.layering import ROOMS, imported_names, module_name
+from tests.layering import ROOMS, at_run_time, imported_names, module_name
 
 ROOT = Path(__file__).parents[1]
-EXPORT_ROOMS = ("shim", "source", "declare", "ops", "trace", "graph", "explore", "report", "build")
-"""From the bottom up, as far as there is an order; above them stand the files of `export` itself."""
+EXPORT_ROOMS = ("shim", "source", "declare", "ops", "graph", "trace", "explore", "report", "build")
+"""From the bottom up; above them stand the files of `export` itself."""
 
 
 def picture() -> str:
@@ -20,9 +20,9 @@ def picture() -> str:
 
 
 def matrix() -> str:
-    """How many modules of a room of `export`, the row, import something of another, the column.
+    """How many modules of a room of `export`, the row, import something of another, the column, when they run.
 
-    What stands above the diagonal goes against the order.
+    What stands above the diagonal would go against the order.
     """
     counts = {a: dict.fromkeys(EXPORT_ROOMS, 0) for a in EXPORT_ROOMS}
     for path in (ROOT / "shapeproof" / "export").rglob("*.py"):
@@ -37,6 +37,26 @@ def matrix() -> str:
         for a in EXPORT_ROOMS
     )
     return "\n".join(line.rstrip() for line in (head, *rows))
+
+
+def upward(counted=at_run_time):
+    """The arrows between rooms of `export` that go against the order."""
+    return {
+        (here, there)
+        for path in (ROOT / "shapeproof" / "export").rglob("*.py")
+        if (here := _export_room(_dotted(path))) is not None
+        for there in {
+            _export_room(name) for name in imported_names(counted(path.read_text(encoding="utf-8")), _dotted(path))
+        }
+        if there is not None and EXPORT_ROOMS.index(there) > EXPORT_ROOMS.index(here)
+    }
+
+
+def loading():
+    """Which modules each module of the package imports when it is loaded."""
+    paths = {_dotted(path): path for path in (ROOT / "shapeproof").rglob("*.py")}
+    texts = {name: at_run_time(path.read_text(encoding="utf-8"), loading=True) for name, path in paths.items()}
+    return {name: (set(imported_names(text, name)) & paths.keys()) - {name} for name, text in texts.items()}
 
 
 def _place(arrow):
@@ -57,7 +77,7 @@ def _imports(room_of):
 
 
 def _reached(path, room_of):
-    return {room_of(name) for name in imported_names(path.read_text(encoding="utf-8"), _dotted(path))}
+    return {room_of(name) for name in imported_names(at_run_time(path.read_text(encoding="utf-8")), _dotted(path))}
 
 
 def _dotted(path):

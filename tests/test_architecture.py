@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from graphlib import TopologicalSorter
 
 import pytest
 
 from shapeproof.export.explore import limits
-from tests.rooms import EXPORT_ROOMS, ROOT, matrix, picture
+from tests.rooms import EXPORT_ROOMS, ROOT, loading, matrix, picture, upward
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
@@ -20,6 +21,18 @@ def test_the_page_shows_the_imports_as_they_are(drawn):
 def test_every_room_of_export_is_in_the_matrix():
     folders = {path.parent.name for path in (ROOT / "shapeproof" / "export").glob("*/__init__.py")}
     assert folders == set(EXPORT_ROOMS)
+
+
+def test_no_room_of_export_imports_one_above_it():
+    assert upward() == set()
+
+
+def test_only_the_type_of_a_program_is_known_below_the_room_that_builds_it():
+    assert upward(counted=str) == {("report", "build")}
+
+
+def test_no_modules_wait_for_each_other_when_they_are_loaded():
+    assert list(TopologicalSorter(loading()).static_order())
 
 
 def test_the_page_has_every_limit():

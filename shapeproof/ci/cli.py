@@ -1,7 +1,7 @@
 """The command line `shapeproof`: lists the commands, each of which has a file of its own in commands/.
 
 Exit status of every command that gives a verdict: 0 proved, 1 refuted or vacuous, 3 undecided; 2 where there is none,
-because the call cannot be meant, a model cannot be traced, or this program is at fault; 130 after an interrupt. What
+because the call is invalid, a model cannot be traced, or this program is at fault; 130 after an interrupt. What
 was found goes to stdout as it is, everything else to stderr. Nothing is decided here. A command is loaded when it is
 asked for, and torch only to check something, so that `--help` and completion answer at once.
 """

@@ -1,4 +1,10 @@
-"""Verified export: the public names, resolved when first used, so that importing a neighbour does not load torch."""
+"""Verified export. Its public names are resolved when first used, so that importing a neighbour does not load torch.
+
+call      what users call                              api.py, checks.py, watch.py
+path      the main path of a check                     verify.py
+seen      what was seen, held against what is served   against_seen.py, serving.py
+rooms     from the bottom up     shim/, source/, declare/, ops/, graph/, trace/, explore/, report/, build/
+"""
 
 from __future__ import annotations
 

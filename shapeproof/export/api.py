@@ -98,7 +98,7 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
     Raises:
         ConstraintViolation: the model does not support the declared domain, or what is undecided cannot be refused at
             run time; `.report` says why.
-        UsageError: an entry cannot be meant; the sentence names it.
+        UsageError: an entry is invalid; the sentence names it.
 
     >>> import torch
     >>> batch = torch.export.Dim("batch", min=1, max=8)
@@ -169,7 +169,7 @@ def check(  # noqa: PLR0913 - as above
         The report, whose `program` is what export would return.
 
     Raises:
-        UsageError: an entry cannot be meant; the sentence names it.
+        UsageError: an entry is invalid; the sentence names it.
     """
     if strict:
         message = "strict=True is not supported: only torch's non-strict exporter can be given a ShapeEnv"

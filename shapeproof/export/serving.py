@@ -51,7 +51,7 @@ def verdict(  # noqa: PLR0913, PLR0917 - as declare, and how to verify
     """The report on a model, in whatever form its sizes are declared.
 
     Raises:
-        UsageError: an entry cannot be meant; the sentence names it.
+        UsageError: an entry is invalid; the sentence names it.
     """
     if isinstance(dynamic_shapes, Seen):
         return _served(verify, *declare_seen(mod, args, kwargs, dynamic_shapes, constraints, where))

@@ -1,7 +1,7 @@
 """Verified export, top to bottom: explore, replay, explain, build. What is declared has been read (inputs.py).
 
 explore   trace the model and settle the rest of the domain against that program    explore/explorer.py, regions.py
-replay    run the program beside eager at the corners of the domain                 explore/beside_eager/replay.py, corners.py
+replay    run the program beside eager at the corners of the domain                 explore/beside_eager/
 explain   word what was found                                                       report/explain.py
 build     put the domain into the graph as assertions; the verdict                  build/conclude.py, assertions.py
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -43,6 +44,7 @@ from shapeproof.export.report.report import Report
 from shapeproof.export.shim.process.collecting import only_new_garbage
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.python.builtins import found_once
+from shapeproof.export.trace.python.whether_traced import asked_note, noting
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.clash import clash
@@ -114,11 +116,12 @@ def _in_a_sentence(mod: torch.nn.Module, inputs: Inputs) -> Iterator[None]:
 def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *, splitting: bool) -> Report:
     """The report, with what the solver was asked and spent; the program carries it."""
     explorer = Explorer(task.mod, task.inputs, trace, task.budget, task.progress, splitting=splitting)
-    with one_ledger() as ledger, only_new_garbage():
+    with one_ledger() as ledger, only_new_garbage(), noting() as asked:
         report = _verified(task, explorer, splitting=splitting)
     about = (f"model: {type(task.mod).__qualname__}",)
     answers = Subject(ledger.entries, task.inputs.user_names, task.budget, about)
-    report = replace(report, spent=ledger.spent, answers=answers)
+    notes = (*report.notes, *itertools.starmap(asked_note, asked.items()))
+    report = replace(report, notes=notes, spent=ledger.spent, answers=answers)
     if report.program is not None:
         report.program.carry(report)
     return report

@@ -27,6 +27,7 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.build.regions.dispatch import Regions
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.checked import remember_proof, unproved
 from shapeproof.export.explore.beside_eager.kernels import operator_diagnostic
 from shapeproof.export.ops import schemas
 from shapeproof.export.report.report import Report
@@ -35,7 +36,7 @@ from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.trees import map_tensors
 from shapeproof.export.verify import verified
-from shapeproof.operators.calling import Calling, by_schema, renamed
+from shapeproof.operators.calling import Calling, by_schema, renamed, shown_names
 from shapeproof.operators.proof import Program, compare
 from shapeproof.operators.report import OperatorReport
 from shapeproof.solver.answers.optimum import least_upper_bound
@@ -68,7 +69,7 @@ def check_operator(  # noqa: PLR0913 - as export
         A report whose status is "proved", "agrees", "refuted", "undecided" or "vacuous".
 
     Raises:
-        UsageError: that is no operator, it has no fake kernel, or the declarations cannot be meant.
+        UsageError: that is no operator, it has no fake kernel, or the declarations are invalid.
 
     >>> import torch
     >>> from shapeproof.operators import TensorSpec, check_operator
@@ -96,7 +97,11 @@ def check_operator(  # noqa: PLR0913 - as export
         return mod, declare(mod, tuple(args), renamed(found, kwargs), dynamic_shapes, tuple(constraints))
 
     with one_thread:
-        return _checked(found, declared, budget or Budget())
+        with unproved(found):
+            report = _checked(found, declared, budget or Budget())
+        if report.status == "proved":
+            remember_proof(found, declared(found)[1], shown_names(found))
+    return report
 
 
 Declared = Callable[[Callable[..., Any]], tuple[torch.nn.Module, Inputs]]

@@ -5,20 +5,12 @@ attempts.py   the exports that are tried for a miss, and what was learned of cal
 programs.py   one program: its domain, its form, how it is run
 domains.py    domains over flat sizes, and which lies within which
 router.py     the program of a call, by one generated function
-calls.py      one call, read: its form, its sizes
-state.py      the model's own tensors and modes
-attributes.py what else it keeps, as programs have it
-forecasts.py  `forecast`: how many programs a declared domain needs, and which lines make the borders
-least.py      the fewest sets that cover, the fewest blocks of a partition
-gate.py       nothing runs while a model is traced
 misses.py     why no program served a call, as data
-backends.py   what runs a program: the graph, torch.compile, AOTInductor, ONNX Runtime
 archive.py    the programs as one archive
-bucketing.py  `buckets`: the sizes to pad to
-plans.py      the search for them
-sized.py      the sizes that are to be padded
-padding.py    whether a program may be padded, proved or tried
 ranks.py      `agree` on what was seen, `together` with one program, over torch.distributed
+calling/      one call: what it gives, the model's state, what runs it
+counted/      `forecast`: how many programs a declared domain needs
+padded/       `buckets`: the sizes to pad to, and whether a program may be padded
 """
 
 from __future__ import annotations

@@ -1,5 +1,15 @@
 """Decides: proved, refuted with a witness, undecided, or vacuous. The only door to Z3.
 
+the ladder   cheap steps first, then Z3             prove.py, cases.py, alternatives.py, search.py
+facts        what is in force; what contradicts     facts.py, history.py, clash.py
+work         what a question may cost, and has      budget.py, ledger.py
+learned/     what facts amount to, without a solver
+sampled/     points at which they hold
+functions/   doubles, bits, powers
+smt/         one question to Z3
+answers/     witnesses, bounds, repairs, simpler words
+proofs/      certificates, and their recheck
+
 Names are resolved when they are asked for, so that importing the package does not load Z3.
 """
 

@@ -1,4 +1,4 @@
-"""Which marks on a tensor torch.export honours, and beside which entries; shim/inputs/marks.py and inputs.py rely on it."""
+"""Which marks on a tensor torch.export honours, and beside which entries (shim/inputs/marks.py)."""
 
 from __future__ import annotations
 

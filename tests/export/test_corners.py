@@ -1,4 +1,4 @@
-"""Sizes at which eager and the program both raise, whatever the data, are refuted (export/explore/beside_eager/corners.py)."""
+"""Sizes at which eager and the program both raise, whatever the data, are refuted (explore/beside_eager/corners.py)."""
 
 from __future__ import annotations
 

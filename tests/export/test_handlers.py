@@ -14,7 +14,8 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import ConstraintViolation, check, export
-from shapeproof.export.source.frames import OURS
+from shapeproof.export.shim.callers import OURS
+from shapeproof.export.source.frames import entry
 from shapeproof.export.source.handlers import catching
 from tests.agreement import agree
 from tests.export import handled
@@ -29,7 +30,7 @@ def as_a_trace(function):
     """A call of the function, as from the entry that the model's frames end at."""
     scope = {}
     exec(compile("def trace(function):\n    function()", f"{OURS}/entry.py", "exec"), scope)  # noqa: S102
-    scope["trace"](function)
+    entry(scope["trace"])(function)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)

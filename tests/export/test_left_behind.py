@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import io
+import weakref
 
 import pytest
 import torch
@@ -11,6 +13,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check, export
+from shapeproof.export.shim import callers
+from shapeproof.export.source import frames
 from tests.agreement import agree
 
 N = Dim("n", min=0, max=9)
@@ -191,3 +195,21 @@ def test_a_transform_that_torch_cannot_follow_is_named(function):
 
     with pytest.raises(UsageError, match=r"cannot follow what the model does by torch.vmap or torch.func"):
         check(Transforms(), (torch.ones(5, 2),), dynamic_shapes=({0: Dim("n", min=1, max=9)},))
+
+
+@pytest.mark.parametrize(
+    "question", [callers.body, callers.noting, callers.sentence, callers.read_by_the_model, frames.model_frames]
+)
+def test_to_ask_who_calls_keeps_no_tensor_alive(question):
+    """The fault: a frame that held itself kept tensors alive; torch copies such, and took one for a constant."""
+
+    def asks():
+        held = torch.ones(2)
+        question()
+        return weakref.ref(held)
+
+    gc.disable()
+    try:
+        assert asks()() is None
+    finally:
+        gc.enable()

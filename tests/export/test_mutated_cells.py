@@ -1,7 +1,7 @@
 """Nothing is called proved by way of what differs: results that do not hold in a cell, and cells traced otherwise.
 
-Settling in place (trace/calls/settle.py) runs one operator again; exploring (explore/explorer.py) traces a cell of its own.
-If what the second run gives is changed, the decision stays open, or a finding is made of it.
+Settling in place (trace/calls/settle.py) runs one operator again; exploring (explore/explorer.py) traces a cell of its
+own. If what the second run gives is changed, the decision stays open, or a finding is made of it.
 """
 
 from __future__ import annotations

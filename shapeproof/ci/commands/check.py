@@ -134,7 +134,7 @@ def checked(specs: list[Path] | None, options: Options, *, operators: bool = Fal
     """The outcome of every model of the specs, and of every operator if asked for, or of those whose names match.
 
     Raises:
-        UsageError: a spec cannot be meant, or there is no such model, cluster or revision.
+        UsageError: a spec is invalid, or there is no such model, cluster or revision.
         Interrupted: somebody has interrupted.
     """
     verbosity = Verbosity.of(quiet=options.quiet, verbose=options.verbose)

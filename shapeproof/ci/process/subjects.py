@@ -148,7 +148,7 @@ def check_subject(subject: Subject, progress: Callable[[str], None]) -> Report:
     """Check the model. To do so loads torch.
 
     Raises:
-        UsageError: the declarations cannot be meant, or the model cannot be traced at its own example.
+        UsageError: the declarations are invalid, or the model cannot be traced at its own example.
     """
     check_version()
     with refused("the exporter cannot be loaded"):

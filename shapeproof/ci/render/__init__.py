@@ -1,4 +1,11 @@
-"""What was found, in the form that a reader wants: one file for each form. Nothing is decided here."""
+"""What was found, in the form that a reader wants: one file for each form. Nothing is decided here.
+
+text.py         for people
+github.py       annotations of a pull request
+json.py, junit.py, sarif.py   for other tools
+findings.py     what all forms say of a finding
+narrowings.py   and of what is no longer accepted
+"""
 
 from __future__ import annotations
 

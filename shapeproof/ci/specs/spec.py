@@ -1,7 +1,7 @@
 """The spec file: which models are checked, at which sizes, and what is expected of them.
 
 TOML, as `shapeproof.toml` or under `[tool.shapeproof]` of a pyproject. The classes here are its grammar; the JSON
-Schema that editors use (`spec.schema.json`) is made from them. A spec that cannot be meant is one sentence with its
+Schema that editors use (`spec.schema.json`) is made from them. An invalid spec is one sentence with its
 line. No model is loaded here.
 """
 

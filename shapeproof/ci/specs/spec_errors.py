@@ -15,7 +15,7 @@ FORM = "module.path:callable or path/to/file.py:callable"
 
 
 class SpecError(UsageError):
-    """A spec that cannot be meant; `path` leads to what is wrong."""
+    """An invalid spec; `path` leads to what is wrong."""
 
     def __init__(self, message: str, path: Iterable[str | int]) -> None:
         super().__init__(message)

@@ -50,7 +50,7 @@ def parse_relation(text: str, names: Collection[str] | None = None) -> Formula:
     """The formula that a user wrote: a condition, and no number, over these names (None: over any).
 
     Raises:
-        UsageError: it cannot be meant; the sentence begins with the text.
+        UsageError: it is invalid; the sentence begins with the text.
 
     >>> parse_relation("2*n <= m", {"n", "m"})
     2*n <= m

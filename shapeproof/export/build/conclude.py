@@ -6,7 +6,7 @@ Nothing is traced, run or worded here, and nothing is decided but what of the do
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -79,7 +79,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         reads = set[str]().union(*(each.trial.reads for each in (found.main, *found.served)))
         contract = Requirements.of(inputs, enforced, traced, reads)
         contract.refuse_example(inputs)
-        notes += [trust_note(name, compared) for name, compared in found.trusted.items()]
+        notes += [trust_note(name, compared, name in found.checked) for name, compared in found.trusted.items()]
         lacking = _enforce(traced, found.main.trial, inputs, Facts(enforced, budget))
         unasserted = assert_answers(traced, [answer for finding in undecided for answer in finding.answers])
         jump = next(jumps(traced, tracer.rounded_in(traced)), None)
@@ -107,7 +107,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         peak_bytes_bound=bounding.peak_bytes() if bounding else None,
         shared_failures=found.shared,
         oblivious=size_oblivious(found, status, inputs.user_names),
-        trusted=dict(found.trusted),
+        trusted={name: compared for name, compared in found.trusted.items() if name not in found.checked},
         program=program,
         contract=outward,
         remedy=None if repairs is None else declarations(repairs, inputs),
@@ -120,6 +120,14 @@ SETTLED_FOR = (
 )
 
 NO_PROGRAM = "no program is given out: what is undecided cannot be refused at run time"
+
+
+def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The sums by name, of zeros, too: an operator that was compared nowhere is trusted all the same."""
+    total = Counter[str]()
+    for each in counts:
+        total.update(each)
+    return dict(total)
 
 
 def _proved_where(undecided: Sequence[Finding], domain: Facts, budget: Budget) -> list[Formula]:
@@ -171,7 +179,7 @@ def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic], bud
             inputs.user_names,
         ),
         statistics=counts | {"regions": len(reports), "traces": traces},
-        trusted=dict(sum((Counter(report.trusted) for report in reports), Counter())),
+        trusted=_summed(report.trusted for report in reports),
         inputs=inputs.shapes,
     )
     programs = [each.program for each in reports if isinstance(each.program, VerifiedProgram)]

@@ -58,7 +58,7 @@ def declare_seen(  # noqa: PLR0913, PLR0917 - as declare
     """Read what was seen as declarations.
 
     Raises:
-        UsageError: nothing was seen of a model like this one, or the example cannot be meant.
+        UsageError: nothing was seen of a model like this one, or the example is invalid.
     """
     plain = declare(mod, args, kwargs, None)
     profile = _profile(mod, plain, seen)

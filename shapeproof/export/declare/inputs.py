@@ -183,7 +183,7 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
     """Read what the user declared, and where.
 
     Raises:
-        UsageError: an entry cannot be meant; the sentence names it.
+        UsageError: an entry is invalid; the sentence names it.
     """
     _check_kinds(mod, args, kwargs)
     kwargs = dict(kwargs or {})

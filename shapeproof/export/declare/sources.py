@@ -159,7 +159,7 @@ def declare_sources(  # noqa: PLR0913, PLR0917 - as declare
     """Read a list of sources as declarations.
 
     Raises:
-        UsageError: the example or a constraint cannot be meant.
+        UsageError: the example or a constraint is invalid.
     """
     leaves = declare(mod, args, kwargs, None).leaves
     entries = sources.shapes(leaves)

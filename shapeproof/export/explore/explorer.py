@@ -7,8 +7,6 @@ there. Cells of a cell are settled in turn, until the solver proves that nothing
 - *served*: the program traced there is the same;
 - *narrowed*: it lies in what the user left to be inferred, and is given up with a note and a run-time check;
 - a *finding*: eager raises there, or does something else than the program (replayed), or neither could be established.
-
-This module does not say what a finding means for the user; that is conclude.py and explain.py.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ from shapeproof.export.explore.inferred.narrowing import condensed, given_up, li
 from shapeproof.export.explore.inferred.scout import Looks, Scout
 from shapeproof.export.explore.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, SMALL_POINTS, TRACE_LIMIT
 from shapeproof.export.explore.sizes import Sizes
-from shapeproof.export.source.frames import raised_at_run_time, raised_by_user
+from shapeproof.export.source.errors import raised_at_run_time, raised_by_user
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.checks import raising
 from shapeproof.export.trace.trial import Step, Trial, Where, flipped

@@ -160,6 +160,8 @@ class Exploration:
     traces: int = 0
     trusted: dict[str, int] = field(default_factory=dict)
     """The operators that are not torch's own, and at how many inputs their fake kernels were compared."""
+    checked: tuple[str, ...] = ()
+    """Those of them that `check_operator` has proved for all the calls of the program."""
     notes: list[str] = field(default_factory=list)
     """What else is to be said of the program."""
     shared: tuple[SharedFailure, ...] = ()

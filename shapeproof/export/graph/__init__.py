@@ -1,10 +1,10 @@
-"""Reads, writes and compares traced graphs. It runs no data.
+"""Reads and writes traced graphs. It runs no data.
 
-compare   are two programs the same on a region?       equivalence.py, operations.py, rerun.py, bodies.py, taken.py,
-                                                       constants.py, metadata.py
-read      what a node does: views, writes, copies      nodes.py, aliasing.py
-          what varies with some sizes, and how            rows.py
-          where a small difference becomes a large one  rounding.py
-write     sizes and conditions as nodes                emit.py, serializable.py
-read back what a graph asserts                         readback.py
+nodes.py         operators, operands, what is written
+aliasing.py      views, and who shares storage
+rounding.py      where a small difference becomes a large one
+readback.py      what a graph asserts
+emit.py          sizes and conditions as nodes
+constants.py     tensors and numbers that a program holds
+serializable.py  nodes that torch can save
 """

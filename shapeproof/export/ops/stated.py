@@ -2,7 +2,8 @@
 
 The rules have the form of those of torch's own operators (output_sizes.py, value_ranges.py). What a rule of torch's
 says is a fact, since a property test holds it against eager; what a user's rule says becomes a check that the program
-makes (trace/calls/stated.py), and each real run is held against it (explore/beside_eager/statements.py). Nothing here is believed.
+makes (trace/calls/stated.py), and each real run is held against it (explore/beside_eager/statements.py). Nothing here
+is believed.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ from shapeproof.export.explore.beside_eager.corners import Disagreement
 from shapeproof.export.explore.findings import Finding, Narrowing, Outcome
 from shapeproof.export.report.advice import advice, data_notes
 from shapeproof.export.report.remedies import Cause
-from shapeproof.export.source.frames import led_to, of_torch
+from shapeproof.export.source.errors import led_to
+from shapeproof.export.source.frames import of_torch
 from shapeproof.export.source.loops import rounds
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
@@ -175,12 +176,14 @@ def narrowing_note(narrowing: Narrowing, inputs: Inputs) -> str:
     return f"inferred and enforced at run time: {required}{line}"
 
 
-def trust_note(operator: str, compared: int) -> str:
-    """The note about an operator that is not torch's own.
+def trust_note(operator: str, compared: int, checked: bool) -> str:  # noqa: FBT001
+    """The note about an operator that is not torch's own; `checked`: its fake is proved for all calls of the program.
 
-    >>> trust_note("sp::half", 12)
+    >>> trust_note("sp::half", 12, checked=False)
     'trusted: sp::half (its fake kernel was compared at 12 inputs, not proved)'
     """
+    if checked:
+        return f"checked: {operator} (check_operator has proved its fake kernel for every call of the program)"
     inputs = "1 input" if compared == 1 else f"{compared} inputs"
     return f"trusted: {operator} (its fake kernel was compared at {inputs}, not proved)"
 

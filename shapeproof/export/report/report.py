@@ -69,7 +69,8 @@ class Report:
     """The size-oblivious assumptions of the program, and which are proved harmless; empty in a report that was loaded,
     and where there are several programs: each has its own report."""
     trusted: Mapping[str, int] = field(default_factory=dict)
-    """The operators that are not torch's own, and at how many inputs their fake kernels were compared; not saved."""
+    """The operators that are not torch's own, and at how many inputs their fake kernels were compared; without those
+    that `check_operator` has proved for all calls of the program."""
     contract: Contract | None = field(default=None, repr=False)
     """What the inputs of the program must be, for whoever has no torch; None where no program is given out."""
     program: VerifiedProgram | Regions | None = field(default=None, repr=False, compare=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -65,6 +65,7 @@ class _Saved:
     diagnostics: tuple[Diagnostic, ...]
     decisions: tuple[_Decision, ...]
     shared_failures: tuple[SharedFailure, ...] = ()
+    trusted: dict[str, int] = field(default_factory=dict)
 
 
 _SAVED = TypeAdapter(_Saved)
@@ -86,6 +87,7 @@ def saved_report(report: Report) -> str:
         "peak_bytes_bound": report.peak_bytes_bound,
         "contract": None if report.contract is None else to_data(report.contract),
         "shared_failures": [dataclasses.asdict(failure) for failure in report.shared_failures],
+        "trusted": dict(report.trusted),
         "versions": versions,
         "diagnostics": [dataclasses.asdict(diagnostic) for diagnostic in report.diagnostics],
         "decisions": [_saved_decision(decision) for decision in report.decisions],
@@ -126,7 +128,7 @@ def fields_of(text: str | bytes, path: str | Path) -> dict[str, Any]:
 
 
 def _fields(saved: _Saved) -> dict[str, Any]:
-    fields = {field.name: getattr(saved, field.name) for field in dataclasses.fields(saved)}
+    fields = {each.name: getattr(saved, each.name) for each in dataclasses.fields(saved)}
     del fields["format"], fields["versions"]
     regions = RegionMap.loaded(dataclasses.asdict(saved.regions))
     contract = None if saved.contract is None else from_data(saved.contract, "the report")

@@ -1,15 +1,14 @@
 """What knows torch's private names, dim classes, pytrees, storages and releases. It concludes nothing.
 
-inputs     example inputs and `dynamic_shapes`, by source names   binding.py, dims.py, marks.py, profiles.py
-programs   symbolic sizes, structures, storages, consumers        symbols.py, trees.py, storages.py, consumers.py
-models     parameters, buffers and submodules as they are held    modules.py
-archives   programs in files, looked through before torch does    archives.py
-runs       guards, how inputs lie in memory, what they hold       guarding.py, strides.py, containers.py
-tracing    hash and text of numbers, transforms that a trace leaves  protocols.py, transforms.py
-numbers    float arithmetic as Python wrote it                    doubles.py, sym_nodes.py, recording.py
-process    noise, garbage, one thread at a time, releases         quiet.py, collecting.py, one_thread.py, versions.py
-operators  that are not torch's own, and their kernels in Python   custom_operators.py
-ranks      where the ranks of torch.distributed have met          ranks.py
-checks     checks on data as nodes                                asynchronous.py
-gradients  autograd's work, recorded                              autograd.py
+inputs/    example inputs and `dynamic_shapes`, by source names
+numbers/   symbolic numbers: float arithmetic as Python wrote it
+process/   what torch keeps in the process: logs, garbage, threads, transforms, ranks
+programs   structures, storages, strides, consumers      trees.py, storages.py, strides.py, consumers.py
+models     parameters, buffers and submodules            modules.py
+archives   programs in files, looked through first       archives.py
+runs       guards; checks on data as nodes               guarding.py, asynchronous.py
+callers    torch's functions that a call comes from     callers.py
+gradients  autograd's work, recorded                    autograd.py
+operators  that are not torch's own                      custom_operators.py
+releases   which are known                               versions.py
 """

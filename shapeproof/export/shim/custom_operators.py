@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch._library.custom_ops import CustomOpDef, _maybe_get_opdef
+from torch._library.simple_registry import singleton
 from torch._ops import OpOverload, OpOverloadPacket
 
 OWN_NAMESPACES = frozenset({"aten", "prims", "prim", "higher_order"})
@@ -45,3 +46,12 @@ def python_kernel(operator: OpOverload) -> Callable[..., Any] | None:
     if found is None and not torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CPU"):
         found = known._backend_fns.get(None)
     return None if found is None else inspect.getclosurevars(inspect.unwrap(found)).nonlocals.get("fn")
+
+
+def fake_kernel(operator: OpOverload) -> Callable[..., Any] | None:
+    """The function that was registered as the fake kernel of an operator."""
+    known = _maybe_get_opdef(operator)
+    if known is not None and known._abstract_fn is not None:
+        return known._abstract_fn
+    found = singleton.find(operator.name()).fake_impl.kernel
+    return None if found is None else found.func

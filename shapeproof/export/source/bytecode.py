@@ -21,6 +21,8 @@ UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda _: "UNKNOWN"})()
 """A value that nothing is known of."""
 _NULL = object()
 """What Python puts beside a function that is not a method."""
+_FAILING = "LOAD_ASSERTION_ERROR"
+"""The instruction with which Python begins to raise what an assert statement raises."""
 
 Look = Callable[[str], Any]
 """The value of a name; UNKNOWN if it has none."""
@@ -176,3 +178,28 @@ def _attribute(value: Any, name: str) -> Any:
     if isinstance(found, staticmethod):
         return found.__func__
     return found if isinstance(found, type) or not hasattr(type(found), "__get__") else UNKNOWN
+
+
+def failing_answer(frame: FrameType) -> bool | None:
+    """The answer with which the assert statement fails that a frame is at; None where it is at none, or would go on.
+
+    `assert a or b` fails with neither answer to `a`: where that does not hold, it asks for `b`.
+    """
+    steps = instructions(frame.f_code)
+    index = index_at(frame.f_code, frame.f_lasti)
+    if index is None or "JUMP" not in steps[index].opname or "_IF_" not in steps[index].opname:
+        return None
+    jumps_where = "IF_TRUE" in steps[index].opname
+    if _fails(frame.f_code, index_at(frame.f_code, steps[index].argval)):
+        return jumps_where
+    return not jumps_where if _fails(frame.f_code, index + 1) else None
+
+
+def _fails(code: CodeType, index: int | None) -> bool:
+    """Whether an assert statement fails that goes on at this instruction, with nothing else to compute."""
+    while index is not None:
+        step = instructions(code)[index]
+        if step.opname not in {"POP_TOP", "JUMP_FORWARD"}:
+            return step.opname == _FAILING
+        index = index + 1 if step.opname == "POP_TOP" else index_at(code, step.argval)
+    return False

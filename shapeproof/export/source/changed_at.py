@@ -12,7 +12,8 @@ from types import FrameType
 from typing import Any
 
 from shapeproof.constraints.records.decisions import SourceLocation
-from shapeproof.export.source.frames import OURS, in_torch, is_users, location
+from shapeproof.export.shim.callers import OURS
+from shapeproof.export.source.frames import in_torch, is_users, location
 
 
 class ChangedAt:

@@ -11,15 +11,14 @@ import inspect
 import linecache
 import sysconfig
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeAlias
 
 from shapeproof.constraints.records.decisions import SourceLocation
+from shapeproof.export.shim.callers import OURS, outwards
 
 Where: TypeAlias = Callable[[str], SourceLocation | None]
 """Where the Dim of a name, or a relation, is written; None if that is not known."""
 
-_OURS = str(Path(__file__).parent.parent.parent)
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib", "scripts"))
 
 
@@ -32,9 +31,7 @@ def in_the_call() -> Where:
 
     Nothing is known of a call from an installed program, or from text that is in no file.
     """
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
-        frame = frame.f_back
+    frame = next((frame for frame in outwards() if not frame.f_code.co_filename.startswith(OURS)), None)
     return nowhere if frame is None else _in(frame.f_code.co_filename, frame.f_lineno)
 
 

@@ -38,6 +38,7 @@ from shapeproof.export.ops.call import Running
 from shapeproof.export.ops.output_sizes import PROMISING, VIEWING, counted, meanings, promises, ranged
 from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.value_ranges import INTEGRAL, SPEAKING, contents
+from shapeproof.export.shim import callers
 from shapeproof.export.shim.numbers.doubles import literal, value_of
 from shapeproof.export.shim.numbers.sym_nodes import ExactShapeEnv, exact, powers
 from shapeproof.export.shim.numbers.symbols import INT64, OPAQUE, is_condition, value_range
@@ -93,7 +94,7 @@ class ProofShapeEnv(ExactShapeEnv):
         self.numbering = Numbering(self.read)
         self._open: set[Formula] = set()
         self.rounded: dict[Any, str] = {}
-        self._body: frames.Body | None = None
+        self._body: callers.Body | None = None
         self._asked: object = None  # torch's node for the number that is asked about
         self.checks = CheckWriter(lambda: get_proxy_mode() is not None)
         declared = {name for terms in sizes.values() for term in terms for name in term.symbols}
@@ -159,7 +160,7 @@ class ProofShapeEnv(ExactShapeEnv):
         if self._running and not schemas.is_trusted(self._running[-1].func):
             self._check_range(s, compiler_min, compiler_max)
             return
-        for promise in (*ranged(self._term(s), compiler_min, compiler_max), *frames.merged(self._term(s), self.read)):
+        for promise in (*ranged(self._term(s), compiler_min, compiler_max), *callers.merged(self._term(s), self.read)):
             self.trial.learn(promise)
 
     def _check_range(self, s: sympy.Symbol, low: int, high: int) -> None:
@@ -341,7 +342,7 @@ class ProofShapeEnv(ExactShapeEnv):
         if not is_condition(expr):
             return literal(self.trial.value(self.translator.number(expr), self._place))
         formula = self.translator.formula(expr)
-        if fallback is not None and self.innermost is None and frames.noting():
+        if fallback is not None and self.innermost is None and callers.noting():
             return sympy.true if fallback else sympy.false
         if fallback is None and self.about_data(expr):
             checked = self._checked(formula, expr)
@@ -424,7 +425,7 @@ class ProofShapeEnv(ExactShapeEnv):
         """What is checked in a body that may not be run (a branch of torch.cond) is known in that body alone."""
         if self._body is None and not entering:
             return
-        here = frames.body()
+        here = callers.body()
         if self._body is not None and here != self._body:
             self.trial.leave()
             self.checks.drop()

@@ -29,19 +29,20 @@ from torch.overrides import TorchFunctionMode
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.meaning import intervals
 from shapeproof.constraints.terms import symbol
-from shapeproof.export.explore.compare.constants import same_constant
+from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_of
 from shapeproof.export.ops.layouts import acts_on_layout
 from shapeproof.export.ops.properties import DISABLED, FUNCTION, properties_read, read_in_bodies
 from shapeproof.export.shim.autograd import has_own_backward
+from shapeproof.export.shim.callers import read_by_the_model
 from shapeproof.export.shim.inputs.binding import bind, map_leaves
 from shapeproof.export.shim.numbers.protocols import Answers, answered
 from shapeproof.export.shim.numbers.symbols import value_range, values
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
 from shapeproof.export.shim.storages import is_wrapped, storages
-from shapeproof.export.source.frames import read_by_the_model
+from shapeproof.export.source.frames import entry
 from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.source.missing import Refusals, attribute, unlike
 from shapeproof.export.source.texts import number_in_text, number_used
@@ -111,6 +112,7 @@ def recording_mode(
     return mode, env
 
 
+@entry
 def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     mod: torch.nn.Module,
     inputs: Inputs,

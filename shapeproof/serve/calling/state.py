@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.shim.modules import GLOBAL_HOOKS, parts, registered
-from shapeproof.serve.attributes import Attributes
+from shapeproof.serve.calling.attributes import Attributes
 
 _DTYPE, _DEVICE, _SHAPE, _REQUIRES_GRAD, _TRAINING = map(
     operator.attrgetter, ("dtype", "device", "shape", "requires_grad", "training")

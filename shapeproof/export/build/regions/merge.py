@@ -34,8 +34,8 @@ from shapeproof.export.build.regions.predicates import chosen, compared, kept_in
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import disagreement
-from shapeproof.export.explore.compare.constants import same_constant
 from shapeproof.export.explore.regions import Split
+from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.emit import Computation, has_graph_form
 from shapeproof.export.report.explain import disagreeing
 from shapeproof.export.report.render import said_by
@@ -168,7 +168,7 @@ class Merging:
         for region in self.done.regions:
             traced = region.found.main.program
             left = Left() if traced is None else tracer.left_in(traced)
-            here = [replace(form, left=left) for form in forms]
+            here = [replace(form, left=left, relaid=True) for form in forms]
             found = replace(region.found, main=replace(region.found.main, program=program), forms=here)
             wrong = disagreement(self.mod, self.inputs, found, self.done.within(region))
             if wrong is not None:

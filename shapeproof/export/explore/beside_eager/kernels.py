@@ -25,6 +25,7 @@ from shapeproof.constraints.records.diagnostics import Diagnostic, Note
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.checked import is_checked
 from shapeproof.export.explore.beside_eager.corners import fits, points
 from shapeproof.export.explore.beside_eager.statements import broken_statement
 from shapeproof.export.explore.findings import Exploration
@@ -66,6 +67,8 @@ def operator_faults(inputs: Inputs, found: Exploration, domain: Facts) -> list[D
             return [fault_diagnostic(*_smallest_fault(seen, point, _smaller(point, inputs, domain), run), inputs)]
         for name in seen:
             found.trusted[name] += 1
+    known = Facts([*domain.formulas, *found.main.trial.facts.formulas])
+    found.checked = tuple(name for name in names if is_checked(name, program, known))
     return []
 
 

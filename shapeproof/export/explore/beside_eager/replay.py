@@ -17,13 +17,14 @@ import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.shim.trees import leaves, map_tensors
-from shapeproof.export.source.frames import led_to
+from shapeproof.export.source.errors import led_to
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.trial import Trial
@@ -74,11 +75,13 @@ class Form:
         fresh: makes the program as nobody has called it yet.
         name: where the form is not the program itself, what it is.
         left: what the model has left in its inputs where it was traced, and the program does not.
+        relaid: whether its results may lie in memory otherwise than eager's: consumers, and torch.cond, copy.
     """
 
     fresh: Callable[[], Callable[..., Any]]
     name: str = ""
     left: Left = field(default_factory=Left)
+    relaid: bool = False
 
 
 def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
@@ -93,7 +96,7 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
     found = [Form(fresh_modules(program), left=left)]
     if told_apart(program.graph):
         with contextlib.suppress(Exception):  # torch itself fails at some: `resize_` to a dynamic size
-            found.append(Form(fresh_modules(decomposed(program)), "after run_decompositions, ", left))
+            found.append(Form(fresh_modules(decomposed(program)), "after run_decompositions, ", left, relaid=True))
     return found
 
 
@@ -187,14 +190,14 @@ def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: 
     eager, exported = copy.deepcopy(mod), form.fresh()
     found = Replay(Relation.SAME)
     for _ in range(calls):
-        found = replace(_compare_call(eager, exported, args, kwargs, form.left), form=form.name)
+        found = replace(_compare_call(eager, exported, args, kwargs, form), form=form.name)
         if found.relation is not Relation.SAME:
             break
     return found
 
 
 def _compare_call(
-    eager: torch.nn.Module, exported: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], left: Left
+    eager: torch.nn.Module, exported: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], form: Form
 ) -> Replay:
     mine, theirs = copy.deepcopy((args, kwargs)), copy.deepcopy((args, kwargs))
     given, taken = leaves(mine), leaves(theirs)
@@ -202,7 +205,9 @@ def _compare_call(
     got, program_error = run(exported, *theirs)
     if eager_error is not None or program_error is not None:
         return _failures(eager_error, program_error)
-    reason = unequal((want, given), (got, taken)) or _left_otherwise(eager, mine, theirs, leaves(got), left)
+    reason = unequal((want, given), (got, taken)) or _left_otherwise(eager, mine, theirs, leaves(got), form.left)
+    if reason is None and not form.relaid:
+        reason = laid_otherwise(given, leaves(want), taken, leaves(got))
     return Replay(Relation.SAME) if reason is None else Replay(Relation.DIFFERENT, reason)
 
 

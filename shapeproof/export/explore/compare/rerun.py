@@ -18,10 +18,12 @@ from shapeproof.export.ops.output_sizes import VIEWING
 from shapeproof.export.shim.numbers.symbols import ASSERTION, sizes, values
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
+from shapeproof.export.source.frames import entry
 from shapeproof.export.trace.calls.operators import call
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 
 
+@entry
 def run_again(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram) -> dict[torch.fx.Node, Any]:
     """The value of each node of a program on the fake inputs that another was traced with, under the other's ShapeEnv.
 

@@ -31,6 +31,7 @@ from shapeproof.export.trace.python.plain_numbers import CALLED, FUNCTIONS, MEMB
 from shapeproof.export.trace.python.remembering import Remembered
 from shapeproof.export.trace.python.rewriting import EXCEPT, assigned, catches, global_names, rewritten
 from shapeproof.export.trace.python.users_functions import users_functions
+from shapeproof.export.trace.python.whether_traced import ASKED
 
 _FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
 _REMEMBERING = type(functools.cache(lambda: None))
@@ -250,7 +251,7 @@ class _Rewriting:
     def _value(self, value: Any, names: frozenset[str]) -> Any:
         """What stands in place of a value for a function that uses these names; None for the value itself."""
         if isinstance(value, FunctionType | _REMEMBERING):
-            return self.member(value)
+            return ASKED[value](value) if value in ASKED else self.member(value)
         if isinstance(value, ModuleType):
             return self._exchanged(value, names)
         if isinstance(value, type):
@@ -267,8 +268,7 @@ class _Rewriting:
         if not members and not _is_foreign(module):
             self._reach(vars(module), names)
         found: dict[str, Any] = {name: make(getattr(module, name)) for name, make in members.items() if name in names}
-        inner = WITHIN.get(module.__name__)
-        if inner in names:
+        for inner in names.intersection(WITHIN.get(module.__name__, ())):
             found[inner] = self._exchanged(getattr(module, inner), names)
         found = {name: value for name, value in found.items() if value is not None}
         if not found:

@@ -17,6 +17,7 @@ from shapeproof.export.shim.numbers.sym_nodes import is_finite
 from shapeproof.export.shim.numbers.symbols import PLAIN
 from shapeproof.export.trace.python.distinct import Distinct
 from shapeproof.export.trace.python.ranges import Range
+from shapeproof.export.trace.python.whether_traced import ASKING
 
 
 def _number(value: Any) -> Any:
@@ -258,6 +259,7 @@ MEMBERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "builtins": {"isinstance": lambda _: _isinstance, "type": lambda _: _type},
     "numpy": {"sqrt": _sqrt},
     "torch.nn.functional": {"scaled_dot_product_attention": _deciding},
+    "torch.compiler": ASKING,
 }
 """Functions of modules, and what is made of each."""
 NAMES = {name: f"symbolic {name}" for name in CALLED if name != "__class__"}
@@ -272,5 +274,5 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     torch.nn.functional.scaled_dot_product_attention: _deciding,
 }
 """Those that are imported by name."""
-WITHIN: Mapping[str, str] = {"torch": "nn", "torch.nn": "functional"}
-"""The way from a module to one of these."""
+WITHIN: Mapping[str, tuple[str, ...]] = {"torch": ("nn", "compiler"), "torch.nn": ("functional",)}
+"""The ways from a module to one of these."""

@@ -1,0 +1,149 @@
+"""Which operators of a program need not be trusted: `check_operator` has proved their fake kernels in this process.
+
+A proof speaks of the arguments that were declared. It is used for a call whose tensors have their ranks and dtypes and
+lie contiguously, whose sizes are proved to be among those declared, and whose other arguments are the same values.
+Any other call leaves its operator trusted, and so does a kernel or a fake that has been registered since.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term, constant, symbol
+from shapeproof.export.declare.inputs import Inputs, Leaf
+from shapeproof.export.ops import schemas
+from shapeproof.export.shim.custom_operators import fake_kernel, python_kernel
+from shapeproof.export.shim.inputs.binding import rebuild_inputs
+from shapeproof.export.shim.numbers.symbols import size_expression
+from shapeproof.export.shim.strides import dense_strides
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.translate import Translator, Untranslatable
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.learned.substitution import substitute
+from shapeproof.solver.prove import decide
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """What `check_operator` has proved: the code that it read, the arguments by name as leaves, what holds of them."""
+
+    code: tuple[Any, ...]
+    arguments: Mapping[str, Any]
+    domain: Sequence[Formula]
+
+
+_proofs: dict[Any, list[_Proof]] = {}
+"""By operator, for the life of the process: what was proved stays so while the code is the same."""
+
+
+def remember_proof(operator: Any, inputs: Inputs, names: Mapping[str, str]) -> None:
+    """Remember that an operator is what its fake kernel says, over the declared sizes.
+
+    Args:
+        operator: the operator.
+        inputs: its arguments as they were declared.
+        names: for each argument of its schema the name that it has there.
+    """
+    apart = {name: symbol(f"{name} of {operator.name()}") for name in inputs.domain.symbols}
+    leaves = (replace(leaf, terms=tuple(substitute(each, apart) for each in leaf.terms)) for leaf in inputs.leaves)
+    args, kwargs = rebuild_inputs(inputs.args, inputs.kwargs, {leaf.source: leaf for leaf in leaves})
+    by_schema = {name: kwargs[shown] for name, shown in names.items() if shown in kwargs}
+    arguments = schemas.by_name(operator, args, by_schema)
+    domain = [substitute(each, apart) for each in inputs.domain.formulas]
+    _proofs.setdefault(operator, []).append(_Proof(_code(operator), arguments, domain))
+
+
+@contextlib.contextmanager
+def unproved(operator: Any) -> Iterator[None]:
+    """An operator is trusted like any other while it is checked."""
+    proofs = _proofs.pop(operator, [])
+    try:
+        yield
+    finally:
+        _proofs[operator] = proofs
+
+
+def _code(operator: Any) -> tuple[Any, ...]:
+    functions = (python_kernel(operator), fake_kernel(operator))
+    return tuple((function, getattr(function, "__code__", None)) for function in functions)
+
+
+def is_checked(operator: Any, program: torch.export.ExportedProgram, facts: Facts) -> bool:
+    """Whether each call of an operator in a program is one that a proof of it speaks of.
+
+    Args:
+        operator: the name of an operator.
+        program: calls it.
+        facts: what holds of the sizes of the program.
+    """
+    modules = [each for each in program.graph_module.modules() if isinstance(each, torch.fx.GraphModule)]
+    every = [node for each in modules for node in each.graph.nodes if schemas.is_foreign(node.target)]
+    calls = [node for node in every if node.target.name() == operator]
+    translator = tracer.translator_of(program)
+    return all(any(_Covering(translator, facts).covers(each, node) for each in _valid(node.target)) for node in calls)
+
+
+def _valid(operator: Any) -> list[_Proof]:
+    return [each for each in _proofs.get(operator, ()) if each.code == _code(operator)]
+
+
+class _Covering:
+    """Whether a call is one that a proof speaks of."""
+
+    def __init__(self, translator: Translator, facts: Facts) -> None:
+        self._translator, self._facts = translator, facts
+
+    def covers(self, proof: _Proof, node: torch.fx.Node) -> bool:
+        """Whether the arguments of a node are among those of the proof."""
+        given = schemas.by_name(node.target, node.args, node.kwargs)
+        try:
+            pairs = [pair for name, had in given.items() for pair in self._pairs(proof.arguments.get(name), had)]
+        except (LookupError, Untranslatable):
+            return False
+        values: dict[str, Term] = {}
+        for declared, had in pairs:
+            if len(declared.symbols) == 1 and declared is symbol(name := next(iter(declared.symbols))):
+                values.setdefault(name, had)
+        wanted = [f.eq(substitute(declared, values), had) for declared, had in pairs]
+        wanted += [substitute(each, values) for each in proof.domain]
+        return all(decide(each, self._facts).status == "proved" for each in wanted)
+
+    def _pairs(self, declared: Any, had: Any) -> Iterator[tuple[Term, Term]]:
+        """The sizes as they were declared, each with that of the call.
+
+        Raises:
+            LookupError: the arguments differ in something else.
+        """
+        value = had.meta.get("val") if isinstance(had, torch.fx.Node) else had
+        if isinstance(declared, list | tuple) and isinstance(value, list | tuple) and len(declared) == len(value):
+            for each in zip(declared, value, strict=True):
+                yield from self._pairs(*each)
+        elif isinstance(declared, Leaf) and declared.is_tensor and isinstance(value, torch.Tensor):
+            yield from self._of_tensor(declared, value)
+        elif isinstance(declared, Leaf) and declared.terms and isinstance(value, int | torch.SymInt):
+            yield declared.terms[0], self._term(value)
+        else:
+            expected = declared.example if isinstance(declared, Leaf) else declared
+            if type(expected) is not type(value) or expected != value:
+                raise LookupError
+
+    def _of_tensor(self, declared: Leaf, value: torch.Tensor) -> Iterator[tuple[Term, Term]]:
+        plain = value.layout == torch.strided and value.device.type == "cpu" and not (value.is_conj() or value.is_neg())
+        if not plain or value.dtype != declared.example.dtype or value.dim() != len(declared.terms):
+            raise LookupError
+        yield from zip(declared.terms, map(self._term, value.shape), strict=True)
+        dense = dense_strides(range(value.dim()), value.shape)
+        for size, stride, wanted in zip(value.shape, value.stride(), dense, strict=True):
+            equal = f.eq(self._term(stride), self._term(wanted))
+            if decide(f.disjunction(equal, f.le(self._term(size), 1)), self._facts).status != "proved":
+                raise LookupError
+
+    def _term(self, size: int | torch.SymInt) -> Term:
+        return self._translator.term(size_expression(size)) if isinstance(size, torch.SymInt) else constant(size)

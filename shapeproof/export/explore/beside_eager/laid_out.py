@@ -1,0 +1,61 @@
+"""How the tensors that a call gives lie in memory, in eager and in a program: their strides, whose memory they share.
+
+Callers see both: `view` refuses strides, AOTInductor promises them, and a write into a result may reach an input.
+Strides that reach no element are left out, as torch leaves them out: of a size of 1, or where there are no elements.
+Nothing is run here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from shapeproof.export.shim.storages import storage_of
+from shapeproof.export.trace.calls.settle import sharing
+
+
+def laid_otherwise(given: Sequence[Any], want: Sequence[Any], taken: Sequence[Any], got: Sequence[Any]) -> str | None:
+    """How results of the same sizes lie otherwise in the program, or None.
+
+    Args:
+        given: the inputs of eager after the call.
+        want: what eager returns.
+        taken: the inputs of the program after the call.
+        got: what the program returns.
+
+    >>> x, y = torch.ones(2, 3), torch.ones(2, 3)
+    >>> laid_otherwise([x], [x + 1], [y], [(y + 1).t().contiguous().t()])
+    'eager returns strides [3, 1], the program [1, 2]'
+    >>> laid_otherwise([x], [x], [y], [y.clone()])
+    'eager returns an input, or a part of one, as result 0, the program does not'
+    """
+    pairs = zip([*given, *want], [*taken, *got], strict=True)
+    numbered = ((a, b, index - len(given)) for index, (a, b) in enumerate(pairs))
+    held = [each for each in numbered if all(map(_has_elements, each[:2]))]
+    for a, b, index in held:
+        if index >= 0 and reached_strides(a) != reached_strides(b):
+            return f"eager returns strides {list(a.stride())}, the program {list(b.stride())}"
+    ours, theirs = sharing([a for a, _, _ in held]), sharing([b for _, b, _ in held])
+    unlike = (index for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)) if mine != other)
+    return next((_shared(held, index, ours[index], theirs[index]) for index in unlike), None)
+
+
+def _shared(held: Sequence[tuple[Any, Any, int]], index: int, mine: int | None, other: int | None) -> str:
+    """What a tensor shares memory with in eager and not in the program, or the other way round."""
+    in_eager = mine is not None and mine != index
+    first = mine if in_eager else other
+    whose = "an input" if first is not None and held[first][2] < 0 else "another result"
+    who, not_so = ("eager", "the program") if in_eager else ("the program", "eager")
+    return f"{who} returns {whose}, or a part of one, as result {held[index][2]}, {not_so} does not"
+
+
+def reached_strides(tensor: torch.Tensor) -> list[int]:
+    """The strides by which elements are reached: those of sizes above 1."""
+    return [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
+
+
+def _has_elements(value: Any) -> bool:
+    plain = isinstance(value, torch.Tensor) and value.layout == torch.strided
+    return plain and storage_of(value) is not None and value.numel() > 0

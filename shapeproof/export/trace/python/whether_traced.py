@@ -1,0 +1,62 @@
+"""Notes where a model asks whether it is traced: `torch.compiler.is_compiling()`, `torch.compiler.is_exporting()`.
+
+Such code does something else in eager, and no question about a size tells of it. The runs beside eager are all that
+compares the two there, so the report names the line. The answers stay torch's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+
+from shapeproof.constraints.records.decisions import SourceLocation
+from shapeproof.export.source.frames import location
+from shapeproof.wording import short
+
+_noted: ContextVar[dict[SourceLocation, str] | None] = ContextVar("noted", default=None)
+
+
+@contextlib.contextmanager
+def noting() -> Iterator[dict[SourceLocation, str]]:
+    """Where models that are traced meanwhile ask, and what they call."""
+    found: dict[SourceLocation, str] = {}
+    token = _noted.set(found)
+    try:
+        yield found
+    finally:
+        _noted.reset(token)
+
+
+def _asking(original: Callable[[], bool]) -> Callable[[], bool]:
+    """The function as a model calls it in a trace."""
+
+    @functools.wraps(original)
+    def called() -> bool:
+        noted = _noted.get()
+        if noted is not None:
+            noted[location(sys._getframe(1))] = original.__name__  # noqa: SLF001 - who calls it
+        return original()
+
+    return called
+
+
+ASKING: Mapping[str, Callable[..., Any]] = dict.fromkeys(("is_compiling", "is_exporting"), _asking)
+"""The functions of torch.compiler that tell, and what is made of each."""
+ASKED: Mapping[Any, Callable[..., Any]] = {getattr(torch.compiler, name): make for name, make in ASKING.items()}
+"""Those that are imported by name."""
+
+
+def asked_note(where: SourceLocation, name: str) -> str:
+    """The note about a line.
+
+    >>> asked_note(SourceLocation("model.py", 12, ""), "is_compiling")
+    'model.py:12 asks whether it is traced (`is_compiling`): what follows was compared with eager by runs alone'
+    """
+    what = "what follows was compared with eager by runs alone"
+    return f"{short(where.file)}:{where.line} asks whether it is traced (`{name}`): {what}"

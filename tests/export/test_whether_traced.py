@@ -1,0 +1,85 @@
+"""Models that ask whether they are traced, and lay their results otherwise in memory: values alone do not tell."""
+
+from __future__ import annotations
+
+import inspect
+
+import torch
+from torch.compiler import is_exporting
+from torch.export import Dim
+
+from shapeproof.export import check
+from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
+
+ROWS = ({0: Dim("rows", min=0, max=9)},)
+
+
+class Asking(torch.nn.Module):
+    """Gives one thing in eager, and another where it is traced."""
+
+    def __init__(self, eager, traced):
+        super().__init__()
+        self.eager, self.traced = eager, traced
+
+    def forward(self, x):
+        if torch.compiler.is_exporting():
+            return self.traced(x)
+        return self.eager(x)
+
+
+class AsksByName(torch.nn.Module):
+    def forward(self, x):
+        return x + 1 if is_exporting() or torch.compiler.is_compiling() else 1 + x
+
+
+def column_major(x):
+    return (x + 1).t().contiguous().t()
+
+
+DIFFERENT = {
+    "strides": (lambda x: x + 1, column_major, "eager returns strides [4, 1], the program [1, 3]"),
+    "an input": (lambda x: x, lambda x: x.clone(), "eager returns an input, or a part of one, as result 0"),
+    "a copy": (lambda x: x.clone(), lambda x: x[:], "the program returns an input, or a part of one, as result 0"),
+    "one result twice": (lambda x: [x + 1] * 2, lambda x: [x + 1, x + 1], "eager returns another result, or a part"),
+}
+
+
+def said(report):
+    return " ".join(str(report).split())
+
+
+def test_what_lies_otherwise_in_eager_is_refuted():
+    for name, (eager, traced, sentence) in DIFFERENT.items():
+        report = check(Asking(eager, traced), (torch.randn(3, 4),), dynamic_shapes=ROWS)
+        assert (report.status, report.program) == ("refuted", None), name
+        assert f"results differ: {sentence}" in said(report), name
+
+
+def test_what_lies_alike_is_proved_and_the_line_is_named():
+    report = check(Asking(lambda x: x + 1, lambda x: 1 + x), (torch.randn(3, 4),), dynamic_shapes=ROWS)
+    line = inspect.getsourcelines(Asking.forward)[1] + 1
+    assert report.status == "proved"
+    assert len(report.notes) == 1
+    assert f"test_whether_traced.py:{line} asks whether it is traced (`is_exporting`)" in report.notes[0]
+
+
+def test_a_function_that_is_imported_by_name_is_seen():
+    (note,) = check(AsksByName(), (torch.randn(3, 4),), dynamic_shapes=ROWS).notes
+    assert "(`is_exporting`)" in note
+
+
+def test_a_model_that_does_not_ask_has_no_note():
+    assert check(torch.nn.ReLU(), (torch.randn(3, 4),), dynamic_shapes=ROWS).notes == ()
+
+
+def test_torch_answers_as_before():
+    assert not torch.compiler.is_exporting()
+    check(AsksByName(), (torch.randn(3, 4),), dynamic_shapes=ROWS)
+    assert not torch.compiler.is_exporting()
+    assert torch.compiler.is_exporting is is_exporting
+
+
+def test_strides_that_reach_no_element_are_alike():
+    x, other = torch.ones(40), torch.ones(40)
+    for sizes, idle in (((1, 4), (9, 1)), ((4, 1), (4, 7)), ((0, 4), (7, 7))):
+        assert laid_otherwise([], [x.as_strided(sizes, (4, 1))], [], [other.as_strided(sizes, idle)]) is None
