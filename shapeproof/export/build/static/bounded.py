@@ -74,9 +74,10 @@ def bounded(program: VerifiedProgram) -> tuple[VerifiedProgram, tuple[Count, ...
     from shapeproof.export.api import export
 
     _refuse(program)
-    args, kwargs = program.example_inputs
+    inputs = program.taken_apart.inputs
+    args, kwargs = inputs.at(inputs.example or {}, filled=True)
     static = _Static(program)
-    for each_args, each_kwargs in _trials(program):
+    for each_args, each_kwargs in _trials((args, kwargs)):
         static.compare(each_args, each_kwargs)
     found = export(static, args, kwargs)
     return found, static.counts
@@ -94,16 +95,16 @@ def _refuse(program: VerifiedProgram) -> None:
     writes = writes_said(program.graph)
     if writes is not None:
         raise UsageError(f"a program that {writes} cannot be bounded")
-    if program.example_inputs is None:
+    if not program.taken_apart.inputs.anchors:
         raise UsageError("a program without example inputs cannot be bounded")
 
 
-def _trials(program: VerifiedProgram) -> Iterator[tuple[Any, Any]]:
+def _trials(example: tuple[Any, Any]) -> Iterator[tuple[Any, Any]]:
     """Data that a bounded program is tried on: the example, all zeros, all ones, some of both, and drawn like it."""
-    yield program.example_inputs
+    yield example
     for seed, change in enumerate((_zeros, _ones, _some, _some, _drawn, _drawn)):
         generator = torch.Generator().manual_seed(seed)
-        yield map_tensors(program.example_inputs, functools.partial(change, generator))
+        yield map_tensors(example, functools.partial(change, generator))
 
 
 def _zeros(_: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
