@@ -8,6 +8,7 @@ that are proved; it proves nothing.
 from __future__ import annotations
 
 import functools
+import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -21,6 +22,7 @@ from shapeproof.seen.plots import plot_html, seen_sizes
 from shapeproof.seen.points import digest
 from shapeproof.seen.relations import Relation, relations
 from shapeproof.seen.saved import loaded, parsed, saved
+from shapeproof.seen.sources import marks_of, sources_served, varied
 from shapeproof.seen.text import rendered
 
 MOST_KINDS = 64
@@ -122,6 +124,37 @@ class Seen:
     def relations(self) -> dict[Kind, list[Relation]]:
         """For each kind of calls, the relations that were true of all of them."""
         return {kind: relations(joint, size_names(kind)) for kind, joint in self._joints.items()}
+
+    def sources(self, program: Any) -> str:
+        """What torch.compile is to take for dynamic, as TORCH_COMPILE_DYNAMIC_SOURCES has it: `L['x']:0,L['n']`.
+
+        The sizes that varied, as far as one proved program serves them with more than one value: with any other the
+        advice could backfire. `Sources.of_program` names all that a program serves so, whether it was seen or not.
+
+        Args:
+            program: what `export` gave for what was seen.
+
+        Raises:
+            UsageError: it is not one program, or not proved.
+        """
+        return ",".join(self._sources(program))
+
+    def marks(self, program: Any) -> str:
+        """The same as calls of torch._dynamo.mark_dynamic, one a line; an int takes no mark.
+
+        Args:
+            program: what `export` gave for what was seen.
+
+        Raises:
+            UsageError: it is not one program, or not proved.
+        """
+        return marks_of(self._sources(program))
+
+    def _sources(self, program: Any) -> list[str]:
+        served = list(sources_served(program))
+        named = self.named([*dict.fromkeys(re.split(r"\W", name)[0] for name in program.contract.inputs)])
+        seen = {source for kind, joint in named.joints.items() for source in varied(kind, joint.varying)}
+        return [each for each in served if each in seen]
 
     def save(self, path: str | Path) -> None:
         """Write what was seen as JSON.

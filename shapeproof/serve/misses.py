@@ -63,6 +63,7 @@ class Miss:
         outcome: "traced", "eager" or "raised".
         said: why nothing was traced, where that was tried.
         declare: what would have made one program of it, as the argument to pass; None where nothing would.
+        call: how many calls had come by then, itself counted.
     """
 
     sizes: Mapping[str, int]
@@ -70,6 +71,7 @@ class Miss:
     outcome: str
     said: str = ""
     declare: str | None = None
+    call: int = 0
 
     @property
     def about_sizes(self) -> bool:
