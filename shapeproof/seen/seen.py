@@ -57,7 +57,12 @@ class Seen:
         return self._omitted
 
     def add(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, names: Sequence[str] = ()) -> None:
-        """Add a call, as AdditionalInputs does; `names` are those of the model's positional parameters.
+        """Add a call, as AdditionalInputs does.
+
+        Args:
+            args: the positional inputs.
+            kwargs: those given by name.
+            names: of the model's positional parameters; without them an input is known by its place.
 
         Raises:
             UsageError: an input has a size that is not an int, or the inputs are too many.
@@ -71,7 +76,11 @@ class Seen:
             self._take({call.kind: Joint.of(call)})
 
     def update(self, other: Seen) -> None:
-        """Add all that another has seen."""
+        """Add all that another has seen.
+
+        Args:
+            other: the other, which stays as it is.
+        """
         self._take(other.joints, omitted=other.omitted)
 
     def _take(self, joints: Mapping[Kind, Joint], *, omitted: bool = False) -> None:
@@ -116,7 +125,13 @@ class Seen:
         return Seen(joints, omitted=self._omitted)
 
     def covers(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, names: Sequence[str] = ()) -> bool:
-        """Whether a call is like those seen: of a kind that was seen, within its bounds and on its lattice."""
+        """Whether a call is like those seen: of a kind that was seen, within its bounds and on its lattice.
+
+        Args:
+            args: the positional inputs.
+            kwargs: those given by name.
+            names: of the model's positional parameters.
+        """
         call = read_call(flattened(args, kwargs or {}, names))
         joint = self._joints.get(call.kind)
         return joint is not None and joint.covers(call.point)
@@ -158,6 +173,9 @@ class Seen:
 
     def save(self, path: str | Path) -> None:
         """Write what was seen as JSON.
+
+        Args:
+            path: the file.
 
         Raises:
             OSError: the file cannot be written; what was there stays.
