@@ -13,7 +13,6 @@ from typing import Any
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.terms import symbol
 from shapeproof.seen.calls import Kind, user_name
-from shapeproof.solver.facts import Facts
 
 
 def sources_served(program: Any) -> Iterator[str]:
@@ -32,6 +31,8 @@ def sources_served(program: Any) -> Iterator[str]:
 
 
 def _served(contract: Any) -> Iterator[str]:
+    from shapeproof.solver.facts import Facts  # whoever only records needs no solver
+
     domain = Facts(contract.formulas)
     for name, terms in zip(contract.inputs, contract.sizes, strict=True):
         root = re.match(r"\w+", name)

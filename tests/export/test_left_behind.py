@@ -32,6 +32,7 @@ class Adds(torch.nn.Module):
         return x + 1
 
 
+@pytest.mark.thorough
 def test_a_vmap_over_nothing_does_no_harm_to_the_next_export():
     report = check(Doubles(), (torch.ones(5),), dynamic_shapes=({0: N},))
     assert (report.status, report.diagnostics[0].witness) == ("refuted", {"x.shape[0]": 0})
@@ -80,6 +81,7 @@ class TakesAbsolutes(torch.nn.Module):
         return x * abs(x.shape[0] - 4) + half + torch.sym_sum([x.shape[0], 1, x.shape[0]])
 
 
+@pytest.mark.thorough
 def test_a_program_with_absolute_values_can_be_saved():
     program = export(TakesAbsolutes(), (torch.ones(5),), dynamic_shapes=({0: N},))
     file = io.BytesIO()
@@ -109,6 +111,7 @@ class Model(torch.nn.Module):
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("file", "names"),
     [

@@ -496,4 +496,4 @@ class Explorer:
 
     def _quickly(self, known: Facts, point: dict[str, int]) -> Traced:
         """A trace that settles nothing in place."""
-        return self._attempt(known, point, (), in_place=False)
+        return self._attempt(known, point, (), in_place=False, repeating=True)

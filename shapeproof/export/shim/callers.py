@@ -1,6 +1,6 @@
-"""The frames of torch's own functions that a call comes from, known by their names.
+"""Recognises torch's own functions on the call stack by their names.
 
-What asks about a size, and for what: a torch._check, a branch of torch.cond, a note on a node. Nothing is decided here.
+The function tells why torch asks about a size: for a torch._check, a branch of torch.cond, or a node's metadata.
 """
 
 from __future__ import annotations
@@ -22,51 +22,51 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 
 OURS = str(Path(shapeproof.__file__).parent)
-"""Where this package is installed."""
+"""The folder where this package is installed."""
 TORCH = str(Path(torch.__file__).parent)
 _BODIES = str(Path(TORCH) / "_higher_order_ops")
 _TRACER = tuple(str(Path(TORCH) / name) for name in ("export", "_export", "fx", "_subclasses", "_functorch", "_dynamo"))
-"""Where torch's tracer lives. What it reads of a tensor it notes, and does not act on."""
+"""The folders of torch's tracer, which records what it reads of a tensor but does not branch on it."""
 _HELPERS = str(Path(TORCH) / "_prims_common")
 _FAKE_INPUTS = str(Path(TORCH) / "_subclasses" / "meta_utils.py")
 _DEPTH_OF_A_NOTE = 17
 
 
 def outwards() -> Iterator[FrameType]:
-    """The frames that the caller is reached from, the innermost first; its own is the first of them.
+    """Yield the frames of the call stack, starting with the caller's own.
 
-    No frame is left that holds itself: what it holds would live until garbage is collected.
+    No frame may hold itself: its contents would live until the next garbage collection.
     """
     return (frame for frame, _ in traceback.walk_stack(sys._getframe(1)))
 
 
 def sentence() -> str | None:
-    """The user's sentence in the torch._check that reaches the caller now."""
+    """Return the user's message in the torch._check that reaches the caller now."""
     check = _check()
     message = check.f_locals.get("message") if check is not None else None
     return str(message()) if callable(message) else None
 
 
 def raised_by_check() -> frozenset[type[BaseException]] | None:
-    """What the torch._check that reaches the caller now raises where it fails; None if there is none."""
+    """Return the exception that the current torch._check raises if it fails; None if there is no check."""
     check = _check()
     kind = check.f_locals.get("error_type") if check is not None else None
     return frozenset({kind}) if isinstance(kind, type) else None
 
 
 def _check() -> FrameType | None:
-    """The frame of the torch._check, or of one of its kind, that reaches the caller now."""
+    """The frame of the current torch._check or similar check."""
     return next((frame for frame in outwards() if is_check(frame)), None)
 
 
 def is_check(frame: FrameType) -> bool:
-    """Whether a frame is that of a torch._check, or of one of its kind."""
+    """True if a frame is that of a torch._check or similar check."""
     return frame.f_code.co_name == "_check_with" and frame.f_code.co_filename.startswith(TORCH)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Body:
-    """A run of a body of a higher-order operator (a branch of torch.cond): who runs it, and at which call."""
+    """A run of a body of a higher-order operator (a branch of torch.cond): the frame that runs it, and its call."""
 
     frame: FrameType
     call: int
@@ -78,13 +78,13 @@ class Body:
 
 
 def body() -> Body | None:
-    """The body of a higher-order operator that the caller is reached from; it may be run, or may not."""
+    """Return the body of a higher-order operator that the caller runs in; a program may or may not run it."""
     running = (frame for frame in outwards() if frame.f_code.co_filename.startswith(_BODIES))
     return next((Body(frame, frame.f_lasti) for frame in running), None)
 
 
 def merged(size: Term, read: Callable[[Any], Term]) -> list[Formula]:
-    """Where torch makes a symbol for a size on which the branches of torch.cond differ: it is that of one of them."""
+    """Return the fact that a size merged from the branches of torch.cond equals that of one branch; else no facts."""
     merging = next((frame for frame in _near() if frame.f_code.co_name == "_merge_output"), None)
     if merging is None or "s0" not in merging.f_locals:
         return []
@@ -92,9 +92,9 @@ def merged(size: Term, read: Callable[[Any], Term]) -> list[Formula]:
 
 
 def noting() -> bool:
-    """Whether torch asks for its own notes: a memory format on a node, or how many bytes an input's storage has.
+    """True if torch asks for its own metadata: a memory format of a node, or the bytes of an input's storage.
 
-    Nothing that is traced rests on these, and the answer changes no size, stride or operator.
+    The trace does not depend on this metadata: the answer changes no size, stride or operator.
     """
     return any(
         frame.f_code.co_name == "_extract_tensor_metadata" or frame.f_code.co_filename == _FAKE_INPUTS
@@ -103,12 +103,12 @@ def noting() -> bool:
 
 
 def _near() -> Iterator[FrameType]:
-    """The innermost frames that the caller is reached from."""
+    """The innermost frames of the call stack."""
     return itertools.islice(outwards(), _DEPTH_OF_A_NOTE)
 
 
 def read_by_the_model() -> bool:
-    """Whether the call that reaches us through the hooks of torch's tracer is the model's, and not the tracer's own."""
+    """True if the model, not torch's tracer, makes the call that reaches us through the tracer's hooks."""
     asking = next((frame.f_code.co_filename for frame in outwards() if not _hands_on(frame)), None)
     return asking is not None and not asking.startswith(_TRACER)
 

@@ -1,4 +1,4 @@
-"""Where an error comes from: the user's own code, a check, an operator, or tracing."""
+"""The origin of an error: the user's own code, a check, an operator, or tracing."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _OPERATORS = tuple(
     str(Path(TORCH) / name)
     for name in ("__init__.py", "_ops.py", "_meta_registrations.py", "_refs", "_prims", "_decomp", "_library")
 )
-"""Where torch's checks, operators and their fake kernels live."""
+"""Files of torch's checks, operators and fake kernels."""
 
 
 def raised_by_user(error: BaseException | None) -> bool:
-    """Whether an error comes from a `raise` or an `assert` of the user's own code."""
+    """True if a `raise` or an `assert` of the user's code raised the error."""
     frame = _raising(error)
     return frame is not None and (is_users(frame) or not frame.f_code.co_filename.startswith((OURS, TORCH, "<")))
 
 
 def raised_at_run_time(error: BaseException | None) -> bool:
-    """Whether an error is what the model, a check or an operator raises, in eager too, and not one of tracing."""
+    """True if the model, a check or an operator raised the error, in eager too; false for an error of tracing."""
     frame = _raising(error)
     if frame is None or type(error).__module__.startswith(("torch._subclasses", "torch._dynamo", "torch.fx")):
         return False
@@ -35,7 +35,7 @@ def raised_at_run_time(error: BaseException | None) -> bool:
 
 
 def is_stated(error: BaseException) -> bool:
-    """Whether what is raised is written down: by a `raise`, an `assert` or a torch._check, and not by an operator."""
+    """True if a `raise`, an `assert` or a torch._check raised the error; false if an operator did."""
     steps = list(traceback.walk_tb(error.__traceback__))
     if not steps:
         return False
@@ -54,12 +54,12 @@ def _raising(error: BaseException | None) -> FrameType | None:
 
 
 def led_to(error: BaseException) -> SourceLocation | None:
-    """The user's innermost line on the way to an error."""
+    """The user's innermost line in the traceback of an error."""
     mine = [step for step in traceback.walk_tb(error.__traceback__) if is_users(step[0])]
     return location(*mine[-1]) if mine else None
 
 
 def users_variables(error: BaseException) -> Mapping[str, Any]:
-    """The local variables of the user's innermost frame on the way to an error."""
+    """The local variables of the user's innermost frame in the traceback of an error."""
     mine = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if is_users(frame)]
     return mine[-1].f_locals if mine else {}

@@ -1,7 +1,4 @@
-"""Who asks? The user's line and torch's own, read off the call stack.
-
-Nothing is traced or decided here.
-"""
+"""The user's line and torch's own line of a question, read off the call stack."""
 
 from __future__ import annotations
 
@@ -25,23 +22,23 @@ from shapeproof.export.source.places import Place
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
 _ENTRIES: set[CodeType] = set()
 _WRITTEN_BY_PROGRAMS = ("<eval_with_key>", "<frozen ", "<attrs generated", "<lambdifygenerated", "<__array_function__")
-"""Names of files that never were, for code that no person wrote; what `exec` and a notebook run has such a name too."""
+"""File names of generated code. Code run by `exec` or a notebook also has such a name, but the user wrote it."""
 _ASKING = ("symbolic_shapes.py", "sym_node.py", "proxy_tensor.py", "torch/__init__.py")
-"""Files that carry a question and never raise it themselves."""
+"""Files of torch that pass questions on and are never their origin."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def entry(function: _Function) -> _Function:
-    """Mark a function of ours that runs a model or a program: what lies further out is not the user's model."""
+    """Mark one of our functions that runs a model or a program: frames further out are not the user's model."""
     _ENTRIES.add(function.__code__)
     return function
 
 
 def place(operator: str | None, read: Callable[[Any], Term] | None = None) -> Place:
-    """Where a question is asked that reaches the caller now, while an operator is being run.
+    """Return the place of the question that reaches the caller now, while `operator` is being run.
 
-    With a way to read sizes it says what the user's code calls them there.
+    Given `read`, which returns the term of a size, the place includes the user's names for the symbols.
     """
     user, framework = _frames(outwards())
     names = names_in(user, read) if user is not None and read is not None else {}
@@ -49,19 +46,19 @@ def place(operator: str | None, read: Callable[[Any], Term] | None = None) -> Pl
 
 
 def run_again() -> str | None:
-    """The operator of a graph that is run again, as torch notes it, where the caller is reached from one."""
+    """Return the operator being run, per torch's metadata, if a graph is run again; else None."""
     noted = torch.fx.traceback.get_current_meta().get("torch_fn")
     return str(noted[1]).rpartition(".")[2] if noted else None
 
 
 def origin(operator: str | None) -> Place:
-    """Where a number is taken from data, and as what the line has it."""
+    """Return the place where a number is read from data, with the expression of that number."""
     user, framework = _frames(outwards())
     return Place(location(user) if user else None, operator, framework, number=number_in(user) if user else None)
 
 
 def model_frames() -> list[FrameType]:
-    """The frames of the model that is being traced, the innermost first; none where no model is."""
+    """The frames of the model that is being traced, the innermost first; empty if no model is traced."""
     found: list[FrameType] = []
     for frame in outwards():
         if frame.f_code in _ENTRIES:
@@ -72,19 +69,19 @@ def model_frames() -> list[FrameType]:
 
 
 def side_that_fails() -> bool | None:
-    """The answer with which the model's assert statement fails that asks; None where none does, or it would go on."""
+    """Return the answer that makes the model's current assert statement fail; None if there is no such answer."""
     frame = next(iter(model_frames()), None)
     return None if frame is None else failing_answer(frame)
 
 
 @functools.cache
 def is_users_file(file: str) -> bool:
-    """Whether a file, or a cell of a notebook, is the user's."""
+    """True if a file, or a cell of a notebook, is the user's."""
     return not file.startswith(("<", OURS, TORCH, *_INSTALLED))
 
 
 def is_users(frame: FrameType) -> bool:
-    """Whether a frame runs code of the user's, from a file, a notebook or `exec`."""
+    """True if a frame runs the user's code, from a file, a notebook or `exec`."""
     if not frame.f_code.co_filename.startswith("<"):
         return is_users_file(frame.f_code.co_filename)
     name = str(frame.f_globals.get("__name__")).partition(".")[0]
@@ -94,26 +91,27 @@ def is_users(frame: FrameType) -> bool:
 
 
 def _is_generated(frame: FrameType) -> bool:
-    """Whether code without a file was made by a program: a method of a dataclass, a guard or a wrapper of torch's."""
+    """True if code without a file is generated: a method of a dataclass, or a guard or wrapper of torch's."""
     code, known = frame.f_code, frame.f_globals.keys()
     made = code.co_filename.startswith(_WRITTEN_BY_PROGRAMS) or known <= {"fn", "__builtins__"}
     return made or code.co_qualname.startswith(("__create_fn__", "___make_guard_fn"))
 
 
 def of_torch(where: SourceLocation) -> bool:
-    """Whether a line is one of torch's own."""
+    """True if a line is torch's own."""
     return in_torch(where.file)
 
 
 def in_torch(file: str) -> bool:
-    """Whether a file is one of torch's own."""
+    """True if a file is torch's own."""
     return file.startswith(TORCH)
 
 
 def _frames(frames: Iterable[FrameType]) -> tuple[FrameType | None, SourceLocation | None]:
-    """The user's innermost frame below the call into this project, and the innermost line of the library it calls.
+    """The user's innermost frame inside the entry of this project, and the innermost line of the library that it calls.
 
-    That is torch, or a library of models between the two; where all of the model is installed, it is the user's.
+    The library is torch, or a library of models between the two. If the whole model is installed, its innermost frame
+    counts as the user's.
     """
     framework, library = None, None
     for frame in frames:
@@ -133,6 +131,6 @@ def _frames(frames: Iterable[FrameType]) -> tuple[FrameType | None, SourceLocati
 
 
 def location(frame: FrameType, line: int | None = None) -> SourceLocation:
-    """A line of a frame; the one that it is at if none is given."""
+    """Return a line of a frame as a location, by default its current line."""
     number = line or frame.f_lineno
     return SourceLocation(frame.f_code.co_filename, number, linecache.getline(frame.f_code.co_filename, number).strip())

@@ -88,6 +88,7 @@ class ProofShapeEnv(ExactShapeEnv):
         self.terms: dict[sympy.Symbol, Term] = {}
         self._expected: list[sympy.Expr] = []
         self._roots: dict[str, sympy.Expr] = {}
+        self._equal: dict[Term, Term] = {}  # of sizes that are known to be equal: the one that all are read as
         self._contents = Contents()
         self.span = self._contents.of
         self._operands = Operands(self.read, self.span)
@@ -118,8 +119,8 @@ class ProofShapeEnv(ExactShapeEnv):
     def create_symbol(self, val: Any, source: Source, *_: object, **__: object) -> sympy.Expr:
         """A symbol of its own for each declared size of an input. Other strides and offsets are the example's.
 
-        Sizes that are declared equal stay two symbols for torch, with one term for us: an assertion that they are equal
-        would otherwise fold away in the next pass over the graph.
+        Sizes that are known to be equal stay two symbols for torch, with one term for us: an assertion that they are
+        equal would otherwise fold away in the next pass over the graph.
         """
         term = self._declared(source)
         if term is None or term.is_constant:
@@ -143,7 +144,7 @@ class ProofShapeEnv(ExactShapeEnv):
         bounds = intervals.bounds(term, self.trial.facts.ranges)
         sign = {"nonnegative": True} if bounds.lower is not None and bounds.lower >= 0 else {}
         created = self.named(make_symbol(SymT.SIZE, self._generate_unique_id(source.name), integer=True, **sign))
-        self.terms[created] = term
+        self.terms[created] = self._equal.setdefault(self.trial.known.reduce(term), term)
         if term in map(symbol, term.symbols):
             self._roots.setdefault(next(iter(term.symbols)), created)
         self.backed_var_to_val[created] = sympy.Integer(evaluate(term, self.trial.point))

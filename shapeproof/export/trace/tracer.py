@@ -48,6 +48,7 @@ from shapeproof.export.source.missing import Refusals, attribute, unlike
 from shapeproof.export.source.texts import number_in_text, number_used
 from shapeproof.export.trace.calls.claimed import as_data
 from shapeproof.export.trace.calls.operators import Operators
+from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.calls.sparse import refuse_hidden, with_rows
 from shapeproof.export.trace.calls.stated import Stated
 from shapeproof.export.trace.calls.views import VIEW_OF_COPY, as_asked
@@ -78,18 +79,24 @@ if TYPE_CHECKING:
 
 
 def recording_mode(
-    trial: Trial, sizes: Mapping[str, tuple[Any, ...]], *, on_data: bool = False
+    trial: Trial,
+    sizes: Mapping[str, tuple[Any, ...]],
+    *,
+    on_data: bool = False,
+    repeating: bool = True,
+    recalled: Recalled | None = None,
 ) -> tuple[FakeTensorMode, ProofShapeEnv]:
     """A FakeTensorMode whose ShapeEnv asks the trial, and knows which operator is being run.
 
     The mode is torch's own class: higher-order operators look their rules up by it. `on_data`: it runs each operator on
-    the data of its inputs, too, and tells the ShapeEnv what they give.
+    the data of its inputs, too, and tells the ShapeEnv what they give. `repeating`: results may be given without a run.
     """
     env = ProofShapeEnv(trial, sizes)
     with torch._functorch.config.patch(fake_tensor_propagate_real_tensors=on_data):
         mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True, export=True)
     stated = Stated(env)
-    operators = env.operators = Operators(env, apart=proxy_tensor.disable_proxy_modes_tracing, by_rule=not on_data)
+    apart, recalled = proxy_tensor.disable_proxy_modes_tracing, None if on_data else recalled
+    operators = env.operators = Operators(env, apart, by_rule=not on_data, repeating=repeating, recalled=recalled)
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in VIEW_OF_COPY:
@@ -121,16 +128,27 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     preserve_module_call_signature: tuple[str, ...] = (),
     on_data: bool = False,
     in_place: bool = True,
+    repeating: bool | None = None,
+    recalled: Recalled | None = None,
 ) -> torch.export.ExportedProgram:
     """Trace the model at the trial's point, on a fresh copy; what torch asks about sizes goes to the trial.
 
     `on_data`: with the example's own inputs, whose data the trial is told of as far as torch can follow them.
-    Whatever the model or torch raises is let through. Without `in_place` no operator settles its own decisions.
+    Whatever the model or torch raises is let through. Without `in_place` no operator settles its own decisions,
+    and each is run, unless `repeating` says that results may be given without a run.
+    `recalled`: what the operators of other traces of this model gave.
     """
     trial.in_place = trial.in_place and in_place
     args, kwargs = inputs.at(trial.point, filled=on_data)
     copied: dict[int, torch.Tensor] = {}
-    (mode, env), model = recording_mode(trial, inputs.sizes, on_data=on_data), fresh_copy(mod, copied)
+    mode, env = recording_mode(
+        trial,
+        inputs.sizes,
+        on_data=on_data,
+        repeating=trial.in_place if repeating is None else repeating,
+        recalled=recalled,
+    )
+    model = fresh_copy(mod, copied)
     model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
     model.register_forward_hook(lambda _, __, result: _note_backward(trial, result))
     watched = Watched(model)

@@ -139,6 +139,8 @@ class Trial:
         """Decisions that were seen to make no difference where they were made, and forgotten."""
         self.reads: set[str] = set()
         """What the model reads of tensors, other than sizes (ops/properties.py): it was answered as of the example."""
+        self.passed_over = False
+        """Whether results were given by rule: their strides are eager's up to those that reach no element."""
         self.doubtful = False
         """Whether decisions that were forgotten may make a difference after all."""
         self.observed = dict(observed or {})
@@ -186,6 +188,11 @@ class Trial:
         """What holds wherever the trace goes, whether or not its own checks on data pass."""
         taken = (step.decision.taken for step in self.steps if step.teaches)
         return self.known.assuming(*self.promised, *taken)
+
+    @property
+    def unrestricted(self) -> bool:
+        """Whether all that is known still holds on the whole domain of the trace."""
+        return not (self.steps or self.learned or self._oblivious or self._outside)
 
     @property
     def guessed(self) -> bool:
@@ -320,7 +327,7 @@ class Trial:
 
     def layout_read(self) -> None:
         """The model acts on how a tensor lies in its storage, which what was forgotten may have decided."""
-        self.doubtful |= bool(self.harmless)
+        self.doubtful |= bool(self.harmless) or self.passed_over
 
     def facts_before(self, question: Formula) -> Facts:
         """What held wherever the question was asked: no check that is made later, or on one side only."""
