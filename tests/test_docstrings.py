@@ -7,7 +7,7 @@ import inspect
 
 import pytest
 
-MODULES = ("shapeproof.export", "shapeproof.contract", "shapeproof.operators")
+MODULES = ("shapeproof.export", "shapeproof.contract", "shapeproof.operators", "shapeproof.serve", "shapeproof.seen")
 EXEMPT = {"Dim", "Budget", "OutsideDomain", "ConstraintViolation", "UndecidedWarning"}
 """Torch's own, dataclasses whose fields are documented one by one, and errors, which nobody makes."""
 OF_TERMS = {"divides", "eq", "ge", "gt", "implies", "le", "lt", "maximum", "minimum", "ne"}
@@ -35,6 +35,8 @@ INSIDE = {
     "VerifiedProgram.carry",
     "Regions.carry",
     "Contract.with_unchecked",
+    *("Program.serves", "Program.takes", "Program.misfit", "Program.covers"),
+    *("Padding.pad", "Padding.call", "Buckets.corner_of", "Seen.add_call", "Seen.named"),
 }
 """What the package calls itself."""
 

@@ -118,10 +118,19 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
         branches=branches,
         budget=budget,
     )
+    return given_out(report)
+
+
+def given_out(report: Report) -> VerifiedProgram | Regions:
+    """The program of a report; what is undecided warns.
+
+    Raises:
+        ConstraintViolation: there is none.
+    """
     if report.program is None:
         raise ConstraintViolation(report)
     if report.status == "undecided":
-        warnings.warn(str(report), UndecidedWarning, stacklevel=2)
+        warnings.warn(str(report), UndecidedWarning, stacklevel=3)
     return report.program
 
 

@@ -6,6 +6,7 @@ points.py      which points are kept: a sample by hash, and extremes
 joint.py       the join of all calls of one kind
 relations.py   the relations as formulas, with the witnesses of each
 seen.py        `Seen`: the joins of all kinds; merging, saving
+sources.py     what torch.compile is to take for dynamic, of what was seen and proved
 saved.py       the file
 text.py        the text
 plots.py       the plot: sizes seen against sizes served

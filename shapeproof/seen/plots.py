@@ -1,10 +1,13 @@
-"""Sizes seen against sizes served, as SVG drawn by matplotlib: an extra, imported only where a plot is drawn."""
+"""Sizes seen against sizes served, and counts that rise, as SVG drawn by matplotlib.
+
+It is an extra, imported only where a plot is drawn.
+"""
 
 from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 MISSING = 'a plot of the sizes seen needs matplotlib: pip install "shapeproof[plots]"'
 _SERVED, _SEEN, _LOST = "#a6d8b4", "#1f4e79", "#cf222e"
-_ROW, _MARGIN, _WIDTH = 0.42, 0.9, 7.0
+_ROW, _MARGIN, _WIDTH, _STEPS = 0.42, 0.9, 7.0, 2.4
 """Inches."""
 _LOG_FROM = 100
 """Sizes beyond are drawn on a logarithmic axis."""
@@ -63,14 +66,23 @@ def svg(sizes: Sequence[SeenSize]) -> str:
     """
     if not sizes:
         raise UsageError("expected sizes that varied, got none: there is nothing to draw")
+    return _drawn(_ROW * len(sizes) + _MARGIN, repr(sizes), lambda axes: _draw(axes, sizes))
+
+
+def _drawn(height: float, salt: str, draw: Callable[[Axes], None]) -> str:
+    """A figure as SVG: of the same salt the same text.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
         raise UsageError(MISSING) from None
-    with mpl.rc_context({"svg.hashsalt": repr(sizes), "svg.fonttype": "none"}):  # the same sizes, the same text
-        figure = Figure(figsize=(_WIDTH, _ROW * len(sizes) + _MARGIN), layout="constrained")
-        _draw(figure.add_subplot(), sizes)
+    with mpl.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        draw(figure.add_subplot())
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     text = file.getvalue()
@@ -97,9 +109,29 @@ def _draw(axes: Axes, sizes: Sequence[SeenSize]) -> None:
 
 def plot_html(sizes: Sequence[SeenSize]) -> str:
     """The plot for a page, or the sentence that says what it needs; empty where there is nothing to draw."""
-    if not sizes:
-        return ""
+    return _or_said(lambda: svg(sizes)) if sizes else ""
+
+
+def steps_html(events: Sequence[int], until: int, over: str, what: str) -> str:
+    """A count that rises by one at each event, for a page; or the sentence that says what that needs.
+
+    Args:
+        events: at which numbers it rises, in order.
+        until: the last number.
+        over: what is counted along.
+        what: what rises.
+    """
+
+    def draw(axes: Axes) -> None:
+        axes.step([0, *events, until], [*range(len(events) + 1), len(events)], where="post", color=_SEEN)
+        axes.set_xlabel(over)
+        axes.set_ylabel(what)
+
+    return _or_said(lambda: _drawn(_STEPS, repr((events, until, over, what)), draw))
+
+
+def _or_said(drawn: Callable[[], str]) -> str:
     try:
-        return svg(sizes)
+        return drawn()
     except UsageError as error:
         return f"<div>{escape(str(error))}</div>"

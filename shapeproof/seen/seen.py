@@ -8,6 +8,7 @@ that are proved; it proves nothing.
 from __future__ import annotations
 
 import functools
+import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -21,6 +22,7 @@ from shapeproof.seen.plots import plot_html, seen_sizes
 from shapeproof.seen.points import digest
 from shapeproof.seen.relations import Relation, relations
 from shapeproof.seen.saved import loaded, parsed, saved
+from shapeproof.seen.sources import marks_of, sources_served, varied
 from shapeproof.seen.text import rendered
 
 MOST_KINDS = 64
@@ -55,7 +57,12 @@ class Seen:
         return self._omitted
 
     def add(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, names: Sequence[str] = ()) -> None:
-        """Add a call, as AdditionalInputs does; `names` are those of the model's positional parameters.
+        """Add a call, as AdditionalInputs does.
+
+        Args:
+            args: the positional inputs.
+            kwargs: those given by name.
+            names: of the model's positional parameters; without them an input is known by its place.
 
         Raises:
             UsageError: an input has a size that is not an int, or the inputs are too many.
@@ -69,7 +76,11 @@ class Seen:
             self._take({call.kind: Joint.of(call)})
 
     def update(self, other: Seen) -> None:
-        """Add all that another has seen."""
+        """Add all that another has seen.
+
+        Args:
+            other: the other, which stays as it is.
+        """
         self._take(other.joints, omitted=other.omitted)
 
     def _take(self, joints: Mapping[Kind, Joint], *, omitted: bool = False) -> None:
@@ -114,7 +125,13 @@ class Seen:
         return Seen(joints, omitted=self._omitted)
 
     def covers(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, names: Sequence[str] = ()) -> bool:
-        """Whether a call is like those seen: of a kind that was seen, within its bounds and on its lattice."""
+        """Whether a call is like those seen: of a kind that was seen, within its bounds and on its lattice.
+
+        Args:
+            args: the positional inputs.
+            kwargs: those given by name.
+            names: of the model's positional parameters.
+        """
         call = read_call(flattened(args, kwargs or {}, names))
         joint = self._joints.get(call.kind)
         return joint is not None and joint.covers(call.point)
@@ -123,8 +140,42 @@ class Seen:
         """For each kind of calls, the relations that were true of all of them."""
         return {kind: relations(joint, size_names(kind)) for kind, joint in self._joints.items()}
 
+    def sources(self, program: Any) -> str:
+        """What torch.compile is to take for dynamic, as TORCH_COMPILE_DYNAMIC_SOURCES has it: `L['x']:0,L['n']`.
+
+        The sizes that varied, as far as one proved program serves them with more than one value: with any other the
+        advice could backfire. `Sources.of_program` names all that a program serves so, whether it was seen or not.
+
+        Args:
+            program: what `export` gave for what was seen.
+
+        Raises:
+            UsageError: it is not one program, or not proved.
+        """
+        return ",".join(self._sources(program))
+
+    def marks(self, program: Any) -> str:
+        """The same as calls of torch._dynamo.mark_dynamic, one a line; an int takes no mark.
+
+        Args:
+            program: what `export` gave for what was seen.
+
+        Raises:
+            UsageError: it is not one program, or not proved.
+        """
+        return marks_of(self._sources(program))
+
+    def _sources(self, program: Any) -> list[str]:
+        served = list(sources_served(program))
+        named = self.named([*dict.fromkeys(re.split(r"\W", name)[0] for name in program.contract.inputs)])
+        seen = {source for kind, joint in named.joints.items() for source in varied(kind, joint.varying)}
+        return [each for each in served if each in seen]
+
     def save(self, path: str | Path) -> None:
         """Write what was seen as JSON.
+
+        Args:
+            path: the file.
 
         Raises:
             OSError: the file cannot be written; what was there stays.

@@ -7,6 +7,7 @@ domains.py    domains over flat sizes, and which lies within which
 router.py     the program of a call, by one generated function
 misses.py     why no program served a call, as data
 archive.py    the programs as one archive
+page.py       what was served, as HTML
 ranks.py      `agree` on what was seen, `together` with one program, over torch.distributed
 calling/      one call: what it gives, the model's state, what runs it
 counted/      `forecast`: how many programs a declared domain needs

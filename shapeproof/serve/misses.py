@@ -63,6 +63,7 @@ class Miss:
         outcome: "traced", "eager" or "raised".
         said: why nothing was traced, where that was tried.
         declare: what would have made one program of it, as the argument to pass; None where nothing would.
+        call: how many calls had come by then, itself counted.
     """
 
     sizes: Mapping[str, int]
@@ -70,6 +71,7 @@ class Miss:
     outcome: str
     said: str = ""
     declare: str | None = None
+    call: int = 0
 
     @property
     def about_sizes(self) -> bool:
@@ -134,7 +136,7 @@ def _short(value: Any) -> str:
 def _differing(name: str, now: Any, then: Any) -> tuple[str, str]:
     """What an input is and what a program takes, in the first thing in which they differ."""
     if _is_tensor(now) and _is_tensor(then):
-        for what, mine, other in zip(("dtype", "device", "layout", "dim()"), now, then, strict=True):
+        for what, mine, other in zip(("dtype", "device", "layout", "dim()", "requires_grad"), now, then, strict=True):
             if mine != other:
                 return f"{name}.{what} = {mine}", f"{name}.{what} == {other}"
     return f"{name} = {_worded(now)}", f"{name} == {_worded(then)}"

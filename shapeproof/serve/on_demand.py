@@ -25,6 +25,8 @@ from shapeproof.export.declare.from_seen import parameters
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.process.one_thread import exporting
 from shapeproof.export.shim.process.transforms import transforming
+from shapeproof.export.shim.trees import sized_as
+from shapeproof.files import write_whole
 from shapeproof.seen import Seen
 from shapeproof.seen.calls import Call
 from shapeproof.serve.archive import regions_of
@@ -35,6 +37,7 @@ from shapeproof.serve.calling.gate import gate
 from shapeproof.serve.calling.state import ModelState, share_state
 from shapeproof.serve.domains import flat_domain
 from shapeproof.serve.misses import Miss, explained
+from shapeproof.serve.page import served_html, served_page
 from shapeproof.serve.programs import Program
 from shapeproof.serve.router import Router
 
@@ -106,6 +109,7 @@ class Served:
         model: the model.
         traced: how many times it was exported.
         missed: how many calls no program served.
+        calls: how many there were.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - what compile was given
@@ -114,6 +118,8 @@ class Served:
         self.model = model
         self.traced = 0
         self.missed = 0
+        self.calls = 0
+        self._counted = itertools.count(1)
         self._exporter = exporter
         self._before = seen.named(parameters(model))
         self._at_most, self._otherwise, self._backend = at_most, otherwise, backend
@@ -145,6 +151,28 @@ class Served:
         """
         regions_of(self.programs).save(path)
 
+    def write_report(self, path: str | Path) -> None:
+        """Write a page: the programs and their regions, the misses over the calls and why, and what to declare.
+
+        Args:
+            path: the HTML file.
+
+        Raises:
+            OSError: it cannot be written; what was there stays.
+
+        >>> import tempfile
+        >>> run = compile(torch.nn.ReLU())
+        >>> _ = run(torch.ones(3))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run.write_report(f"{folder}/served.html")
+        ...     "1 calls" in Path(f"{folder}/served.html").read_text()
+        True
+        """
+        write_whole(Path(path), served_page(self))
+
+    def _repr_html_(self) -> str:
+        return served_html(self)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program of these inputs.
 
@@ -154,6 +182,7 @@ class Served:
         """
         if guarding.is_traced() or exporting() or transforming():
             return self.model(*args, **kwargs)
+        self.calls = next(self._counted)
         gate.enter()
         try:
             program = self._find(args, kwargs)
@@ -182,7 +211,7 @@ class Served:
                 program = self._find(args, kwargs) or self._made_for(args, kwargs)
         gate.enter()
         try:
-            return (program.run if program else self.model)(*args, **kwargs)
+            return program.run(*args, **kwargs) if program else self._state.run(args, kwargs)
         finally:
             gate.leave()
 
@@ -262,13 +291,14 @@ class Served:
 
     def _note(self, miss: Miss, identity: Hashable) -> None:
         if len(self._misses) < MOST_MISSES:
-            self._misses.setdefault(identity, miss)
+            self._misses.setdefault(identity, replace(miss, call=self.calls))
 
     def _exported(self, request: Request, learned: Learned) -> tuple[Program | None, str]:
         """The program of a call, exported now and kept; else why there is none."""
         self.traced += 1
         exported, declared, said = self._exporter.export(request.args, request.kwargs, learned)
-        made = [self._program(each, request, declared=declared) for each in exported]
+        said = said or _unfit(exported)
+        made = [] if said else [self._program(each, request, declared=declared) for each in exported]
         new = [each for each in made if each is not None]
         found = next((each for each in new if each.serves(request.sizes, request.inputs)), None)
         if found is not None:
@@ -288,5 +318,16 @@ class Served:
             return None
         module = exported.module()
         share_state(module, self.model, exported.constants)
-        run = self._backend.make(exported, module)
+        run = _giving_sizes(self._backend.make(exported, module), sized_as(exported.call_spec.out_spec))
         return Program(next(self._numbers), exported, flat, request.form, request.modes, module, run, declared)
+
+
+def _unfit(exported: Sequence[VerifiedProgram]) -> str:
+    """Why programs must not be run in place of the model as it is called now; empty where they may."""
+    lost = sorted(each for program in exported for each in program.contract.own_backward)
+    return f"a program has not {lost[0]}" if lost and torch.is_grad_enabled() else ""
+
+
+def _giving_sizes(run: Run, sized: Callable[[Any], Any] | None) -> Run:
+    """What runs a program, so that it gives torch.Size where the model does."""
+    return run if sized is None else lambda *args, **kwargs: sized(run(*args, **kwargs))

@@ -28,6 +28,11 @@ MINUTE = timedelta(seconds=60)
 def agree(seen: Seen, group: dist.ProcessGroup | None = None, *, timeout: timedelta = MINUTE) -> Seen:
     """What all ranks of a group have seen together; the same on each.
 
+    Args:
+        seen: what this rank has seen.
+        group: the group; all ranks if it is left out.
+        timeout: how long the others are waited for.
+
     Raises:
         UsageError: a rank did not come in time, or came with something else; the sentence names it.
     """
@@ -37,6 +42,11 @@ def agree(seen: Seen, group: dist.ProcessGroup | None = None, *, timeout: timede
 
 def together(report: Report, group: dist.ProcessGroup | None = None, *, timeout: timedelta = MINUTE) -> None:
     """Whether all ranks of a group have the same program over the same domain, made by the same releases.
+
+    Args:
+        report: that of this rank.
+        group: the group; all ranks if it is left out.
+        timeout: how long the others are waited for.
 
     Raises:
         UsageError: a rank has another, or did not come in time; the sentence names it and the first difference.

@@ -239,6 +239,14 @@ def programs():
     return programs_of(MATRIX, nested(blocks), [bounds, bounds])
 
 
+def small_programs():
+    """A model of one matrix that branches or checks once: most take one trace or two."""
+    returned = values.map(lambda value: [f"return {value}"])
+    checked = st.builds(lambda condition, rest: [f"torch._check({condition})", *rest], comparisons, returned)
+    either = st.builds(branch, comparisons, returned, returned)
+    return programs_of(MATRIX, st.one_of(returned, checked, either), [bounds, bounds])
+
+
 # ---------------------------------------------------------------------- of two matrices and a number
 
 SERVING = [

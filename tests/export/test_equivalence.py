@@ -18,7 +18,7 @@ from torch.export import Dim
 
 from shapeproof.export import check
 from shapeproof.export.explore.compare import equivalence
-from shapeproof.export.explore.compare.constants import same_constant
+from shapeproof.export.graph.constants import same_constant
 from tests.export.mutants import Unmutated, changes, mutated
 from tests.export.random_programs import few, programs, wide_programs
 from tests.export.tracing import alike, asking_apart, follows_data, outcome, serves, traced

@@ -10,6 +10,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import Sources, check, export
+from shapeproof.seen import Seen
 from tests.export.random_programs import built
 
 MATRIX = built("class Model(torch.nn.Module):\n    def forward(self, x, n, y=None):\n        return x * n\n")
@@ -113,3 +114,29 @@ def test_what_is_proved_is_a_list_with_which_torch_compiles_once():
     run(x), run(torch.ones(20, 2)), run(torch.ones(30, 2))
     assert len(compiled) == 2
     torch._dynamo.reset()
+
+
+def test_what_was_seen_and_proved_is_named_to_torch_and_nothing_else():
+    """`y` is served at every size and was seen at one; `k` is an int, which takes no mark."""
+    mod = built("class Model(torch.nn.Module):\n    def forward(self, x, y, k):\n        return x * k + y.sum()\n")
+    seen = Seen()
+    for rows, k in ((3, 2), (5, 7), (4, 1)):
+        seen.add((torch.ones(rows, 2), torch.ones(6)), {"k": k})
+    args = (torch.ones(3, 2), torch.ones(6), 2)
+    program = export(mod, args, dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}, Dim.AUTO))
+    assert str(Sources.of_program(program)) == "L['x']:0,L['y']:0,L['k']"
+    assert seen.sources(program) == "L['x']:0,L['k']"
+    assert seen.marks(program) == "mark_dynamic(x, 0)"
+    static = export(mod, args)
+    assert (seen.sources(static), seen.marks(static)) == ("", "")
+    for other in (torch.export.export(mod, args), seen):
+        with pytest.raises(UsageError, match="expected one program that is proved"):
+            seen.sources(other)
+    regions = export(
+        built("class Model(torch.nn.Module):\n    def forward(self, x):\n        return x if x.shape[0] > 4 else -x\n"),
+        (torch.ones(3),),
+        dynamic_shapes=({0: Dim("n", min=0)},),
+        branches="split",
+    )
+    with pytest.raises(UsageError, match="expected one program that is proved"):
+        seen.sources(regions)

@@ -12,7 +12,7 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check
-from shapeproof.export.explore.compare.constants import same_constant
+from shapeproof.export.graph.constants import same_constant
 from tests.agreement import agree
 from tests.export.random_programs import few
 

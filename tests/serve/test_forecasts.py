@@ -80,7 +80,7 @@ def brute_force(model, leaves, box):
     """The fewest of the straight programs that, between them, do what the model does at every point."""
     served = {leaf: set() for leaf in leaves}
     for point in box:
-        x = torch.arange(1.0, 1.0 + point[0] * point[1]).reshape(point)
+        x = torch.arange(1.0, 1.0 + point[0] * point[1]).reshape(point) + 0.37  # of 1, `x * 2` is `x + 1`
         wanted = outcome(model, (x,))
         for leaf in leaves:
             if same(wanted, outcome(model_of([f"return {leaf}"]), (x,))):

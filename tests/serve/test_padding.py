@@ -142,3 +142,50 @@ def test_a_write_through_a_view_is_refused(function):
     program = export(Made(function), (torch.randn(3, 4),), dynamic_shapes=({0: Dim("n", min=1, max=9)},))
     with pytest.raises(UsageError, match="writes through a view"):
         _ = buckets(program, at_most=2).padding
+
+
+class Bags(nn.Module):
+    """A table looked up in bags; the padding of an index looks up row 0."""
+
+    def __init__(self, mode):
+        super().__init__()
+        self.bag = nn.EmbeddingBag(6, 4, mode=mode)
+
+    def forward(self, x):
+        return self.bag(x)
+
+
+def of_floats(function):
+    return Made(lambda _, x: function(x)), torch.rand(3, 4)
+
+
+LEAKING = {
+    "clamped by a size": of_floats(lambda x: x.clamp(max=x.shape[0])),
+    "clamped by minus a size": of_floats(lambda x: x.clamp(min=-x.shape[0])),
+    "beyond a size": of_floats(lambda x: torch.where(x > x.shape[0], x, 0.0)),
+    "a remainder": of_floats(lambda x: x.fmod(x.shape[0] + 1)),
+    "half of the rows": of_floats(lambda x: torch.where((torch.arange(x.shape[0]) < x.shape[0] // 2)[:, None], x, 0.0)),
+    "the median": of_floats(lambda x: x - x.median()),
+    "bags, mean": (Bags("mean"), torch.zeros(2, 3, dtype=torch.int64)),
+    "bags, sum": (Bags("sum"), torch.zeros(2, 3, dtype=torch.int64)),
+    "bags, max": (Bags("max"), torch.ones(2, 3, dtype=torch.int64)),
+}
+
+
+@pytest.mark.parametrize("name", LEAKING)
+def test_what_leaks_at_some_sizes_or_for_some_values_alone_is_found(name):
+    """The fault: trials were of values like the example's and of two lengths, at which these leave no trace."""
+    model, example = LEAKING[name]
+    shapes = {"x": {1 if name.startswith("bags") else 0: Dim("n", min=2, max=9)}}
+    program = export(model.eval(), (example,), dynamic_shapes=shapes)
+    with pytest.raises(UsageError, match="padding changes what the program gives"):
+        _ = buckets(program, at_most=2).padding
+
+
+@pytest.mark.parametrize("function", [torch.special.i0, lambda x: torch.heaviside(x, torch.ones(()))])
+def test_what_has_no_rule_and_leaks_nowhere_is_tried(function):
+    model, example = of_floats(function)
+    program = export(model, (example,), dynamic_shapes={"x": {0: Dim("n", min=2, max=9)}})
+    found = buckets(program, at_most=3).padding
+    assert found.status == "tried"
+    assert len(found.tried) > 3

@@ -87,3 +87,162 @@ def test_a_model_that_draws_pythons_random_numbers_runs_itself_and_they_are_put_
     expected = [Drops()(torch.ones(1, 4)).max().item() for _ in range(20)]
     random.seed(7)
     assert [run(torch.ones(1, 4)).max().item() for _ in range(20)] == expected
+
+
+class Kept(nn.Module):
+    """Reads what it keeps in attributes of every kind."""
+
+    def __init__(self):
+        super().__init__()
+        self.plain, self.scale = torch.ones(4), 2.0
+        self.listed, self.named = [torch.ones(4), torch.ones(4)], {"a": torch.ones(4)}
+        self.nested = ({"b": [torch.ones(4)]},)
+        self.object = type("Table", (), {})()
+        self.object.rows = torch.ones(4)
+
+    def forward(self, x):
+        kept = self.plain + self.listed[0] + self.named["a"] + self.nested[0]["b"][0] + self.object.rows
+        return (x * kept * torch.tensor([1.0, 1.0, 1.0, 1.0])) * self.scale + len(self.listed)
+
+
+WITHIN = {
+    "an attribute": lambda model: model.plain,
+    "a list": lambda model: model.listed[0],
+    "a dict": lambda model: model.named["a"],
+    "a list in a dict in a tuple": lambda model: model.nested[0]["b"][0],
+    "an object": lambda model: model.object.rows,
+}
+
+
+def test_what_is_written_into_a_tensor_of_the_models_is_seen():
+    """The fault: programs went on with copies of tensors in lists and dicts."""
+    model, x = Kept(), torch.randn(5, 4)
+    run = warm(model)
+    for held in WITHIN.values():
+        held(model).mul_(3)
+        assert torch.equal(run(x), model(x))
+        held(model).data.add_(1)
+        assert torch.equal(run(x), model(x))
+    assert run.traced == 2
+
+
+REPLACED = {
+    "a tensor": lambda model: setattr(model, "plain", torch.zeros(4)),
+    "a number": lambda model: setattr(model, "scale", 3.0),
+    "in a list": lambda model: model.listed.__setitem__(0, torch.zeros(4)),
+    "in a dict": lambda model: model.named.update(a=torch.zeros(4)),
+    "in an object": lambda model: setattr(model.object, "rows", torch.zeros(4)),
+    "one more": lambda model: model.listed.append(None),
+    "by name of another type": lambda model: setattr(model, "scale", 2),
+}
+
+
+def test_what_is_replaced_in_attributes_is_seen():
+    model, x = Kept(), torch.randn(5, 4)
+    run = warm(model)
+    for traced, (name, change) in enumerate(REPLACED.items(), run.traced + 1):
+        change(model)
+        assert torch.equal(run(x), model(x)), name
+        assert run.traced == traced
+
+
+def test_what_a_model_changes_itself_is_not_traced_for_again_and_again():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.calls, self.log = 0, []
+
+        def forward(self, x, _=None):
+            self.calls += 1
+            self.log.append(self.calls)
+            return x + 1
+
+    run = warm(Counts())
+    for rows in (4, 5, 6):
+        run(torch.ones(rows, 4), object())  # of which no program is made
+        run(torch.ones(rows, 4))
+    assert (run.traced, len(run.programs), run.model.calls) == (2, 1, 3)
+
+
+def test_a_size_is_given_as_one():
+    class Sizes(nn.Module):
+        def forward(self, x):
+            return {"whole": x.shape, "both": [x.shape[:1], (x, x.size())]}
+
+    run, x = warm(Sizes()), torch.ones(5, 4)
+    got = run(x)
+    assert got["both"][1][0] is x or torch.equal(got["both"][1][0], x)
+    assert [got["whole"], got["both"][0], got["both"][1][1]] == [x.shape, x.shape[:1], x.shape]
+    assert {type(each) for each in (got["whole"], got["both"][0], got["both"][1][1])} == {torch.Size}
+
+
+# ---------------------------------------------------------------------- gradients
+
+
+class Hundredfold(torch.autograd.Function):
+    @staticmethod
+    def forward(_, x):
+        return x * 1
+
+    @staticmethod
+    def backward(_, grad):
+        return grad * 100
+
+
+def hooked(x):
+    if x.requires_grad:
+        x.register_hook(lambda grad: grad * 7)
+    return x
+
+
+GRADIENTS = {
+    "a Function": lambda x: Hundredfold.apply(x * 2),
+    "a hook": lambda x: hooked(x * 2),
+    "a hook, later": lambda x: hooked(x.sin()).cos(),
+    "a Function beside": lambda x: x + Hundredfold.apply(x).detach(),
+    "made to require them": lambda x: x.detach().clone().requires_grad_() * 3 + x,
+    "disabled": lambda x: torch.no_grad()(lambda: x * 2)() + x,
+    "asked for": lambda x: x * (2 if x.requires_grad else 3),
+    "a leaf": lambda x: x * (2 if x.is_leaf else 3),
+    "a function": lambda x: x * (2 if x.grad_fn is None else 3),
+    "data": lambda x: x.data * 2 + x,
+}
+
+
+def gradient(run, x):
+    x = x.clone()  # no leaf
+    x.retain_grad()
+    result = run(x)
+    result.square().sum().backward()
+    return result, x.grad
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+@pytest.mark.parametrize("trained", [True, pytest.param(False, marks=pytest.mark.thorough)])
+def test_gradients_are_the_models(name, trained):
+    """The fault: a program lost the backward of a Function, and hooks, and took what was traced without gradients."""
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return GRADIENTS[name](x)
+
+    model, run = Model(), compile(Model())
+    for rows in (2, 3):
+        run(torch.ones(rows, 4, requires_grad=trained))
+    x = torch.randn(5, 4, requires_grad=True)
+    for got, want in zip(gradient(run, x), gradient(model, x), strict=True):
+        assert torch.allclose(got, want)
+    with torch.no_grad():
+        assert torch.equal(run(x), model(x))
+
+
+def test_the_backward_of_a_function_is_not_put_aside_in_silence():
+    class Model(nn.Module):
+        def forward(self, x):
+            return Hundredfold.apply(x)
+
+    run = compile(Model())
+    run(torch.ones(2, requires_grad=True))
+    assert str(run.misses[0]) == (
+        "x.shape[0] = 2; there is no program; a program has not the backward of an autograd.Function"
+    )

@@ -3,6 +3,7 @@
 conclude   the verdict and the program                         conclude.py, program.py
 enforce    the domain inside the graph                         assertions.py, data_assertions.py, clamps.py, hints.py
 audit      the graph's assertions, against the proof           closing_audit.py
+train      results and gradients in one program                gradients.py
 bound      least upper bounds of sizes from data               bounds.py
 transform  decompositions, compared with the program           decompose.py, core_operators.py
 accepted/  the inputs that a program accepts

@@ -59,7 +59,7 @@ class TakenApart:
 
     def __init__(self, program: _Program, inputs: Inputs) -> None:
         self._program = program
-        self._inputs = inputs
+        self.inputs = inputs
         self._where: Facts | None = None
 
     def by(self, decompose: Callable[[], _Program]) -> _Program:
@@ -110,8 +110,8 @@ class TakenApart:
         whole, made = (_Run(replay.fresh_modules(each), look) for each in (self._program, apart))
         form = replay.Form(lambda: made)
         for step, point in self._otherwise(trial):
-            sizes = ", ".join(f"{self._inputs.user_names[name]} = {point[name]}" for name in sorted(point))
-            self._judge(replay.compare(whole, [form], self._inputs, point), step.decision, f"at {sizes}")
+            sizes = ", ".join(f"{self.inputs.user_names[name]} = {point[name]}" for name in sorted(point))
+            self._judge(replay.compare(whole, [form], self.inputs, point), step.decision, f"at {sizes}")
         for step in trial.steps:
             if trial.about_data(step.decision.formula):
                 for args, kwargs in self._data(trial.point):
@@ -119,7 +119,7 @@ class TakenApart:
 
     def _judge(self, found: replay.Replay, decision: Decision, where: str) -> None:
         if not found.agrees:
-            asked = format_formula(decision.taken, rename=self._inputs.user_names)
+            asked = format_formula(decision.taken, rename=self.inputs.user_names)
             seen = _SEEN[found.relation].format(found.text)
             raise UsageError(_DIFFERS.format(_operator(decision), asked, where, seen))
 
@@ -139,18 +139,18 @@ class TakenApart:
     def _data(self, point: Mapping[str, int]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
         """Yield inputs with other data; an answer about data cannot be chosen directly."""
         for seed in SEEDS:
-            yield self._inputs.at(point, filled=True, seed=seed)
-        args, kwargs = self._inputs.at(point, filled=True)
+            yield self.inputs.at(point, filled=True, seed=seed)
+        args, kwargs = self.inputs.at(point, filled=True)
         for value in SMALL_INTEGERS:
             yield replay.map_integers(args, kwargs, functools.partial(torch.full_like, fill_value=value))
 
     def _points(self, cell: Facts, begun: Mapping[str, int]) -> Iterator[dict[str, int]]:
         """Yield a generic point and the smallest points, if their inputs fit into memory."""
-        names = sorted(self._inputs.domain.symbols)
+        names = sorted(self.inputs.domain.symbols)
         for found in (generic(cell, names), *itertools.islice(ascending(cell, names), POINTS)):
             if isinstance(found, dict):
                 point = {name: {**begun, **found}[name] for name in names}
-                if fits(self._inputs, begun, point):
+                if fits(self.inputs, begun, point):
                     yield point
 
 

@@ -11,7 +11,7 @@ import functools
 import io
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -22,6 +22,7 @@ from shapeproof.export.build.core_operators import write_core
 from shapeproof.export.report.saved import saved_report
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.process import transforms
+from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.solver.facts import Facts
 
 if TYPE_CHECKING:
@@ -109,6 +110,37 @@ class VerifiedProgram(torch.export.ExportedProgram):
         from shapeproof.export.build.static.bounded import bounded
 
         return bounded(self)
+
+    def with_gradients(self) -> VerifiedProgram:
+        """The joint program: what this one gives, and the gradients of its parameters and inputs, in one graph.
+
+        It takes what this program takes and, as `tangents=`, the gradients of the results that autograd follows, in
+        order; of a loss a list of one 1. It gives the results, and the gradients by name: those of the parameters that
+        require them, and of inputs whose example does. What autograd asks about sizes is proved over the domain, and
+        gradients are compared with eager's at its corners.
+
+        Returns:
+            The program; undecided questions warn once, and what they are about is refused at run time.
+
+        Raises:
+            UsageError: the model has gradients that are not in its operators, or there are none.
+            ConstraintViolation: at some of the sizes the gradients are not eager's.
+
+        >>> from shapeproof.export import Dim, export
+        >>> program = export(torch.nn.Linear(2, 1), (torch.ones(3, 2),), dynamic_shapes=({0: Dim("n", min=0)},))
+        >>> joint = program.with_gradients()
+        >>> result, gradients = joint.module()(torch.ones(5, 2), tangents=[torch.ones(5, 1)])
+        >>> gradients["weight"], gradients["bias"]
+        (tensor([[5., 5.]]), tensor([5.]))
+        """
+        from shapeproof.export.api import given_out
+        from shapeproof.export.build.gradients import joint_report
+
+        with one_thread:
+            report = joint_report(self)
+        joint = cast("VerifiedProgram", given_out(report))
+        joint.rely_on([self.contract])
+        return joint
 
     def validate(self) -> None:
         """Like torch's, called before a save: write out slice bounds, since torch's ShapeEnv would ask about them."""

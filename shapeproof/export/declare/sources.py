@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,13 +17,11 @@ import torch
 from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf, declare
 from shapeproof.export.shim.inputs import binding
 from shapeproof.export.shim.inputs.profiles import learned
 from shapeproof.export.source.declared_at import Where, nowhere
-from shapeproof.seen.calls import user_name
-from shapeproof.solver.facts import Facts
+from shapeproof.seen.sources import marks_of, sources_served
 
 VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES"
 
@@ -88,10 +86,7 @@ class Sources:
         Raises:
             UsageError: the argument is not one program, or is not proved.
         """
-        report = getattr(program, "report", None)
-        if getattr(report, "status", None) != "proved" or not isinstance(program, torch.export.ExportedProgram):
-            raise UsageError("expected one program that is proved: of anything else the list might be wrong")
-        return cls(*_served(program.contract))  # type: ignore[attr-defined]  # it is ours, having a report
+        return cls(*sources_served(program))
 
     def marks(self) -> str:
         """Return the same as calls of mark_dynamic, one a line, for tensors with a dimension: an int takes no mark.
@@ -103,8 +98,7 @@ class Sources:
         mark_dynamic(x, 0)
         mark_dynamic(cache[1], 2)
         """
-        found = (re.fullmatch(r"(L\[.*\]):(\d+)", entry.text) for entry in self.entries)
-        return "\n".join(f"mark_dynamic({user_name(each[1])}, {each[2]})" for each in found if each)
+        return marks_of(entry.text for entry in self.entries)
 
     def shapes(self, leaves: Sequence[Leaf]) -> dict[str, Any]:
         """Return the entry of dynamic_shapes for each input, by source.
@@ -133,19 +127,6 @@ class Sources:
             for entry in self.entries
             if not any(entry.matches(leaf.source) and (entry.dim or 0) < len(leaf.terms) for leaf in sized)
         ]
-
-
-def _served(contract: Any) -> Iterator[str]:
-    """The sizes and ints that have more than one value in a domain."""
-    domain = Facts(contract.formulas)
-    for name, terms in zip(contract.inputs, contract.sizes, strict=True):
-        root = re.match(r"\w+", name)
-        source = f"L[{root[0]!r}]{name[root.end() :]}" if root else name
-        is_int = any(term is symbol(own) and contract.names[own] == name for term in terms for own in term.symbols)
-        for index, term in enumerate(terms):
-            ranges = [domain.range_of(own) for own in term.symbols]
-            if any(each.lower is None or each.lower != each.upper for each in ranges):
-                yield source if is_int else f"{source}:{index}"
 
 
 def declare_sources(  # noqa: PLR0913, PLR0917 - as declare

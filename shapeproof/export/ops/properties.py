@@ -1,10 +1,12 @@
 """Which calls read a property of a tensor that no operator of a graph computes again: strides, offset, gradients.
 
-What the model reads of them is written into the trace as a constant, so inputs must have what the example has.
+What the model reads of them is written into the trace as a constant, so inputs must have what the example has. What the
+model does to its gradients, beside its operators, is not in a graph at all.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Hashable
 from typing import Any
 
@@ -13,6 +15,14 @@ import torch
 STRIDES = "strides"
 OFFSET = "the storage offset"
 GRADIENT = "requires_grad"
+LEAF = "is_leaf"
+HOOK = "a hook on a tensor"
+FUNCTION = "the backward of an autograd.Function"
+GRAD_FN = "what the model does by grad_fn"
+REQUIRED = "requires_grad of a tensor that the model makes"
+DISABLED = "whatever the model does beside its operators where gradients are enabled: it was traced without"
+OWN_BACKWARD = frozenset({HOOK, FUNCTION, GRAD_FN, REQUIRED, DISABLED})
+"""What of a model's gradients its graph has not."""
 
 # The offset of a view follows from the strides of what it is a view of.
 _BY_NAME = {
@@ -21,13 +31,17 @@ _BY_NAME = {
     "dim_order": frozenset({STRIDES}),
     "storage_offset": frozenset({OFFSET, STRIDES}),
     "requires_grad": frozenset({GRADIENT}),
-    "grad_fn": frozenset({GRADIENT}),
+    "is_leaf": frozenset({LEAF}),
+    "grad_fn": frozenset({GRADIENT, LEAF, GRAD_FN}),
+    "register_hook": frozenset({HOOK}),
+    "register_post_accumulate_grad_hook": frozenset({HOOK}),
+    "requires_grad_": frozenset({REQUIRED}),
 }
 _READ: dict[Hashable, frozenset[str]] = {
-    member.__get__ if GRADIENT in read else member: read
+    getattr(member, "__get__", member) if inspect.isdatadescriptor(member) else member: read
     for name, read in _BY_NAME.items()
     if (member := getattr(torch.Tensor, name))
-}
+} | {getattr(torch.Tensor, name).__set__: read for name, read in {"requires_grad": frozenset({REQUIRED})}.items()}
 
 
 BRANCHING = frozenset({"cond", "while_loop", "scan", "associative_scan"})

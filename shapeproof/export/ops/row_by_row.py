@@ -422,7 +422,10 @@ _RULES: Mapping[str, Rule] = {
         "min.other mish mul multiply nan_to_num ne neg negative ones_like positive reciprocal relu relu6 "
         "round rsqrt rsub selu sgn sigmoid sign silu sin sinc sinh softplus sqrt square sub subtract tan "
         "tanh tanhshrink softshrink threshold _to_copy to trunc true_divide.Tensor type_as where.self "
-        "where.ScalarOther where.ScalarSelf where.Scalar xlogy zero zeros_like",
+        "where.ScalarOther where.ScalarSelf where.Scalar xlogy zero zeros_like "
+        "elu_backward gelu_backward hardsigmoid_backward hardswish_backward hardtanh_backward leaky_relu_backward "
+        "mish_backward native_dropout_backward sigmoid_backward silu_backward softplus_backward softshrink_backward "
+        "tanh_backward threshold_backward",
     ),
     **_named(_of_floats, "div.Tensor_mode div.Scalar_mode floor_divide fmod remainder pow"),
     **_named(_identity_in_eval, "dropout feature_dropout alpha_dropout"),

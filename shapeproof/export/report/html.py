@@ -25,9 +25,9 @@ def report_html(report: Report) -> str:
     counts = ", ".join(sized(count, name) for name, count in report.statistics.items() if count)
     parts = [f'<div><b style="color: {colour}">{report.status}</b> {escape(counts)}</div>']
     parts += [f"<pre>{escape(diagnostic_text(each))}</pre>" for each in report.diagnostics]
-    parts += [_table(("input", "sizes"), ((name, ", ".join(sizes)) for name, sizes in report.inputs.items()))]
-    parts += [_table(("for every input with",), ((each,) for each in report.domain))]
-    parts += [_table(("region", "where"), ((str(number), text) for number, text in enumerate(report.regions, 1)))]
+    parts += [table(("input", "sizes"), ((name, ", ".join(sizes)) for name, sizes in report.inputs.items()))]
+    parts += [table(("for every input with",), ((each,) for each in report.domain))]
+    parts += [table(("region", "where"), ((str(number), text) for number, text in enumerate(report.regions, 1)))]
     parts += [report.regions._repr_svg_() or "", plot_html(report.seen), bounds_html(report.bounds)]
     parts += [f"<div>note: {escape(each)}</div>" for each in report.notes]
     return "\n".join(part for part in parts if part)
@@ -36,10 +36,11 @@ def report_html(report: Report) -> str:
 def bounds_html(bounds: Iterable[Bound]) -> str:
     """Return a table of the tensors with a size from data; empty if there are none."""
     rows = [(each.name, each.dtype, ", ".join(each.sizes), each.missing) for each in bounds]
-    return _table(("from data", "dtype", "sizes", "what would bound it"), rows)
+    return table(("from data", "dtype", "sizes", "what would bound it"), rows)
 
 
-def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Rows under their titles; empty where there are none."""
     found = [_row("td", row) for row in rows]
     return "\n".join(["<table>", _row("th", titles), *found, "</table>"]) if found else ""
 

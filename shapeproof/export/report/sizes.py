@@ -40,10 +40,11 @@ def domain_of_sizes(formulas: Sequence[Formula], inputs: Inputs) -> tuple[str, .
 def _sources(inputs: Inputs) -> dict[str, _Source]:
     """Return, for each symbol that is not itself a size, the first size derived from it."""
     found: dict[str, _Source] = {}
+    sizes = {term for leaf in inputs.leaves for term in leaf.terms}
     for leaf in inputs.leaves:
         for index, term in enumerate(leaf.terms):
             for name in term.symbols:
-                if inputs.user_names[name] == name and term is not symbol(name) and name not in found:
+                if inputs.user_names[name] == name and symbol(name) not in sizes and name not in found:
                     offset = evaluate(term, {name: 0})
                     found[name] = _Source(leaf.size_name(index), evaluate(term, {name: 1}) - offset, offset)
     return found

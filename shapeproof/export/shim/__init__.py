@@ -8,6 +8,7 @@ models     parameters, buffers and submodules            modules.py
 archives   programs in files, checked before loading     archives.py
 runs       guards; checks on data as nodes               guarding.py, asynchronous.py
 callers    torch's functions on the call stack           callers.py
+gradients  autograd's work, recorded                    autograd.py
 operators  custom operators                              custom_operators.py
 releases   supported versions of torch                   versions.py
 """

@@ -1,8 +1,8 @@
-"""The contents of a torch.nn.Module, as torch stores them."""
+"""The contents of a torch.nn.Module, as torch stores them, and the contents of its other attributes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -29,3 +29,52 @@ def parts(module: torch.nn.Module) -> tuple[dict[Any, Any], ...]:
     """Return the dicts of a module whose length changes when a part or a hook is added or removed."""
     held = (module._parameters, module._buffers, module._modules)
     return (*held, module._forward_hooks, module._forward_pre_hooks, module._backward_hooks)
+
+
+_MOST_HELD = 10_000
+"""A container with more entries is taken for data."""
+_OWN = frozenset(vars(torch.nn.Module()))
+_PLAIN = (bool, int, float, complex, str, type(None), torch.Tensor)
+
+
+def attributes(modules: Iterable[torch.nn.Module]) -> Iterator[tuple[Any, list[Any]]]:
+    """What holds plain values and tensors in the attributes of modules, each with its keys of such.
+
+    Lists, dicts, tuples and what objects of classes written in Python hold are walked; `registered` has the parts.
+    """
+    pending: list[Any] = [vars(module) for module in modules]
+    roots = set(map(id, pending))
+    met = set(roots)
+    while pending:
+        held = pending.pop()
+        own = _OWN if id(held) in roots else ()
+        keys = [*range(len(held))] if isinstance(held, list | tuple) else [key for key in held if key not in own]
+        keys = keys if len(keys) <= _MOST_HELD else []
+        yield held, [key for key in keys if isinstance(held[key], _PLAIN)]
+        for inner in (_inside(held[key]) for key in keys):
+            if inner is not None and id(inner) not in met:
+                met.add(id(inner))
+                pending.append(inner)
+
+
+def _inside(value: Any) -> Any:
+    """The container in which a value keeps what it holds; None where it is none."""
+    if isinstance(value, list | dict | tuple):
+        return value
+    if isinstance(value, torch.nn.Module | torch.Tensor | type) or callable(value):
+        return None
+    held = getattr(value, "__dict__", None)
+    return held if type(held) is dict else None
+
+
+def put(module: torch.nn.Module, path: str, tensor: torch.Tensor) -> None:
+    """Register a tensor under its dotted name."""
+    *parents, name = path.split(".")
+    for parent in parents:
+        if not hasattr(module, parent):
+            module.add_module(parent, torch.nn.Module())
+        module = getattr(module, parent)
+    if isinstance(tensor, torch.nn.Parameter):
+        module.register_parameter(name, tensor)
+    else:
+        module.register_buffer(name, tensor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -22,6 +23,31 @@ def leaves(tree: Any) -> list[Any]:
 def flattened(tree: Any) -> tuple[list[Any], Hashable]:
     """Return the leaves of a nested structure, in order, and the structure."""
     return pytree.tree_flatten(tree)
+
+
+def sized_as(spec: Any) -> Callable[[Any], Any] | None:
+    """A function that has each torch.Size of this structure be one again, which torch's modules give as tuples.
+
+    None where there is none.
+
+    >>> sized_as(pytree.tree_structure([torch.Size([2]), (3,)]))([(2,), (3,)])
+    [torch.Size([2]), (3,)]
+    """
+    return functools.partial(_sized, spec) if _has_sizes(spec) else None
+
+
+def _has_sizes(spec: Any) -> bool:
+    return spec.type is torch.Size or any(map(_has_sizes, spec.children()))
+
+
+def _sized(spec: Any, value: Any) -> Any:
+    if spec.type is torch.Size:
+        return torch.Size(value)
+    if not _has_sizes(spec):
+        return value
+    node = pytree.SUPPORTED_NODES[spec.type]
+    parts, context = node.flatten_fn(value)
+    return node.unflatten_fn(list(map(_sized, spec.children(), parts)), context)
 
 
 def is_bare(value: Any) -> bool:

@@ -29,10 +29,12 @@ from torch.overrides import TorchFunctionMode
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.meaning import intervals
 from shapeproof.constraints.terms import symbol
+from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_of
 from shapeproof.export.ops.layouts import acts_on_layout
-from shapeproof.export.ops.properties import properties_read, read_in_bodies
+from shapeproof.export.ops.properties import DISABLED, FUNCTION, properties_read, read_in_bodies
+from shapeproof.export.shim.autograd import has_own_backward
 from shapeproof.export.shim.callers import read_by_the_model
 from shapeproof.export.shim.inputs.binding import bind, map_leaves
 from shapeproof.export.shim.numbers.protocols import Answers, answered
@@ -138,6 +140,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     """
     trial.in_place = trial.in_place and in_place
     args, kwargs = inputs.at(trial.point, filled=on_data)
+    copied: dict[int, torch.Tensor] = {}
     mode, env = recording_mode(
         trial,
         inputs.sizes,
@@ -145,8 +148,9 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
         repeating=trial.in_place if repeating is None else repeating,
         recalled=recalled,
     )
-    model = fresh_copy(mod)
+    model = fresh_copy(mod, copied)
     model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
+    model.register_forward_hook(lambda _, __, result: _note_backward(trial, result))
     watched = Watched(model)
     with nothing_swallowed(mod, inputs, trial), _traced(env, model), torch_tracing(TracingContext(mode)), _Watch(env):
         program = torch.export.export(
@@ -161,8 +165,26 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     _note_ranges(program, inputs, env)
     env.left = watched.left(functools.partial(_hold_the_same, env))
     _refuse_computed(program)
+    _share_constants(program, copied)
     make_serializable(program)
     return program
+
+
+def _share_constants(program: torch.export.ExportedProgram, copied: Mapping[int, torch.Tensor]) -> None:
+    """Have a program use the tensors that the model holds in attributes and containers, as torch's does."""
+    for name, value in program.constants.items():
+        own = copied.get(id(value))
+        if own is not None and same_constant(own, value):
+            program.constants[name] = own
+
+
+def _note_backward(trial: Trial, result: Any) -> None:
+    """Note what of the model's gradients the graph has not."""
+    with torch._C.DisableTorchFunction():  # it is not the model that reads
+        if not torch.is_grad_enabled():
+            trial.reads.add(DISABLED)
+        elif has_own_backward(pytree.tree_leaves(result)):
+            trial.reads.add(FUNCTION)
 
 
 def _hold_the_same(env: ProofShapeEnv, one: torch.Tensor, other: torch.Tensor) -> bool:

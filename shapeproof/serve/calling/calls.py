@@ -65,6 +65,7 @@ def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[CallForm, list[
     if not all(type(each) in _PLAIN for each in leaves):
         leaves, structure = flattened((args, kwargs))
     kinds: list[Hashable] = []
+    graded = torch.is_grad_enabled()
     sizes: list[int] = []
     for each in leaves:
         kind = type(each)
@@ -73,7 +74,7 @@ def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[CallForm, list[
                 raise Unreadable("a tensor that is to be conjugated or negated")
             shape = each.shape
             sizes += shape
-            kinds.append((each.dtype, each.device, each.layout, len(shape)))
+            kinds.append((each.dtype, each.device, each.layout, len(shape), graded and each.requires_grad))
         elif kind is int:
             sizes.append(each)
             kinds.append(int)

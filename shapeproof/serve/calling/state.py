@@ -1,7 +1,7 @@
 """The model's own parameters and buffers, which its programs use, and the modes in which it is called.
 
 A program holds copies of buffers. Here they are replaced by the model's own, so that the model and all its programs see
-a step of an optimizer or a running mean. Other attributes of the model are in a program as they were traced.
+a step of an optimizer or a running mean. What is in other attributes, attributes.py looks at.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.shim.modules import GLOBAL_HOOKS, parts, registered
+from shapeproof.serve.calling.attributes import Attributes
 
 _DTYPE, _DEVICE, _SHAPE, _REQUIRES_GRAD, _TRAINING = map(
     operator.attrgetter, ("dtype", "device", "shape", "requires_grad", "training")
@@ -36,6 +37,7 @@ class ModelState:
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
+        self._attributes = Attributes(())
         self._take()
 
     def read(self) -> bool:
@@ -49,7 +51,7 @@ class ModelState:
         first = {id(each): place for place, each in reversed(list(enumerate(self._held)))}
         shared = [first[id(each)] for each in self._held]
         looks = [_looks(each) if isinstance(each, torch.Tensor) else each for each in self._held]
-        return [*looks, *shared, *self._counted]
+        return [*looks, *shared, *self._counted, *self._attributes.likeness()]
 
     def _take(self) -> None:
         self._modules = list(self._model.modules())
@@ -60,18 +62,23 @@ class ModelState:
         self._tensors = [each for each in self._held if isinstance(each, torch.Tensor)]
         self._parts = [*GLOBAL_HOOKS, *(each for module in self._modules for each in parts(module))]
         self._counted = self._counts()
+        self._attributes.take(self._modules)
 
     def _counts(self) -> list[int]:
         """How many parts and hooks each module has."""
         return list(map(len, self._parts))
 
     def is_current(self) -> bool:
-        """Whether no tensor and no module was replaced, and no part or hook added or taken away."""
+        """Whether no tensor and no module was replaced, no part or hook added or taken away, and no attribute."""
         try:
             same = all(map(operator.is_, map(operator.getitem, self._holders, self._names), self._held))
-            return same and self._counts() == self._counted
         except KeyError:
             return False
+        return same and self._counts() == self._counted and self._attributes.is_current()
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the model itself gives."""
+        return self._attributes.leave_alone(lambda: self._model(*args, **kwargs))
 
     def modes(self) -> tuple[Hashable, ...]:
         """What a program is traced under beside its inputs: MODES says what each is."""

@@ -7,7 +7,7 @@ padding: that is a trial, its status says so, and it is never called a proof. Wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -26,12 +26,11 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import writes_said
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.row_by_row import Varying
-from shapeproof.export.shim.trees import leaves, map_all
+from shapeproof.export.shim.trees import leaves, map_all, map_tensors
 from shapeproof.serve.padded.plans import Point
+from shapeproof.serve.padded.trials import VALUES, Change, pairs
 
 Locate = Callable[[Point], Point]
-TRIALS = 6
-"""At how many sizes a program is tried, the smallest first."""
 _LARGEST = 2**22
 """Inputs with more elements are not made up for a trial."""
 _KEEPING_VALUES = ("aten.view.", "aten.reshape.", "aten.to.", "aten._to_copy.", "aten.permute.", "aten.transpose.",
@@ -224,15 +223,13 @@ def _tried(
         UsageError: it has, or nothing could be tried.
     """
     tried: list[str] = []
-    for point, corner in _trials(corners, least):
+    for point, corner in pairs(corners, least):
         said = f"{_at(names, point)} padded to {_at(names, corner)}"
-        reason = _changed(found, program, point, corner)
+        reasons = [_changed(found, program, point, corner, change) for change in VALUES]
+        reason = next(filter(None, reasons), None)
         if reason:
             raise UsageError(f"padding changes what the program gives: {found.node} mixes rows: {said}, {reason}")
-        if reason is None:
-            tried.append(said)
-        if len(tried) == TRIALS:
-            break
+        tried += [said] if None in reasons else []
     if not tried:
         raise UsageError(f"padding is neither proved nor could it be tried: {found.node} has no rule")
     return Padding(**{**vars(found), "tried": tuple(tried)})
@@ -242,19 +239,13 @@ def _at(names: Sequence[str], point: Point) -> str:
     return ", ".join(f"{name} = {size}" for name, size in zip(names, point, strict=True))
 
 
-def _trials(corners: Sequence[Point], least: Point) -> Iterator[tuple[Point, Point]]:
-    """Sizes that are padded, each with a corner above: the least, and one below the corner in each dim."""
-    for corner in corners:
-        below = tuple(max(low, size - 1) for low, size in zip(least, corner, strict=True))
-        yield from dict.fromkeys((point, corner) for point in (below, least) if point != corner)
-
-
-def _changed(found: Padding, program: VerifiedProgram, point: Point, corner: Point) -> str | None:
+def _changed(found: Padding, program: VerifiedProgram, point: Point, corner: Point, change: Change) -> str | None:
     """How what a program gives changes by padding: empty if it could not be run, None if it does not."""
     inputs = _made(found, program, point)
     if inputs is None:
         return ""
-    args, kwargs = inputs
+    generator = torch.Generator().manual_seed(sum(point))
+    args, kwargs = map_tensors(inputs, lambda tensor: change(tensor.detach(), generator))
     try:
         want = found._module(*args, **kwargs)  # noqa: SLF001 - this module's own
     except (RuntimeError, ValueError, IndexError, ShapeproofError):
@@ -270,17 +261,9 @@ def _changed(found: Padding, program: VerifiedProgram, point: Point, corner: Poi
 
 
 def _made(found: Padding, program: VerifiedProgram, point: Point) -> Any:
-    """Inputs of these sizes, like the example."""
-    if program.example_inputs is None:
+    """Inputs of these sizes, with data like the example's; None where they are too large to be made."""
+    inputs = program.taken_apart.inputs
+    at = {**(inputs.example or {}), **dict(zip(found._names, point, strict=True))}  # noqa: SLF001 - this module's own
+    if at.keys() < inputs.domain.symbols.keys() or inputs.elements(at) > _LARGEST:
         return None
-    guard = found._guard  # noqa: SLF001
-    at = {**guard.point(leaves(program.example_inputs)), **dict(zip(found._names, point, strict=True))}  # noqa: SLF001
-    sizes = iter(found._sizes)  # noqa: SLF001
-
-    def made(value: Any) -> Any:
-        wanted = [evaluate(term, at) for term in next(sizes)]
-        if not isinstance(value, torch.Tensor):
-            return wanted[0] if isinstance(value, int) and not isinstance(value, bool) and wanted else value
-        return like_example(value, wanted, filled=True, seed=0) if torch.Size(wanted).numel() <= _LARGEST else None
-
-    return map_all(program.example_inputs, made)
+    return inputs.at(at, filled=True)

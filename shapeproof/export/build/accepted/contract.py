@@ -22,7 +22,7 @@ from shapeproof.export.build.accepted.memory import Layout, Memory
 from shapeproof.export.build.assertions import without_kinds
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph.aliasing import told_apart, written_inputs
-from shapeproof.export.ops.properties import STRIDES
+from shapeproof.export.ops.properties import OWN_BACKWARD, STRIDES
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.strides import memory_order
 
@@ -40,6 +40,7 @@ class Requirements:
         declared: the formulas that the user wrote.
         names: the user's names of the symbols.
         memory: the layout of the inputs in memory that the program relies on.
+        own_backward: the parts of the model's gradients that the program lacks.
     """
 
     inputs: tuple[str, ...]
@@ -48,6 +49,7 @@ class Requirements:
     declared: frozenset[Formula]
     names: Mapping[str, str]
     memory: Memory = field(default_factory=lambda: Memory({}))
+    own_backward: frozenset[str] = frozenset()
 
     def __deepcopy__(self, memo: Any) -> Requirements:
         return self
@@ -55,7 +57,9 @@ class Requirements:
     @classmethod
     def of(cls, inputs: Inputs, formulas: Sequence[Formula], program: _Program, reads: Iterable[str]) -> Requirements:
         """Return the contract of a traced program; `reads`: the properties of tensors that its model reads."""
-        return replace(cls.of_sizes(inputs, formulas), memory=_memory(inputs, program, frozenset(reads)))
+        read = frozenset(reads)
+        memory = _memory(inputs, program, read - OWN_BACKWARD)
+        return replace(cls.of_sizes(inputs, formulas), memory=memory, own_backward=read & OWN_BACKWARD)
 
     @classmethod
     def of_sizes(cls, inputs: Inputs, formulas: Sequence[Formula]) -> Requirements:

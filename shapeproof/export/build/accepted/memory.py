@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from shapeproof.contract.outside import OutsideDomain, refusal
-from shapeproof.export.ops.properties import GRADIENT, OFFSET, STRIDES
+from shapeproof.export.ops.properties import GRADIENT, LEAF, OFFSET, STRIDES
 from shapeproof.export.shim.strides import dense_strides
 
 _READ_BY_THE_MODEL = "what the model has read"
@@ -86,6 +86,8 @@ class Memory:
             raise _unlike(f"{layout.name}.storage_offset()", tensor.storage_offset(), 0)
         if GRADIENT in self.reads and tensor.requires_grad != layout.requires_grad:
             raise _unlike(f"{layout.name}.requires_grad", tensor.requires_grad, layout.requires_grad)
+        if LEAF in self.reads and not tensor.is_leaf:  # a trace is given leaves
+            raise _unlike(f"{layout.name}.is_leaf", given=False, expected=True)
 
     def _check_apart(self, given: Sequence[Any], state: Mapping[str, torch.Tensor]) -> None:
         inputs = [(layout.name, given[index], index in self.writes) for index, layout in self.layouts.items()]

@@ -34,13 +34,14 @@ from shapeproof.export.build.regions.predicates import chosen, compared, kept_in
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import disagreement
-from shapeproof.export.explore.compare.constants import same_constant
 from shapeproof.export.explore.regions import Split
+from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.emit import Computation, has_graph_form
 from shapeproof.export.report.explain import disagreeing
 from shapeproof.export.report.render import said_by
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim import consumers
+from shapeproof.export.shim.modules import put
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.rebinding import Left
@@ -221,7 +222,7 @@ def _conditional(mod: torch.nn.Module, run: _Dispatch) -> torch.nn.Module:
     forward.__signature__ = taken.replace(parameters=[own, *taken.parameters.values()])  # type: ignore[attr-defined]
     module: torch.nn.Module = type("Merged", (torch.nn.Module,), {"forward": forward})()
     for name, tensor in run.state.items():
-        _put(module, name, tensor)
+        put(module, name, tensor)
     return module
 
 
@@ -237,19 +238,6 @@ def _shared_state(branches: Sequence[Branch]) -> tuple[list[list[str]], dict[str
             state.setdefault(name, tensor)
             names[-1].append(name)
     return names, state
-
-
-def _put(module: torch.nn.Module, path: str, tensor: torch.Tensor) -> None:
-    """Register a tensor under its dotted name."""
-    *parents, name = path.split(".")
-    for parent in parents:
-        if not hasattr(module, parent):
-            module.add_module(parent, torch.nn.Module())
-        module = getattr(module, parent)
-    if isinstance(tensor, torch.nn.Parameter):
-        module.register_parameter(name, tensor)
-    else:
-        module.register_buffer(name, tensor)
 
 
 class _Dispatch:

@@ -27,6 +27,7 @@ from shapeproof.export.graph.aliasing import writes_said
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Shape
 from shapeproof.export.ops.row_by_row import SIZED, Varying, pointwise
+from shapeproof.export.shim import guarding
 from shapeproof.export.shim.asynchronous import assert_all
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves, map_tensors
@@ -73,9 +74,10 @@ def bounded(program: VerifiedProgram) -> tuple[VerifiedProgram, tuple[Count, ...
     from shapeproof.export.api import export
 
     _refuse(program)
-    args, kwargs = program.example_inputs
+    inputs = program.taken_apart.inputs
+    args, kwargs = inputs.at(inputs.example or {}, filled=True)
     static = _Static(program)
-    for each_args, each_kwargs in _trials(program):
+    for each_args, each_kwargs in _trials((args, kwargs)):
         static.compare(each_args, each_kwargs)
     found = export(static, args, kwargs)
     return found, static.counts
@@ -93,16 +95,16 @@ def _refuse(program: VerifiedProgram) -> None:
     writes = writes_said(program.graph)
     if writes is not None:
         raise UsageError(f"a program that {writes} cannot be bounded")
-    if program.example_inputs is None:
+    if not program.taken_apart.inputs.anchors:
         raise UsageError("a program without example inputs cannot be bounded")
 
 
-def _trials(program: VerifiedProgram) -> Iterator[tuple[Any, Any]]:
+def _trials(example: tuple[Any, Any]) -> Iterator[tuple[Any, Any]]:
     """Yield the data of the comparison: the example, zeros, ones, the example with some zeros, and random data."""
-    yield program.example_inputs
+    yield example
     for seed, change in enumerate((_zeros, _ones, _some, _some, _drawn, _drawn)):
         generator = torch.Generator().manual_seed(seed)
-        yield map_tensors(program.example_inputs, functools.partial(change, generator))
+        yield map_tensors(example, functools.partial(change, generator))
 
 
 def _zeros(_: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
@@ -134,6 +136,7 @@ class _Static(torch.nn.Module):
     def __init__(self, program: VerifiedProgram) -> None:
         super().__init__()
         self.module = replay.module_of(program)
+        self.spec = program.call_spec.in_spec
         self._rows = rows = Rows(program, Varying(frozenset(_data_symbols(program))))
         self._limits = _limits(program, rows)
         self._apart = {node: rows.apart(node) for node in self.module.graph.nodes}
@@ -218,6 +221,7 @@ class _Run(torch.fx.Interpreter):
     ) -> None:
         super().__init__(static.module)
         self._rows, self._limits, self._apart, self._written = rows, limits, apart, written
+        self._spec = static.spec
         self.extra_traceback = False
         self._counts: dict[Term, torch.Tensor] = {}
         self._items = set[str]()
@@ -226,7 +230,7 @@ class _Run(torch.fx.Interpreter):
 
     def results(self, args: Any, kwargs: Any) -> tuple[Any, list[tuple[Count, torch.Tensor]]]:
         """Return the program's results at its bounds, and the counts."""
-        flat = self.module.graph.process_inputs(*args, **kwargs)  # type: ignore[operator, union-attr]
+        flat = guarding.flat_inputs(args, kwargs, self._spec)
         found = self.run(*flat, enable_io_processing=False)
         return self.module.graph.process_outputs(found), self._found  # type: ignore[operator, union-attr]
 

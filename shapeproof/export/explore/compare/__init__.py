@@ -4,7 +4,6 @@ equivalence.py   the comparison
 operations.py    one operation of each
 bodies.py        branches and other graphs inside a graph
 metadata.py      what the nodes are said to be
-constants.py     tensors that a program holds
 taken.py         what a program takes
 rerun.py         a program run again on symbolic sizes of another trace
 """

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.explore.compare.constants import same_constant
+from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.shim.numbers import symbols
 
 _SIZE = torch.ops.aten.sym_size.int

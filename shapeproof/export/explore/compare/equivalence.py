@@ -23,7 +23,6 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export.explore.compare import rerun
 from shapeproof.export.explore.compare.bodies import Implied, Known, same_body
-from shapeproof.export.explore.compare.constants import same_constant
 from shapeproof.export.explore.compare.metadata import (
     Difference,
     There,
@@ -36,6 +35,7 @@ from shapeproof.export.explore.compare.metadata import (
 from shapeproof.export.explore.compare.operations import Side, calls, computes_size, equal, kind
 from shapeproof.export.explore.compare.taken import Decided, with_branches_taken
 from shapeproof.export.graph import nodes
+from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace import tracer

@@ -38,10 +38,18 @@ _REMEMBERING = type(functools.cache(lambda: None))
 """A function behind functools.cache or lru_cache."""
 
 
-def fresh_copy(mod: torch.nn.Module) -> torch.nn.Module:
-    """A copy that shares parameters and buffers but no Python state, so that no trace sees what another has changed."""
-    shared = {id(tensor): tensor for tensor in [*mod.parameters(), *mod.buffers()]}
-    return copy.deepcopy(mod, shared)
+def fresh_copy(mod: torch.nn.Module, copied: dict[int, torch.Tensor] | None = None) -> torch.nn.Module:
+    """A copy that shares parameters and buffers but no Python state, so that no trace sees what another has changed.
+
+    `copied` is filled: by the id of each tensor's copy, the model's own.
+    """
+    shared: dict[int, Any] = {id(tensor): tensor for tensor in [*mod.parameters(), *mod.buffers()]}
+    kept = len(shared)
+    model = copy.deepcopy(mod, shared)
+    if copied is not None and len(shared) > kept:
+        own = (each for each in shared.get(id(shared), ()) if isinstance(each, torch.Tensor))  # deepcopy keeps them
+        copied |= {id(shared[id(each)]): each for each in own}
+    return model
 
 
 _functions: ContextVar[tuple[FunctionType, ...]] = ContextVar("functions", default=())

@@ -1,0 +1,71 @@
+"""At which sizes, and on which data, a program is tried that is to be padded.
+
+A leak may show at some sizes, for some amounts of padding and for some values alone: `x.clamp(max=x.shape[0])` gives
+the same until a value is larger than the size. So all three vary. That is a trial, and never a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+
+from shapeproof.serve.padded.plans import Point
+
+PAIRS = 16
+"""At how many pairs of sizes a program is tried, the first of each bucket first."""
+Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
+
+
+def pairs(corners: Sequence[Point], least: Point) -> Iterator[tuple[Point, Point]]:
+    """Sizes, each with a bucket above: one below it, the least, one between; then those with the greatest bucket.
+
+    >>> list(pairs([(4,), (8,)], (2,)))[:4]
+    [((3,), (4,)), ((7,), (8,)), ((2,), (4,)), ((2,), (8,))]
+    """
+    rounds: list[list[tuple[Point, Point]]] = [[], [], [], []]
+    for corner in corners:
+        ends = list(zip(least, corner, strict=True))
+        below = tuple(max(low, size - 1) for low, size in ends)
+        between = tuple((low + size) // 2 for low, size in ends)
+        for number, point in enumerate((below, least, between)):
+            rounds[number].append((point, corner))
+        rounds[3] += [(point, other) for point in (below, between) for other in corners[-1:]]
+    found = dict.fromkeys(pair for each in rounds for pair in each)
+    fitting = ((point, corner) for point, corner in found if _lies_below(point, corner))
+    yield from list(fitting)[:PAIRS]
+
+
+def _lies_below(point: Point, corner: Point) -> bool:
+    return point != corner and all(low <= size for low, size in zip(point, corner, strict=True))
+
+
+def _as_they_are(tensor: torch.Tensor, _: torch.Generator) -> torch.Tensor:
+    return tensor
+
+
+def _times(factor: int) -> Change:
+    """Large values, of one sign more than of the other; integers that are greater by one or two, or all the same."""
+
+    def change(tensor: torch.Tensor, _: torch.Generator) -> torch.Tensor:
+        if tensor.dtype == torch.bool:
+            return torch.full_like(tensor, factor > 0)
+        if tensor.is_floating_point() or tensor.is_complex():
+            return (tensor + 1) * factor
+        return tensor + 1 if factor > 0 else torch.full_like(tensor, int(tensor.max()) if tensor.numel() else 0)
+
+    return change
+
+
+def _drawn(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Values of every size; integers from 0 to one beyond the greatest."""
+    if tensor.is_floating_point() or tensor.is_complex():
+        scale = torch.rand(tensor.shape, generator=generator).mul(6).exp2()
+        return tensor * scale.to(tensor.device, tensor.dtype) + 1
+    high = 2 if tensor.dtype == torch.bool else 2 + int(tensor.max() if tensor.numel() else 0)
+    drawn = torch.randint(max(2, high), tensor.shape, generator=generator)
+    return drawn.to(tensor.device, tensor.dtype)
+
+
+VALUES: Sequence[Change] = (_as_they_are, _times(1000), _times(-1000), _drawn, _drawn)
+"""What becomes of the values that are made up like the example's."""

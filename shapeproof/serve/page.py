@@ -1,0 +1,89 @@
+"""A served model as HTML: its programs, their regions drawn, the misses over the calls with reasons, what to declare.
+
+The same tables and plots as a report's (export/report/html.py, seen/plots.py): no script, no style sheet, no address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import symbol
+from shapeproof.export.report.html import table
+from shapeproof.export.report.region_map import RegionMap
+from shapeproof.seen.plots import steps_html
+from shapeproof.serve.domains import symbols
+from shapeproof.serve.programs import Program
+
+if TYPE_CHECKING:
+    from shapeproof.serve.misses import Miss
+    from shapeproof.serve.on_demand import Served
+
+
+def served_html(run: Served) -> str:
+    """The report on what was served until now."""
+    misses = run.misses
+    name = type(run.model).__name__
+    counts = f"{run.calls} calls, {run.missed} missed, {run.traced} traced, {len(run.programs)} programs kept"
+    parts = [f"<div><b>{escape(name)}</b> {counts}</div>"]
+    parts += [table(("program", "serves"), ((str(each.number), ", ".join(each.domain)) for each in run.programs))]
+    parts += [drawn for group in _alike(run.programs) if (drawn := _regions(group)._repr_svg_())]
+    parts += [table(("call", "missed", "came to", "why"), map(_row, misses))]
+    parts += [steps_html([each.call for each in misses], run.calls, "calls", "misses") if misses else ""]
+    parts += [f"<div>{escape(each)}</div>" for each in savings(misses)]
+    return "\n".join(part for part in parts if part)
+
+
+def served_page(run: Served) -> str:
+    """The report as a page of its own."""
+    head = f'<meta charset="utf-8"><title>{escape(type(run.model).__name__)}</title>'
+    return f"<!doctype html>\n<html><head>{head}</head><body>\n{served_html(run)}\n</body></html>\n"
+
+
+def _row(miss: Miss) -> tuple[str, str, str, str]:
+    sizes = ", ".join(f"{name} = {size}" for name, size in miss.sizes.items())
+    return str(miss.call), sizes, miss.outcome, str(miss)
+
+
+def _alike(programs: Sequence[Program]) -> list[list[Program]]:
+    """The programs by what their calls have in common but for sizes."""
+    groups: dict[object, list[Program]] = {}
+    for program in programs:
+        groups.setdefault((program.form, program.modes), []).append(program)
+    return list(groups.values())
+
+
+def _regions(programs: Sequence[Program]) -> RegionMap:
+    """The domains of programs as regions; what holds in all of them is the domain of the map."""
+    names = programs[0].flat.names
+    shared = frozenset[Formula].intersection(*(frozenset(each.flat.formulas) for each in programs))
+    own = [tuple(each for each in program.flat.formulas if each not in shared) for program in programs]
+    varying = frozenset[str]().union(
+        *(each.symbols for formulas in own for each in formulas), *_free(shared, len(names))
+    )
+    domain = [each for each in shared if each.symbols and each.symbols <= varying]
+    domain += [f.ge(symbol(each), 0) for each in sorted(varying)]
+    called = dict(zip(symbols(len(names)), names, strict=True))
+    return RegionMap(tuple(f.conjunction(*formulas) for formulas in own), tuple(dict.fromkeys(domain)), (), called)
+
+
+def _free(shared: frozenset[Formula], count: int) -> Iterator[frozenset[str]]:
+    """The sizes that no equality makes constant."""
+    equal = {name for each in shared if isinstance(each, f.Compare) and each.op == "==" for name in each.symbols}
+    yield from (frozenset((name,)) for name in symbols(count) if name not in equal)
+
+
+def savings(misses: Sequence[Miss]) -> Iterator[str]:
+    """What one declaration would have saved, in a sentence.
+
+    Args:
+        misses: in the order in which they came.
+    """
+    traced = [miss for miss in misses if miss.outcome == "traced" and miss.about_sizes]
+    declared = next((miss.declare for miss in reversed(traced) if miss.declare), None)
+    if declared:
+        number = f"{len(traced)} trace{'s' if len(traced) > 1 else ''}"
+        yield f"declared ahead, {declared} would have saved {number}: the first call has all programs made"
