@@ -6,7 +6,7 @@ Written apart from shapeproof's own replay, which is under test. It never export
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -64,3 +64,12 @@ def agree(
     want = outcome(copy.deepcopy(mod), args, kwargs)
     got = outcome(run, args, kwargs)
     return (may_refuse and got == RAISES) if isinstance(got, str) and want != RAISES else same(want, got)
+
+
+def is_true_of(report: Any, mod: torch.nn.Module, points: Iterable[tuple[Any, ...]]) -> bool:
+    """Whether a report says of a model what is so: one that is not proved may refuse, and may have no program."""
+    proved = report.status == "proved"
+    if report.program is None:
+        return not proved
+    run = report.program.module()
+    return all(agree(mod, run, args, may_refuse=not proved) for args in points)

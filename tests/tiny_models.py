@@ -156,3 +156,15 @@ TINY: Mapping[str, Tiny] = {
     "counted": Tiny(_counted, matrix),
     "indexed": Tiny(_indexed, two),
 }
+
+
+class Hundredfold(torch.autograd.Function):
+    """A function with a backward of its own, which is not its derivative."""
+
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 1
+
+    @staticmethod
+    def backward(_: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad * 100

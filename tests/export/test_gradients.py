@@ -15,6 +15,7 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.export import ConstraintViolation, Dim, OutsideDomain, export
 from shapeproof.export.explore.beside_eager.replay import unequal
 from tests.thoroughness import examples
+from tests.tiny_models import Hundredfold
 
 N = Dim("n", min=0, max=40)
 
@@ -165,16 +166,6 @@ def test_a_joint_program_over_rows_from_data_is_one_static_program_at_its_bound(
 # ---------------------------------------------------------------------- what is refused
 
 
-class Own(torch.autograd.Function):
-    @staticmethod
-    def forward(_, x):
-        return x * 1
-
-    @staticmethod
-    def backward(_, grad):
-        return grad * 100
-
-
 class Of(nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -190,7 +181,7 @@ def hooked(x):
 
 
 REFUSED = {
-    "a function": (Own.apply, "its gradients are not those of the model: .* an autograd.Function"),
+    "a function": (Hundredfold.apply, "its gradients are not those of the model: .* an autograd.Function"),
     "a hook": (hooked, "its gradients are not those of the model: .* a hook on a tensor"),
     "nothing": (lambda x: x.detach(), "no result of the program depends on what requires gradients"),
     "rows from data": (lambda x: x[x[:, 0] > 0], "the gradient of a result whose size comes from data"),

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from shapeproof.serve import compile  # noqa: A004
+from tests.tiny_models import Hundredfold
 
 
 def warm(model):
@@ -177,16 +178,6 @@ def test_a_size_is_given_as_one():
 
 
 # ---------------------------------------------------------------------- gradients
-
-
-class Hundredfold(torch.autograd.Function):
-    @staticmethod
-    def forward(_, x):
-        return x * 1
-
-    @staticmethod
-    def backward(_, grad):
-        return grad * 100
 
 
 def hooked(x):
