@@ -139,6 +139,8 @@ class Trial:
         """Decisions that were seen to make no difference where they were made, and forgotten."""
         self.reads: set[str] = set()
         """What the model reads of tensors, other than sizes (ops/properties.py): it was answered as of the example."""
+        self.laid: dict[tuple[Term, ...], None] = {}
+        """The sizes of tensors of which the model reads how they lie in memory."""
         self.doubtful = False
         """Whether decisions that were forgotten may make a difference after all."""
         self.observed = dict(observed or {})
@@ -318,9 +320,10 @@ class Trial:
         self.region.learn(formula)
         self._repair_point(formula)
 
-    def layout_read(self) -> None:
+    def layout_read(self, sizes: Iterable[Term]) -> None:
         """The model acts on how a tensor lies in its storage, which what was forgotten may have decided."""
         self.doubtful |= bool(self.harmless)
+        self.laid[tuple(sizes)] = None
 
     def facts_before(self, question: Formula) -> Facts:
         """What held wherever the question was asked: no check that is made later, or on one side only."""
