@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim
 
+from shapeproof.contract import OutsideDomain
 from shapeproof.export import check
 from shapeproof.export.ops.decompositions import pixel_unshuffle
 from tests.agreement import outcome, same
@@ -51,6 +53,16 @@ def test_an_empty_batch_is_not_proved_where_the_fake_gives_other_sizes():
     for n in range(6):
         x = torch.randn(n, 1, 4, 4)
         assert split.program.module()(x).shape == torch.pixel_unshuffle(x, 2).shape, n
+
+
+def test_the_operator_itself_is_refused_where_there_are_no_elements():
+    mod = torch.nn.Module()
+    mod.forward = lambda x: torch.ops.aten.pixel_unshuffle.default(x, 2)
+    report = check(mod, (torch.randn(2, 1, 4, 4),), dynamic_shapes=({0: Dim("batch", min=0, max=5)},))
+    assert report.status == "undecided"
+    assert "gives other sizes than its kernel" in " ".join(str(report).split())
+    with pytest.raises(OutsideDomain):
+        report.program.module()(torch.randn(0, 1, 4, 4))
 
 
 def test_a_batch_with_elements_is_proved():
