@@ -23,7 +23,7 @@ EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
-	@echo "make test          the test suite, in a few minutes: of a law some examples, of many parameters the first"
+	@echo "make test          the test suite, in three minutes: of a law some examples, of many parameters the first"
 	@echo "make test-thorough the other parameters, and all examples of the laws"
 	@echo "make test-slow     the slow tests: what is compiled, long laws, large models"
 	@echo "                   these three, demo, cases and bench take TORCH=2.15.0 (or another): in .venv-2.15.0"

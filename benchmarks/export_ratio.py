@@ -4,7 +4,8 @@
 
 The two take turns on freshly built models, and of each the quickest of its repeats counts: what disturbs the machine
 only ever adds time. From the second turn on both find sympy's caches warm, so one repeat is not fair. A refusal is
-timed like an answer, and shown as what it is. The ratio carries over to other machines, the seconds do not.
+timed like an answer, and shown as what it is. Seconds are processor time. The ratio carries over to other machines,
+the seconds do not. A model whose name ends in `.auto` has `Dim.AUTO` for every size, for both.
 """
 
 from __future__ import annotations
@@ -61,13 +62,13 @@ def attempt(exporter: Callable[..., Any], build: Callable[[], Built]) -> Attempt
     """Build the model, then time its export alone."""
     torch.manual_seed(0)
     model, args, kwargs, dynamic_shapes = build()
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         with torch.no_grad():
             result, outcome = exporter(model, args, kwargs, dynamic_shapes=dynamic_shapes), "exported"
     except Exception as error:  # noqa: BLE001  (a refusal is a result, whatever its type)
         result, outcome = error, type(error).__name__
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     report = getattr(result, "report", None)
     return Attempt(seconds, outcome if report is None else report.status)
 

@@ -17,8 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
+from torch.utils._pytree import tree_map
 
 from examples import convnet, detection_head, transformer_encoder, windowed_attention
+from examples.first_hour import decoder, detector, diffusion, pyramid, speech, tabular, towers, unet
 
 Built = tuple[nn.Module, tuple[Any, ...], dict[str, Any], dict[str, Any]]
 
@@ -160,4 +162,23 @@ TRANSFORMERS: dict[str, Callable[[], Built]] = {
     "clip_text": clip_text,
     "swin": swin,
 }
-MODELS = EXAMPLES | TRANSFORMERS
+FIRST_HOUR: dict[str, Callable[[], Built]] = {
+    each.__name__.rpartition(".")[2]: each.build
+    for each in (decoder, detector, diffusion, pyramid, speech, tabular, towers, unet)
+}
+"""Models as new users bring them, declared as they first do it."""
+
+
+def with_every_size_inferred(build: Callable[[], Built]) -> Callable[[], Built]:
+    """The same model, where nothing is declared: each size of its arguments is `Dim.AUTO`."""
+
+    def built() -> Built:
+        model, args, kwargs, declared = build()
+        shapes = tree_map(lambda each: dict.fromkeys(range(each.dim()), Dim.AUTO), args)
+        return model, args, kwargs, dict(zip(declared, shapes, strict=True))
+
+    return built
+
+
+AUTO = {f"{name}.auto": with_every_size_inferred(build) for name, build in FIRST_HOUR.items()}
+MODELS = EXAMPLES | TRANSFORMERS | FIRST_HOUR | AUTO

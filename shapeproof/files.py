@@ -1,7 +1,7 @@
-"""Reads files of bounded length, and writes files that are never seen half written, whenever the process is killed.
+"""Reads files of bounded length, and writes files so that no reader sees half a file, even if the process is killed.
 
-A regular file is replaced as a whole, through links to it, and keeps its permissions. What is none (a device, a FIFO,
-the standard output by its path) is written to as it stands.
+A regular file is replaced as a whole, through links to it, and keeps its permissions. Anything else (a device, a FIFO,
+the standard output by its path) is written to in place.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from pathlib import Path
 from typing import IO
 
 _NO_UNNAMED = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT})
-"""What a system that has no files without a name answers to the wish for one; ENOENT is also an absent folder."""
+"""Errors of a system without unnamed files; ENOENT is also an absent folder."""
 _STREAMS = ("/dev/", "/proc/")
-"""Folders whose files stand for something else, so that another file cannot take their place."""
+"""Folders whose files stand for something else and cannot be replaced."""
 
 
 MOST = 2**28
-"""Bytes that are read of a file at most: no report, lock, spec or certificate is as long."""
+"""Maximum number of bytes read from a file; every report, lock, spec and certificate is shorter."""
 
 
 def read_bounded(path: Path) -> bytes:
-    """The content of a file, which need not have an end.
+    """Return the content of a file, which may be endless.
 
     Raises:
-        OSError: it cannot be read, or is too long.
+        OSError: the file cannot be read, or is too long.
     """
     with path.open("rb") as file:
         content = file.read(MOST + 1)
@@ -41,7 +41,7 @@ def read_bounded(path: Path) -> bytes:
 
 
 def sha256(content: bytes | str) -> str:
-    """The digest of a content: equal digests, equal contents.
+    """Return the digest of a content: equal digests, equal contents.
 
     >>> sha256("n >= 1") == sha256(b"n >= 1")
     True
@@ -50,10 +50,10 @@ def sha256(content: bytes | str) -> str:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file, or leave what was there.
+    """Write a file, or leave the old one unchanged.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     with whole_file(path) as file:
         file.write(text.encode())
@@ -61,16 +61,16 @@ def write_whole(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to, which takes its place when the block ends, and never if an exception ends it.
+    """Yield a file that replaces `path` when the block ends; if an exception ends the block, `path` stays unchanged.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     mode = _mode(path)
     if (mode is not None and not stat.S_ISREG(mode)) or str(path.absolute()).startswith(_STREAMS):
         buffer = io.BytesIO()
         yield buffer
-        with path.open("ab") as stream:  # what a path such as /dev/stdout stands for may hold something already
+        with path.open("ab") as stream:  # the file behind a path such as /dev/stdout may already have content
             stream.write(buffer.getvalue())
         return
     target = Path(os.path.realpath(path))
@@ -91,9 +91,9 @@ def _mode(path: Path) -> int | None:
 
 
 class _Unnamed:
-    """A file without a name, which is gone with the process: nothing half written can be left in the folder.
+    """A file without a name, which disappears with the process and so leaves no half-written file in the folder.
 
-    Where the file system has no such files, it has a name of its own.
+    If the file system has no unnamed files, the file gets a temporary name.
     """
 
     def __init__(self, target: Path) -> None:
@@ -109,7 +109,7 @@ class _Unnamed:
         self.file: IO[bytes] = os.fdopen(descriptor, "w+b")
 
     def take_place(self) -> None:
-        """Give the file its name: only a whole file is ever seen under any name, if file systems allow it."""
+        """Give the file its name. With unnamed files, only a whole file is ever visible under any name."""
         if self._name is None:
             with contextlib.suppress(FileExistsError):
                 self._link(self._target)
@@ -119,14 +119,14 @@ class _Unnamed:
         self._name.replace(self._target)
 
     def close(self) -> None:
-        """Leave nothing but what has taken its place."""
+        """Close the file, and delete it unless it has taken its place."""
         self.file.close()
         if self._name is not None:
             self._name.unlink(missing_ok=True)
 
     def _link(self, name: Path) -> None:
         source = os.open("/proc/self/fd", os.O_RDONLY)
-        try:  # only with a folder does Python call what follows the link
+        try:  # Python calls linkat, which follows the link, only with a folder descriptor
             os.link(str(self.file.fileno()), name, src_dir_fd=source, follow_symlinks=True)
         finally:
             os.close(source)

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are asked for: naming the package loads nothing heavy."""
+"""Names of a package that are imported on first use, so that importing the package loads nothing heavy."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 def imported(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package.
+    """Return the `__getattr__` of a package.
 
     Args:
         package: its name.
-        homes: for each name the module that has it; one that begins with a dot is in the package.
+        homes: the module of each name; a module that begins with a dot is in the package.
 
     >>> find = imported("shapeproof.solver", {"Budget": ".budget"})
     >>> find("Budget").__module__

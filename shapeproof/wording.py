@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def short(file: str) -> str:
-    """The path as seen from here, if it is below here; an installed file by its place in its package."""
+    """Return the path relative to the working directory if it lies below; an installed file from its package on."""
     _, installed, inside = file.rpartition("/site-packages/")
     if installed:
         return inside
@@ -17,10 +17,10 @@ def short(file: str) -> str:
 
 
 def first_line(error: BaseException | None) -> str:
-    """What an error says first; nothing where it says nothing."""
+    """Return the first line of an error's message; empty if the message is empty."""
     return next(iter(str(error).strip().splitlines()), "")
 
 
 def with_kind(error: BaseException | None) -> str:
-    """The kind of an error and what it says first, as Python prints them."""
+    """Return the kind of an error and the first line of its message, as Python prints them."""
     return f"{type(error).__name__}: {first_line(error)}"

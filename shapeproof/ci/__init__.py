@@ -1,11 +1,12 @@
 """Shape specs in continuous integration. Importing this package loads nothing else.
 
-job          what a worker is asked, what it answers         jobs.py
-ask          from a shell, or from pytest                    cli.py, commands/, pytest_plugin.py, pytest_items.py
-say          on the terminal; where a diagnostic is explained    terminal.py, plain.py, pages.py, render/
-specs/       what is to be checked
-process/     where one model is checked, alone
-running/     all of them, here or on a cluster; what is remembered of earlier runs
-provenance/  what a verdict was made from
-locked/      what is accepted, compared with what was
+jobs.py                             the question to a worker and its answer, as data
+cli.py, commands/                   the command line
+pytest_plugin.py, pytest_items.py   the pytest plugin
+terminal.py, plain.py, pages.py, render/   output: the terminal, escaping, the page of a diagnostic, report formats
+specs/                              reads specs: what to check
+process/                            checks one model, in a separate process
+running/                            runs all checks, here or on a cluster, and remembers earlier runs
+provenance/                         records the inputs of a verdict: code, data, environment
+locked/                             compares the accepted inputs with those of the lock file
 """

@@ -1,9 +1,9 @@
-"""The command line `shapeproof`: lists the commands, each of which has a file of its own in commands/.
+"""The command line `shapeproof`: lists the commands. Each command has its own file in commands/.
 
-Exit status of every command that gives a verdict: 0 proved, 1 refuted or vacuous, 3 undecided; 2 where there is none,
-because the call cannot be meant, a model cannot be traced, or this program is at fault; 130 after an interrupt. What
-was found goes to stdout as it is, everything else to stderr. Nothing is decided here. A command is loaded when it is
-asked for, and torch only to check something, so that `--help` and completion answer at once.
+Exit status of every command that gives a verdict: 0 proved, 1 refuted or vacuous, 3 undecided; 2 without a verdict (an
+invalid call, a model that cannot be traced, or a fault of this program); 130 after an interrupt. Reports go to stdout,
+everything else to stderr. A command is imported when it is called, and torch only when a model is checked, so that
+`--help` and shell completion answer at once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COMMANDS = {
     "seen": "Merge profiles of what a model was given, and print them or a spec.",
     "rule": "Print what a diagnostic means, and what to do.",
 }
-"""Each command, and its line in the help."""
+"""Each command with its line in the help."""
 _EXAMPLES = """\b
 Examples:
   shapeproof explain ./model.py:build   one model, from a function that returns it
@@ -45,14 +45,14 @@ Examples:
 
 
 class _Commands(TyperGroup):
-    """Knows the commands by name, and loads the one that is called."""
+    """A command group that lists its commands by name and imports only the one that is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
-        """The names."""
+        """Return the names of the commands."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:  # noqa: ARG002 - typer's signature
-        """The command of that name."""
+        """Import and return the command of that name, if there is one."""
         if cmd_name not in _COMMANDS:
             return None
         module = importlib.import_module(f"shapeproof.ci.commands.{cmd_name}")
@@ -62,12 +62,12 @@ class _Commands(TyperGroup):
         return command  # type: ignore[no-any-return]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - typer's signature
-        """Write the list, without loading what is listed."""
+        """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the arguments begin with; what is none is a wrong call."""
+        """Return the command named by the first argument; fail with a suggestion if there is no such command."""
         if args[0] not in _COMMANDS and not ctx.resilient_parsing:
             from shapeproof.ci.commands.explain import instead
 
@@ -80,13 +80,13 @@ app = typer.Typer(cls=_Commands, pretty_exceptions_enable=False, rich_markup_mod
 
 
 def main() -> None:
-    """Run the command line; a character that the output cannot show is escaped."""
+    """Run the command line; escape characters that the output encoding cannot show."""
     _fill_standard_streams()
     _take_one_interrupt()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    with contextlib.suppress(AttributeError, OSError, RuntimeError, ValueError):  # there is no stderr
+    with contextlib.suppress(AttributeError, OSError, RuntimeError, ValueError):  # stderr is closed or is no file
         faulthandler.enable(all_threads=False)
     try:
         app(prog_name="shapeproof")
@@ -94,7 +94,7 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     except SystemExit:
         raise
-    except OSError as error:  # of help, say; a command words its own
+    except OSError as error:  # raised by the help, for example; commands word their own errors
         typer.echo(f"shapeproof: {error.strerror or error}", err=True)
         sys.exit(NO_VERDICT)
     except BaseException:  # noqa: BLE001 - Python's own exit status, 1, would pass for a verdict
@@ -102,20 +102,23 @@ def main() -> None:
 
 
 def _fill_standard_streams() -> None:
-    """Where a shell has closed one (`2>&-`), a pipe of ours would get its number, and then what is printed."""
+    """Open `os.devnull` for each standard stream that the shell has closed, as with `2>&-`.
+
+    Otherwise one of our pipes would get its number, and printed text would go into that pipe.
+    """
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
         except OSError:
-            opened = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            opened = os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
             if getattr(sys, name) is None:
                 setattr(sys, name, os.fdopen(opened, "r" if descriptor == 0 else "w", encoding="utf-8"))
 
 
 def _take_one_interrupt() -> None:
-    """The first Ctrl-C interrupts, the next one leaves what then winds down alone, and a third ends the process."""
+    """Let the first Ctrl-C interrupt, ignore the second during the clean-up, and let the third end the process."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        return  # it is ignored, as in the background of a shell
+        return  # SIGINT is ignored, as in the background of a shell
     times = itertools.count()
 
     def interrupt(*_: object) -> None:
@@ -123,7 +126,7 @@ def _take_one_interrupt() -> None:
             raise KeyboardInterrupt
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-    with contextlib.suppress(ValueError):  # this is not the main thread
+    with contextlib.suppress(ValueError):  # ValueError: not the main thread
         signal.signal(signal.SIGINT, interrupt)
 
 

@@ -1,4 +1,4 @@
-"""What a worker is asked and what it answers, as data that goes through pipes, caches and clusters as JSON."""
+"""The question to a worker and its answer, as data that travels through pipes, caches and clusters as JSON."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ from shapeproof.ci.specs.spec import Dim, Found, Input, Model, Operator, Spec, S
 from shapeproof.constraints.records.diagnostics import Diagnostic
 
 TIMEOUT = 3600.0
-"""Seconds that a model may take where nothing else is said."""
+"""Default time limit for a model, in seconds."""
 
 
 class Job(BaseModel):
-    """A model to check: all that the verdict depends on, apart from code and versions."""
+    """A model to check: everything that the verdict depends on, apart from code and versions."""
 
     model_config = ConfigDict(frozen=True)
 
     root: str
-    """The folder that imports start from: that of the spec."""
+    """The folder of the spec; imports start here."""
     target: str
     inputs: dict[str, Input] | None = None
     dims: dict[str, Dim] = {}
     relations: tuple[str, ...] = ()
     operator: bool = False
-    """Whether the target returns an operator and not a model."""
+    """True if the target returns an operator, false if it returns a model."""
     values: dict[str, bool | int | float | str] = {}
-    """The arguments of an operator that are no tensors."""
+    """The arguments of an operator that are not tensors."""
     seen: str | None = None
     narrow: bool = False
     splitting: bool = False
     lines: dict[str, int] = {}
-    """Where the spec says what: by the name of a dim, and by each claim as text (`n <= 8`, `x.shape[0] == 2*n`)."""
+    """The line of each declaration in the spec, by dim name or claim text (`n <= 8`, `x.shape[0] == 2*n`)."""
     spec: str = ""
-    """The name of its file, in the folder."""
+    """The name of the spec file in the folder."""
     model: str = ""
-    """What the spec calls it."""
+    """The name of the model in the spec."""
     timeout: float | None = TIMEOUT
-    """Seconds after which the process is ended; None if never."""
+    """Seconds after which the process is killed; None for no limit."""
     traceback: bool = False
-    """Whether a sentence about what the user's code raised is followed by the whole traceback."""
+    """True to print the whole traceback when the user's code raises."""
     verbose: bool = False
-    """Whether what was asked of the solver is told as progress."""
+    """True to report the solver's questions as progress."""
 
     @property
     def question(self) -> Job:
-        """The job without what no verdict depends on."""
+        """Return the job without the fields that no verdict depends on."""
         return self.model_copy(update={"timeout": None, "traceback": False, "verbose": False})
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What a program accepts: the sizes of each input over symbols, and what holds, as text in the user's names.
+    """The inputs that a program accepts, as text in the user's names: sizes over symbols, and conditions.
 
-    `regions` are what holds where each of several programs serves, `bounds` the sizes that come out of data, as text,
-    and the last says how many bytes are held at most.
+    `regions` holds one condition for each of several programs, `bounds` the tensors of data-dependent sizes
+    (`nonzero: i64[<=25, 2]`), and `peak_bytes_bound` an upper bound of the memory in use.
     """
 
     inputs: dict[str, list[str]] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The verdict on a model. Without one, `status` is None and `text` the sentence that says why."""
+    """The verdict on a model. Without a verdict, `status` is None and `text` gives the reason."""
 
     status: Found | None
     text: str
@@ -83,18 +83,18 @@ class Result:
 
 
 Sources: TypeAlias = dict[str, str]
-"""What a result depends on: path to digest of content."""
+"""The dependencies of a result: path to digest of content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A result, and what it depends on; None where that is not known for sure."""
+    """A result with its dependencies; these are None if they are not known for sure."""
 
     result: Result
     sources: Sources | None = None
     versions: dict[str, str] | None = None
     installed: dict[str, str] = field(default_factory=dict)
-    """The files of what is installed that were read, each with its state (`identity.state`)."""
+    """Installed files that were read, each with its state (`identity.state`)."""
 
 
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
@@ -103,23 +103,23 @@ T = TypeVar("T")
 
 
 def to_json(form: TypeAdapter[T], value: T) -> str:
-    """The value as JSON in ASCII: a path need not be UTF-8, and pydantic's own JSON must be."""
+    """Return the value as ASCII JSON: a path need not be UTF-8, but pydantic's own JSON must be."""
     return json.dumps(form.dump_python(value))
 
 
 def from_json(form: TypeAdapter[T], text: str | bytes) -> T:
-    """The value again.
+    """Read a value back from JSON.
 
     Raises:
-        ValueError: the text is no such value (pydantic's ValidationError is one).
-        RecursionError: it is nested too deeply.
+        ValueError: the text is no such value (pydantic's ValidationError is a ValueError).
+        RecursionError: the text is nested too deeply.
     """
     return form.validate_python(json.loads(text))
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A model of a spec: what to ask, what is expected, and where that stands."""
+    """A model of a spec: the job, the expected verdict, and its line in the spec."""
 
     name: str
     file: Path
@@ -131,18 +131,18 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A model of a spec, and the verdict on it."""
+    """A model of a spec with its verdict."""
 
     check: Check
     result: Result
     unchanged: bool = False
-    """Whether the verdict is that of an earlier run on the same code, spec and versions."""
+    """True if the verdict comes from an earlier run on the same code, spec and versions."""
     skipped: bool = False
-    """Whether it was not checked to the end, since the run was stopped before."""
+    """True if the run stopped before this check ended."""
 
     @property
     def passed(self) -> bool:
-        """Whether the verdict is one that the spec accepts."""
+        """True if the spec accepts the verdict."""
         status = self.result.status
         if self.check.expected == "agrees":
             return status in {"agrees", "proved"}
@@ -152,7 +152,7 @@ class Outcome:
 def checks_of(
     file: SpecFile, timeout: float = TIMEOUT, *, traceback: bool = False, verbose: bool = False
 ) -> Iterator[Check]:
-    """What a spec asks for, model by model; the time limit is for those that have none of their own."""
+    """The checks of the models in a spec. `timeout` applies to models that set no limit."""
     root = str(file.path.resolve().parent)
     for name, model in file.spec.models.items():
         job = Job(
@@ -177,7 +177,7 @@ def checks_of(
 def operator_checks_of(
     file: SpecFile, timeout: float = TIMEOUT, *, traceback: bool = False, verbose: bool = False
 ) -> Iterator[Check]:
-    """What a spec asks for, operator by operator."""
+    """The checks of the operators in a spec. `timeout` applies to operators that set no limit."""
     root = str(file.path.resolve().parent)
     for name, operator in file.spec.operators.items():
         job = Job(
@@ -199,7 +199,7 @@ def operator_checks_of(
 
 
 def _dims_of(spec: Spec, model: Model | Operator) -> dict[str, Dim]:
-    """The dims that the inputs name: a job holds what it is about, and not the whole spec."""
+    """The dims that the inputs name: a job holds only the declarations that its model uses."""
     sizes = (size for given in (model.inputs or {}).values() for size in given.dims)
     used = {parse_size(size).name for size in sizes if isinstance(size, str)}
     return {name: spec.dims[name] for name in sorted(used)}
@@ -213,7 +213,7 @@ def _lines(file: SpecFile, table: str, name: str) -> dict[str, int]:
 
 
 def _claims(spec: Spec, table: str, name: str) -> Iterator[tuple[str, tuple[str | int, ...]]]:
-    """What a spec declares of a model, piece by piece, each with its keys; a dim before what is claimed of it."""
+    """The text of each declaration of a model, with its keys in the spec; each dim precedes the claims about it."""
     model: Model | Operator = spec.models[name] if table == "models" else spec.operators[name]
     for dim, bounds in _dims_of(spec, model).items():
         yield dim, ("dims", dim)

@@ -1,4 +1,4 @@
-"""The pages that say what each diagnostic means, and what to do. They are those of the documentation."""
+"""The documentation page of each diagnostic: its meaning and its remedies."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import shapeproof
 
 _PACKAGE = Path(shapeproof.__file__).parent
 _FOLDERS = (_PACKAGE / "errors", _PACKAGE.parent / "docs" / "errors")
-"""Where they are: installed, and in a checkout."""
+"""The folder of the pages: in an installed package, and in a checkout."""
 
 
 def pages() -> dict[str, str]:
-    """The text of each page, by the id of its diagnostic."""
+    """Return the text of each page by the id of its diagnostic."""
     return {name: path.read_text(encoding="utf-8").rstrip() for name, path in _paths().items()}
 
 
 def title(page: str) -> str:
-    """What a page says that its diagnostic is.
+    """Return the title of a page, without the id of its diagnostic.
 
     >>> title(pages()["divides"])
     'a size must be a multiple of a number'

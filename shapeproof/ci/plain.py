@@ -1,7 +1,7 @@
-"""Text that does nothing but stand there, whatever is in it: names, messages and paths come from anywhere.
+"""Escapes text from untrusted sources (names, messages, paths) so that it cannot control a terminal.
 
-Laws: what is given has no control character but the line feed (a name: not even that), nothing that turns the
-direction of writing, and nothing that cannot be encoded; text without such characters stays as it is.
+Law: the result has no control character but line feed and tab (a name: neither), no character that changes the
+direction of writing, and no character that cannot be encoded. Text without such characters stays unchanged.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import re
 import unicodedata
 
 _ACTS = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Control characters, halves of surrogate pairs, and what separates lines and paragraphs."""
+"""Categories of control characters, surrogates, and separators of lines and paragraphs."""
 _TURNS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _COMMAND = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
 
 
 def plain(text: str) -> str:
-    r"""A text of several lines, of which each character that acts is shown by its number.
+    r"""Escape the control characters of a text of several lines; keep line feeds and tabs.
 
     >>> plain("one\n\x1b[31mtwo")
     'one\n\\x1b[31mtwo'
@@ -25,7 +25,7 @@ def plain(text: str) -> str:
 
 
 def plain_line(text: str) -> str:
-    r"""The same on one line.
+    r"""Escape the control characters of a text for one line, including line feeds and tabs.
 
     >>> plain_line("a\nb")
     'a\\nb'
@@ -34,7 +34,7 @@ def plain_line(text: str) -> str:
 
 
 def no_command(text: str) -> str:
-    """A text in which GitHub's runner finds no command: neither `::name::` at the start of a line nor `##[name]`.
+    """Break GitHub's workflow commands in a text: `::name::` at the start of a line, and `##[name]` anywhere.
 
     >>> no_command(" ::error::no ##[error]no")
     ' : :error::no # #[error]no'

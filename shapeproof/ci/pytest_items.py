@@ -1,4 +1,4 @@
-"""The tests that pytest makes of a spec: one for each model and operator, which runs in a process of its own."""
+"""The pytest items of a spec: one test for each model and operator, run in a separate process."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from shapeproof.export.report.render import pointers
 
 
 class SpecTests(pytest.File):
-    """A spec."""
+    """A spec as a file of tests."""
 
     def collect(self) -> Iterator[ModelTest]:
-        """The models and operators."""
+        """Return a test for each model and operator."""
         try:
             file = load_spec(self.path)
         except UsageError as error:
@@ -34,7 +34,7 @@ class Rejected(Exception):  # noqa: N818 - a verdict, not a mistake
 
 
 class ModelTest(pytest.Item):
-    """A model of a spec: passes if the verdict is one that the spec accepts."""
+    """A model of a spec as a test: passes if the spec accepts the verdict."""
 
     def __init__(self, check: Check, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -44,7 +44,7 @@ class ModelTest(pytest.Item):
         """Check the model.
 
         Raises:
-            Rejected: the verdict is not accepted; the message is the report.
+            Rejected: the spec does not accept the verdict; the message is the report.
         """
         outcome = Outcome(self._check, answer(self._check.job, lambda _: None).result)
         if not outcome.passed:
@@ -53,11 +53,11 @@ class ModelTest(pytest.Item):
             )
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *args: Any, **kwargs: Any) -> Any:
-        """The report, without the way that it came."""
+        """Return the report alone, without a traceback of the plugin."""
         if isinstance(excinfo.value, Rejected):
             return plain(str(excinfo.value))
         return super().repr_failure(excinfo, *args, **kwargs)
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
-        """The line of the model in the spec, counted from 0."""
+        """Return the line of the model in the spec, counted from 0."""
         return self.path, self._check.line - 1, self.name

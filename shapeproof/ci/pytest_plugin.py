@@ -1,6 +1,6 @@
-"""The pytest plugin: `pytest --shapeproof` makes a test of each model of a spec; two fixtures are for other tests.
+"""The pytest plugin: `pytest --shapeproof` runs each model of a spec as a test; two fixtures serve other tests.
 
-pytest loads this file whenever it runs, so that it loads nothing else before it is asked to.
+pytest loads this file in every run, so the file imports the rest of the package only on demand.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option."""
+    """Add the option `--shapeproof`."""
     parser.getgroup("shapeproof").addoption(
         "--shapeproof", action="store_true", help="each model of a shapeproof.toml, or of [tool.shapeproof], is a test"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where pytest is told by `testpaths` where to look, the spec beside the configuration is looked at, too."""
+    """Collect the spec beside the configuration when `testpaths` says where pytest looks."""
     if config.getoption("--shapeproof") and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
         from shapeproof.ci.specs.spec import find_spec
 
@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Take a spec for a file of tests."""
+    """Collect a spec as a file of tests."""
     if not parent.config.getoption("--shapeproof") or file_path.suffix != ".toml":
         return None
     from shapeproof.ci.pytest_items import SpecTests
@@ -42,14 +42,14 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
     try:
         found = find_spec(file_path.parent)
-    except UsageError:  # a pyproject.toml that is none is not for us to report
+    except UsageError:  # an invalid pyproject.toml is reported by other tools
         return None
     return SpecTests.from_parent(parent, path=file_path) if found == file_path else None
 
 
 @pytest.fixture
 def verify_export() -> Callable[..., VerifiedProgram]:
-    """`shapeproof.export.export`, which fails the test with the report unless everything is proved."""
+    """`shapeproof.export.export` as a fixture: fails the test with the report unless everything is proved."""
 
     def verify(*args: Any, **kwargs: Any) -> VerifiedProgram:
         from shapeproof.constraints.errors import UsageError
@@ -69,7 +69,7 @@ def verify_export() -> Callable[..., VerifiedProgram]:
 
 @pytest.fixture
 def verify_operator() -> Callable[..., OperatorReport]:
-    """`shapeproof.operators.check_operator`, which fails the test with the report unless it proves or agrees."""
+    """`shapeproof.operators.check_operator` as a fixture: fails the test with the report unless the operator passes."""
 
     def verify(*args: Any, **kwargs: Any) -> OperatorReport:
         from shapeproof.constraints.errors import UsageError

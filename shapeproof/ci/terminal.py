@@ -1,4 +1,4 @@
-"""What the commands write to the terminal: a report on stdout, remarks and refusals on stderr; and the exit status."""
+"""Terminal output of the commands: reports on stdout, remarks and refusals on stderr, and the exit status."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _COLOURS = {
 
 
 def show(text: str, *, commands: bool = False) -> None:
-    """The text on stdout, so that it does nothing there; GitHub's runner finds commands only where they are meant.
+    """Write the text to stdout with its control characters escaped.
 
-    If nobody reads it to its end, the verdict stands; if it cannot be written, there is none.
+    On GitHub Actions, workflow commands in the text are escaped too, unless `commands` is true. If the reader closes
+    the pipe early, the verdict stands; if the text cannot be written, there is no verdict.
     """
     text = plain(text) if commands or os.environ.get("GITHUB_ACTIONS") != "true" else no_command(plain(text))
     console = Console()
@@ -43,13 +44,13 @@ def show(text: str, *, commands: bool = False) -> None:
 
 
 def say(text: str) -> None:
-    """A remark on stderr. If nobody reads it, the verdict stands."""
-    with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed
+    """Write a remark to stderr. The verdict stands if stderr cannot be written."""
+    with contextlib.suppress(OSError, ValueError):  # ValueError: stderr is closed
         _write(no_command(plain(text)), sys.stderr)
 
 
 def width() -> int:
-    """How wide a report may be: as it is saved, or less on a terminal that is not that wide."""
+    """Return the width of a report: `WIDTH`, or the width of the terminal if that is smaller."""
     console = Console()
     return min(WIDTH, console.width) if console.is_terminal else WIDTH
 
@@ -58,19 +59,19 @@ def _write(text: str, stream: TextIO) -> None:
     try:
         typer.echo(text, file=stream)
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # for what Python writes when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # for the flush at the exit of Python
         if not isinstance(error, BrokenPipeError):
             raise
 
 
 def fail(sentence: str) -> NoReturn:
-    """One sentence on stderr, and the exit status of a call that has no verdict."""
+    """Write one sentence to stderr and exit with the status of a call without a verdict."""
     say(f"shapeproof: {sentence}")
     raise typer.Exit(NO_VERDICT)
 
 
 def _coloured(report: str) -> Text:
-    """The text with its severity words in colour. Square brackets in it are text, not markup."""
+    """Return the text with its severity words in colour. Square brackets stay text; they are no markup."""
     text = Text(report)
     for pattern, style in _COLOURS.items():
         text.highlight_regex(pattern, style)

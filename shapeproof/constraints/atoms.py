@@ -1,6 +1,6 @@
-"""The atoms that terms are made of, besides floor division: what each is, and what it demands to be defined.
+"""The atoms of terms, except floor division: what each atom is, and when it is defined.
 
-They are made by the functions of terms.py, which bring their arguments into canonical form first.
+Use the functions of terms.py to make atoms: these functions bring the arguments into canonical form first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Symbol(Named):
-    """An integer that the environment gives."""
+    """An integer whose value comes from the environment."""
 
     __slots__ = ()
     rank = 0
@@ -42,7 +42,7 @@ class Max(Node):
 
 
 class Where(Node):
-    """`then if condition else otherwise`: only the side that is taken need be defined."""
+    """`then if condition else otherwise`: only the chosen side has to be defined."""
 
     __slots__ = ("condition", "otherwise", "then")
     __match_args__ = ("condition", "then", "otherwise")
@@ -52,12 +52,12 @@ class Where(Node):
     otherwise: Term
 
     def own_obligations(self) -> frozenset[Node]:
-        """The atom itself: what it demands depends on the side that is taken."""
+        """Return the atom itself: its obligations depend on which side is chosen."""
         return frozenset({self})
 
 
 class Apply(Node):
-    """A function of `operators.INTEGER`: it can be evaluated, and nothing else is known of it."""
+    """A function of `operators.INTEGER`. It can be evaluated; canonical form has no algebra for it."""
 
     __slots__ = ("args", "op")
     __match_args__ = ("op", "args")
@@ -69,13 +69,13 @@ class Apply(Node):
         return self.op in operators.NEVER_RAISE and super()._is_total()
 
     def own_obligations(self) -> frozenset[Node]:
-        """The atom itself where its function can raise, besides what the arguments demand."""
+        """Return the obligations of the arguments, and the atom itself if its function can raise."""
         own: frozenset[Node] = frozenset() if self.op in operators.NEVER_RAISE else frozenset({self})
         return union(super().own_obligations(), own)
 
 
 class Unknown(Node):
-    """An integer function without a meaning: it cannot be evaluated, but equal arguments give equal values."""
+    """An integer function without a meaning. It cannot be evaluated, but equal arguments give equal values."""
 
     __slots__ = ("args", "name")
     __match_args__ = ("name", "args")

@@ -1,7 +1,7 @@
-"""Bits of integers by division: `x & 7` is `x % 8`, and `x & -8` is `8*(x//8)`.
+"""Bitwise operations on integers as divisions: `x & 7` is `x % 8`, and `x & -8` is `8*(x//8)`.
 
-An integer has infinitely many bits, those of a negative one ending in ones, as in Python. So all rules hold for every
-integer. With both sides unknown, only what is equal by form is seen here.
+As in Python, an integer has infinitely many bits, and a negative integer ends in ones. So every rule holds for every
+integer. Where both operands are unknown, only repeated operands are simplified: `x & x` is `x`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _MOST_RUNS = 4
 _LONGEST_MASKED = 16
 _DEEPEST_MASKED = 16
-"""Bits of a term with more monomials, or nested deeper, are not written by divisions, which would add to both."""
+"""Terms with more monomials or deeper nesting keep their bitwise form: divisions would make them longer and deeper."""
 
 
 def without_bits(op: str, left: Term, right: Term, combine: Callable[[str, Term, Term], Term]) -> Term | None:
-    """`left op right` for "and", "or" and "xor", written by sums and divisions, or shorter; None where it cannot be.
+    """Return `left op right` for "and", "or", "xor" by sums and divisions, or in a shorter form; None if there is none.
 
     >>> from shapeproof.constraints.terms import apply, symbol
     >>> n, m = symbol("n"), symbol("m")
@@ -39,7 +39,7 @@ def without_bits(op: str, left: Term, right: Term, combine: Callable[[str, Term,
     both = _masked(value, mask.constant_value) if short else None
     if both is None:
         return None
-    # each bit that is set in one is set in both or in just one
+    # value + mask counts each common bit twice
     return {"and": both, "or": value + mask - both, "xor": value + mask - 2 * both}[op]
 
 
@@ -48,7 +48,10 @@ def _is_small(value: Term) -> bool:
 
 
 def _joined(op: str, left: Term, right: Term) -> list[Term] | None:
-    """What is combined by the same function on both sides, where something of it is there twice."""
+    """Return the distinct operands of `op`, if an operand occurs twice and all are total; otherwise None.
+
+    For "xor", operands that occur an even number of times cancel.
+    """
     everything = sorted((*_operands(op, left), *_operands(op, right)), key=lambda operand: operand.key)
     distinct = list(dict.fromkeys(everything))
     if len(distinct) == len(everything) or not all(operand.total for operand in distinct):
@@ -57,7 +60,7 @@ def _joined(op: str, left: Term, right: Term) -> list[Term] | None:
 
 
 def _operands(op: str, term: Term) -> tuple[Term, ...]:
-    """What a term combines by the function, some way down; or the term itself."""
+    """Return the operands of `op` in the term, flattened a few levels deep; or the term alone."""
     found = [term]
     for _ in range(_MOST_RUNS):
         found = [part for each in found for part in (_parts(op, each) or (each,))]
@@ -73,7 +76,7 @@ def _parts(op: str, term: Term) -> tuple[Term, ...]:
 
 
 def _masked(value: Term, mask: int) -> Term | None:
-    """`value & mask`, the sum over the runs of ones in the mask."""
+    """Return `value & mask` as a sum over the runs of ones in the mask; None if there are too many runs."""
     runs = list(_runs(mask))
     if len(runs) > _MOST_RUNS:
         return None
@@ -86,7 +89,10 @@ def _masked(value: Term, mask: int) -> Term | None:
 
 
 def _runs(mask: int) -> Iterator[tuple[int, int | None]]:
-    """Where runs of ones begin and end; of a negative mask the last has no end. At most one more than are used."""
+    """The first bit and the end of each run of ones; the end is None for the infinite run of a negative mask.
+
+    Yields at most one run more than `_masked` accepts.
+    """
     start = 0
     for _ in range(_MOST_RUNS + 1):
         if mask == 0:

@@ -1,6 +1,6 @@
-"""Floor division of polynomials in canonical form: the atom `FloorDiv`, and the rules for what goes into it.
+"""Floor division of polynomials in canonical form: the atom `FloorDiv`, and the rules that simplify a division.
 
-The rules hold wherever the divisor is not 0; that it is not is for the caller (`terms.floor_div`) to remember.
+The rules assume a nonzero divisor. The caller, `terms.floor_div`, records that assumption as a check.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _HIGHEST_SUBSTITUTED = 4
 
 
 class FloorDiv(Node):
-    """`numerator // divisor`, in lowest terms; a divisor that is a constant is at least 2."""
+    """`numerator // divisor` in lowest terms. A constant divisor is at least 2."""
 
     __slots__ = ("divisor", "is_negative", "numerator")
     __match_args__ = ("numerator", "divisor")
     rank = 1
     numerator: Term
     divisor: Term
-    is_negative: bool  # as of a term
+    is_negative: bool  # see `Term.is_negative`
 
     def _finish(self) -> None:
         object.__setattr__(self, "is_negative", self.numerator.is_negative ^ self.divisor.is_negative)
@@ -36,13 +36,16 @@ class FloorDiv(Node):
         return super()._is_total() and self.divisor.is_constant and bool(self.divisor.poly)
 
     def own_obligations(self) -> frozenset[Node]:
-        """What the numerator demands, and a nonzero divisor, which implies what the divisor demands."""
+        """Return the obligations of the numerator, and that the divisor is nonzero.
+
+        A nonzero divisor is a defined divisor, so the divisor adds no further obligations.
+        """
         own = self.divisor.nonzero() if self.numerator.poly else frozenset({self})
         return union(obligations(self.numerator), own)
 
 
 class _Step(NamedTuple):
-    """`numerator // divisor` as it was is `added + sign * (numerator // divisor)` as it is here."""
+    """One rewriting: the division before the step equals `added + sign * (numerator // divisor)`."""
 
     numerator: Poly
     divisor: Poly
@@ -55,9 +58,9 @@ def _same(numerator: Poly, divisor: Poly) -> _Step:
 
 
 def floor(numerator: Poly, divisor: Poly) -> tuple[Poly, int, Poly, Poly]:
-    """`(whole, sign, n, d)` with `numerator // divisor == whole + sign * (n // d)`, n and d in lowest terms.
+    """Return `(whole, sign, n, d)` with `numerator // divisor == whole + sign * (n // d)`, n and d in lowest terms.
 
-    Where the division comes out even, n is 0. A divisor that is a constant must not be 0.
+    If the division has no remainder, n is 0. A constant divisor must not be 0.
     """
     whole: Poly = {}
     sign = 1
@@ -72,14 +75,14 @@ def floor(numerator: Poly, divisor: Poly) -> tuple[Poly, int, Poly, Poly]:
 
 
 def _lead_with_plus(numerator: Poly, divisor: Poly) -> _Step | None:
-    """`n // d == (-n) // (-d)`: the divisor leads with a plus sign."""
+    """`n // d == (-n) // (-d)`: make the leading coefficient of the divisor positive."""
     if divisor[polynomials.leading(divisor)] > 0:
         return None
     return _same(polynomials.scaled(numerator, -1), polynomials.scaled(divisor, -1))
 
 
 def _cancel(numerator: Poly, divisor: Poly) -> _Step | None:
-    """Divide both by what they have in common; by a constant, the constant of the numerator is rounded down."""
+    """Cancel common factors. A constant divisor rounds down the numerator's constant: `(4x + 5)//4 == x + 1`."""
     if polynomials.is_constant(divisor):
         shape = {monomial: coefficient for monomial, coefficient in numerator.items() if monomial}
         monomial, scale = UNIT, polynomials.content(divisor, shape)
@@ -101,9 +104,9 @@ def _cancel_whole(numerator: Poly, divisor: Poly) -> _Step | None:
 
 
 def _unnest(numerator: Poly, divisor: Poly) -> _Step | None:
-    """`(p + x//e) // c == (p*e + x) // (e*c)`, for positive c. With a minus sign it is turned first.
+    """`(p + x//e) // c == (p*e + x) // (e*c)`, for positive c.
 
-    Either -(x//e) is the division `(-x + e-1) // e`, for positive e, or the whole is turned as by `_face`.
+    For `p - x//e`, either rewrite `-(x//e)` as `(-x + e-1) // e` (positive e), or turn the whole as `_face` does.
     """
     if not polynomials.is_constant(divisor):
         return None
@@ -132,7 +135,7 @@ def _pull_out(numerator: Poly, divisor: Poly) -> _Step | None:
 
 
 def _face(numerator: Poly, divisor: Poly) -> _Step | None:
-    """Of the two ways to write a division by a constant, take the one whose constant is in the lower half."""
+    """Choose between `n // c` and `-1 - (-n-1) // c`: take the form whose constant is in the lower half of `0..c-1`."""
     if not polynomials.is_constant(divisor):
         return None
     size = divisor[UNIT]
@@ -150,9 +153,9 @@ _RULES = (_lead_with_plus, _cancel, _cancel_whole, _unnest, _pull_out, _face)
 
 
 def with_halves_rounded_up(poly: Poly) -> Poly:
-    """The same polynomial with `n - n//2` as the one atom `-((-n)//2)` where that makes it shorter.
+    """Return the polynomial with `n - n//2` replaced by the single atom `-((-n)//2)`, where that makes it shorter.
 
-    That atom is not canonical, since `(-n)//2` is `-n + n//2`: the result is for reading and for bounds, not for terms.
+    The atom is not canonical, since `(-n)//2` is `-n + n//2`: use the result for printing and bounds, not for terms.
     """
     for atom in {part: None for monomial in poly for part, _ in monomial}:
         match atom:
@@ -161,7 +164,7 @@ def with_halves_rounded_up(poly: Poly) -> Poly:
                 if coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
                     if polynomials.degree_in(poly, monomial[0][0]) > _HIGHEST_SUBSTITUTED:
                         continue
-                    # n == n//2 - (-n)//2, so the leading atom of n is that less the rest of n
+                    # n == n//2 - (-n)//2, so the leading atom of n is this difference minus the rest of n
                     rest = polynomials.add(numerator.poly, {monomial: -1})
                     halves: Poly = {((atom, 1),): 1, ((FloorDiv(-numerator, divisor), 1),): -1}
                     longer = polynomials.substitute(poly, monomial[0][0], polynomials.add(halves, rest, -1))

@@ -1,4 +1,4 @@
-"""The errors that shapeproof raises itself, and how they name what was meant. Each message is one sentence."""
+"""The errors that shapeproof raises, and the "did you mean" suffix. Each message is one sentence."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class ShapeproofError(Exception):
 
 
 class UsageError(ShapeproofError, ValueError):
-    """What was asked for makes no sense, and why."""
+    """An invalid request by the caller; the message says why."""
 
 
 class FormulaSyntaxError(UsageError):
-    """A text that is no term or formula; `column` counts from 1."""
+    """A text that is neither a term nor a formula; `column` counts from 1."""
 
     def __init__(self, message: str, column: int) -> None:
         super().__init__(f"{message} (column {column})")
@@ -23,15 +23,15 @@ class FormulaSyntaxError(UsageError):
 
 
 class Unevaluable(ShapeproofError):  # noqa: N818  (names a state, not a mistake)
-    """An expression that has no value here: an opaque function, a missing symbol, a power that is no integer."""
+    """An expression without a value here: an opaque function, a missing symbol, or a power that is not an integer."""
 
 
 _SHOWN = 24
-"""Names that a sentence lists at most."""
+"""The most names that a message lists."""
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """The end of a sentence about a name that is none: the one that was meant, or all that there are.
+    """Return the end of a message about an unknown name: the nearest valid name, or the list of valid names.
 
     >>> nearest("heigth", ["height", "width"]), nearest("b", ["height", "width"])
     ('; did you mean `height`?', '; there are height, width')

@@ -2,13 +2,14 @@
 
     Formula   ::=  TRUE | FALSE
                 |  Compare(op, term)                     term <= 0, term == 0 or term != 0, in lowest terms
-                |  RealCompare(op, left, right, negated) of doubles; `not a < b` is not `b <= a` where nan may occur
-                |  Truth(name, negated)                  a boolean that the environment gives
-                |  And(args) | Or(args)                  of two or more, flattened, without repetitions
+                |  RealCompare(op, left, right, negated) of doubles; with nan, `not a < b` differs from `b <= a`
+                |  Truth(name, negated)                  a boolean from the environment
+                |  And(args) | Or(args)                  two or more operands, flattened, without repetitions
 
-`and` and `or` mean what they mean in Python: from the left, and only as far as needed. Operands that cannot raise are
-sorted; where one can, the order is the order given, so that `b != 0 and a // b > 1` is false, not an error, at b = 0.
-A comparison that holds wherever its terms are defined is `0 == 0` with their checks, and TRUE only if it is total.
+`and` and `or` mean what they mean in Python: evaluated from the left, with short-circuiting. Operands that cannot raise
+are sorted. If an operand can raise, the operands keep their order: `b != 0 and a // b > 1` is false, not an error, at
+b = 0. A comparison that holds wherever its terms are defined becomes TRUE if it is total; otherwise it becomes `0 == 0`
+with the checks of its terms.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ __all__ = [
 
 
 class Formula(Node):
-    """What holds or does not. `negation` is its opposite; `constant` is True, False, or None where it depends."""
+    """A condition. `negation` is its opposite; `constant` is True, False, or None if the formula depends on symbols."""
 
     __slots__ = ()
 
     @property
     def constant(self) -> bool | None:
-        """The value of TRUE and FALSE."""
+        """The value of TRUE and FALSE; None for every other formula."""
         return self.value if isinstance(self, BooleanConstant) else None
 
     @property
     def negation(self) -> Formula:
-        """What holds just where this does not, and raises where this does."""
+        """The formula that holds exactly where this one fails, and raises where this one raises."""
         return _opposite(self)
 
     def __bool__(self) -> bool:
@@ -72,7 +73,7 @@ class Compare(Formula):
 
 
 class RealCompare(Formula):
-    """`left op right` on numbers at least one of which is a double, or its opposite."""
+    """`left op right`, or its opposite, on numbers of which at least one is a double."""
 
     __slots__ = ("left", "negated", "op", "right")
     __match_args__ = ("op", "left", "right", "negated")
@@ -92,7 +93,7 @@ class Truth(Named, Formula):
     negated: bool
 
     def __new__(cls, name: str, negated: bool = False) -> Self:  # noqa: FBT001, FBT002  (a field)
-        """The node of this name; `negated` for its opposite."""
+        """Return the node of this name; `negated` gives its opposite."""
         return super().__new__(cls, name, negated)
 
     def _label(self) -> str:
@@ -100,7 +101,7 @@ class Truth(Named, Formula):
 
 
 class And(Formula):
-    """All of `args` hold."""
+    """All `args` hold."""
 
     __slots__ = ("args",)
     __match_args__ = ("args",)
@@ -109,7 +110,7 @@ class And(Formula):
 
 
 class Or(Formula):
-    """One of `args` holds."""
+    """At least one of `args` holds."""
 
     __slots__ = ("args",)
     __match_args__ = ("args",)
@@ -141,7 +142,7 @@ FALSE = BooleanConstant(False)  # noqa: FBT003
 
 
 def compare(op: str, term: Term) -> Formula:
-    """`term op 0` for op in "<=", "==", "!=", divided by what its coefficients share.
+    """Return `term op 0` for op in "<=", "==", "!=", divided by the common factor of the coefficients.
 
     >>> from shapeproof.constraints.terms import symbol
     >>> compare("<=", 2 * symbol("x") - 3), compare("==", 2 * symbol("x") - 3)
@@ -152,7 +153,7 @@ def compare(op: str, term: Term) -> Formula:
     if scale == 0:
         return _decided(offset <= 0 if op == "<=" else (offset == 0) == (op == "=="), term)
     if op == "<=":
-        # scale*p + offset <= 0 just where p <= floor(-offset / scale)
+        # scale*p + offset <= 0 exactly where p <= floor(-offset / scale)
         reduced = _scaled_down(term, scale, -(-offset // scale))
         undivided = _undivided(reduced)
         return Compare(op, reduced) if undivided is reduced else compare(op, undivided)
@@ -164,7 +165,7 @@ def compare(op: str, term: Term) -> Formula:
 
 
 def sides(term: Term) -> tuple[Term, Term]:
-    """`(left, right)` with `term == left - right`, each of positive summands only.
+    """Return `(left, right)` with `term == left - right`, each with positive coefficients only.
 
     >>> from shapeproof.constraints.terms import symbol
     >>> sides(2 * symbol("x") - symbol("y") - 3)
@@ -182,9 +183,9 @@ def _scaled_down(term: Term, scale: int, offset: int) -> Term:
 
 
 def _undivided(term: Term) -> Term:
-    """A term that is `<= 0` at the same points, with a floor division by a constant fewer if there is one to spare.
+    """Return a term that is `<= 0` at the same points with one floor division by a constant fewer, or the term itself.
 
-    `p + n//c <= 0` just where `c*p + n < c`, and `p - n//c <= 0` just where `c*p - n <= 0`.
+    `p + n//c <= 0` exactly where `c*p + n < c`, and `p - n//c <= 0` exactly where `c*p - n <= 0`.
     """
     for monomial, coefficient in term.monomials:
         match monomial:
@@ -197,7 +198,7 @@ def _undivided(term: Term) -> Term:
 
 
 def _decided(value: bool, term: Term) -> Formula:  # noqa: FBT001  (a value, not a switch)
-    """TRUE or FALSE if the term is total; if not, what has this value wherever it is defined."""
+    """Return TRUE or FALSE if the term is total; otherwise a comparison that has this value wherever it is defined."""
     if term.total:
         return TRUE if value else FALSE
     return Compare("==", from_poly((ZERO if value else ONE).poly, term))
@@ -249,7 +250,7 @@ def divides(divisor: IntLike, term: IntLike) -> Formula:
 
 
 def conjunction(*formulas: Formula) -> Formula:
-    """All of the formulas hold.
+    """Return the formula that holds where all the formulas hold.
 
     >>> from shapeproof.constraints.terms import symbol
     >>> conjunction(ge(symbol("x"), 1), TRUE, ge(symbol("x"), 1))
@@ -259,7 +260,7 @@ def conjunction(*formulas: Formula) -> Formula:
 
 
 def disjunction(*formulas: Formula) -> Formula:
-    """One of the formulas holds.
+    """Return the formula that holds where at least one of the formulas holds.
 
     >>> from shapeproof.constraints.terms import symbol
     >>> disjunction(ge(symbol("x"), 1), lt(symbol("x"), 1))
@@ -269,7 +270,7 @@ def disjunction(*formulas: Formula) -> Formula:
 
 
 def _joined(formulas: Iterable[Formula], kind: type[And | Or], neutral: Formula, absorbing: Formula) -> Formula:
-    """Read from the left: what comes after the absorbing constant, or repeats an operand, is never needed."""
+    """Join operands from the left. Operands after the absorbing constant, and repeated operands, are dropped."""
     operands: dict[Formula, None] = {}
     for formula in formulas:
         for operand in formula.args if isinstance(formula, kind) else (formula,):
@@ -292,7 +293,7 @@ def _joined(formulas: Iterable[Formula], kind: type[And | Or], neutral: Formula,
 
 
 def negate(formula: Formula) -> Formula:
-    """Its opposite.
+    """Return the opposite of the formula.
 
     >>> from shapeproof.constraints.terms import symbol
     >>> negate(conjunction(ge(symbol("x"), 1), eq(symbol("y"), 2)))
@@ -302,17 +303,17 @@ def negate(formula: Formula) -> Formula:
 
 
 def implies(premise: Formula, conclusion: Formula) -> Formula:
-    """`conclusion`, where `premise` holds."""
+    """Return the formula `premise => conclusion`."""
     return disjunction(premise.negation, conclusion)
 
 
 def truth(name: str) -> Formula:
-    """A boolean that the environment gives."""
+    """Return the formula for a boolean of the environment."""
     return Truth(name)
 
 
 def real_compare(op: str, left: Real | IntLike, right: Real | IntLike) -> Formula:
-    """`left op right` for any of the six comparisons, exact between integers and doubles as in Python.
+    """Return `left op right` for any of the six comparisons; integers and doubles compare exactly, as in Python.
 
     >>> from shapeproof.constraints.terms import symbol
     >>> real_compare("<", symbol("n"), RealConstant(2.5))
@@ -336,7 +337,7 @@ def real_compare(op: str, left: Real | IntLike, right: Real | IntLike) -> Formul
 
 
 def _with_double(op: str, term: Term, value: float) -> Formula:
-    """`term op value`, as a comparison of integers."""
+    """Return `term op value` as a comparison of integers."""
     if math.isfinite(value):
         match op:
             case "<":
@@ -345,5 +346,5 @@ def _with_double(op: str, term: Term, value: float) -> Formula:
                 return le(term, math.floor(value))
         if value.is_integer():
             return compare(op, term - int(value))
-    # every integer compares alike with a double that is no integer, and with an infinity or nan
+    # every integer gives the same answer: value is an infinity or nan, or a fraction under == or !=
     return _decided(operators.COMPARISONS[op](0, value) if not math.isfinite(value) else op == "!=", term)

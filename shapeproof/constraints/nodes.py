@@ -1,9 +1,10 @@
-"""The shared ground of terms, atoms, reals and formulas: immutable nodes of one interned graph.
+"""The base of terms, atoms, reals and formulas: immutable nodes of one interned graph.
 
-Two nodes with the same fields are the same object, so `is` (and the default `==` and `hash`) is structural equality.
-The table keeps every node for the life of the process: the distinct expressions of an export are few, some thousands
-of about a kilobyte. What else is remembered of nodes, to answer sooner, is bounded by `MEMORY`.
-Nodes may nest thousands deep, so nothing here or above ever recurses over them: use `postorder`.
+Two nodes with equal fields are the same object, so `is` (and the default `==` and `hash`) is structural equality. The
+table keeps every node for the life of the process: one export makes some thousands of distinct nodes of about a
+kilobyte each. Memoised functions of nodes are bounded by `MEMORY`.
+
+Law: code never recurses over nodes, because they may nest thousands deep. Use `postorder`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from hashlib import blake2b
 from typing import Any, ClassVar, Self
 
 MEMORY = 2**13
-"""How many results a function remembers; a large export asks for fewer."""
+"""The number of results that one function memoises; a large export needs fewer."""
 
 _TABLE: dict[tuple[Any, ...], Any] = {}
 _LONGEST_LABEL = 60
@@ -23,8 +24,9 @@ _LONGEST_LABEL = 60
 class Node:
     """An immutable, interned node. `Class(*fields)` returns the one node with these fields.
 
-    `children` are the nodes it is made of. `total` says that evaluating it never raises, whatever integers its symbols
-    stand for. `key` is a total order that depends on structure alone, never on the history of the process.
+    `children` are the nodes that it consists of. `total` is True if evaluation is known not to raise, whatever integers
+    the symbols stand for. `key` is a total order that depends on the node's structure only, not on the history of the
+    process.
     """
 
     __slots__ = ("children", "key", "named", "obliged", "total")
@@ -34,11 +36,11 @@ class Node:
     children: tuple[Node, ...]
     key: tuple[int, int, str]
     total: bool
-    obliged: frozenset[Any] | None  # `obligations` of this node, once asked for
-    named: frozenset[str] | None  # `symbols`, once asked for
+    obliged: frozenset[Any] | None  # memoised `obligations` of this node
+    named: frozenset[str] | None  # memoised `symbols`
 
     def __new__(cls, *fields: Any) -> Self:
-        """The one node of this class with these fields."""
+        """Return the one node of this class with these fields."""
         identity = (cls, *fields)
         found: Self | None = _TABLE.get(identity)
         return found if found is not None else _TABLE.setdefault(identity, cls._create(fields))
@@ -52,7 +54,7 @@ class Node:
         return node
 
     def _finish(self) -> None:
-        """Derive what every node has from its own fields."""
+        """Set the attributes that every node derives from its fields."""
         set_once = object.__setattr__
         set_once(self, "children", self._parts())
         label = self._label()
@@ -83,7 +85,7 @@ class Node:
         return all(child.total for child in self.children)
 
     def own_obligations(self) -> frozenset[Node]:
-        """The atoms that must be defined for this node to be, from those of its children."""
+        """Return the atoms that must be defined for this node to be; reads the memoised sets of its children."""
         return union(*(child.obliged or frozenset() for child in self.children))
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -91,7 +93,7 @@ class Node:
 
     @property
     def symbols(self) -> frozenset[str]:
-        """Every name that an environment must give a value to.
+        """Every name that an environment must bind.
 
         >>> from shapeproof.constraints.terms import symbol
         >>> sorted((symbol("h") // symbol("w")).symbols)
@@ -100,7 +102,7 @@ class Node:
         return _derived(self, "named", lambda node: node.own_symbols())
 
     def own_symbols(self) -> frozenset[str]:
-        """The names in this node, from those of its children."""
+        """Return the names in this node; reads the memoised sets of its children."""
         return union(*(child.named or frozenset() for child in self.children))
 
     def __str__(self) -> str:
@@ -117,14 +119,14 @@ class Node:
 
 
 class Named(Node):
-    """A node that stands for a value given by the environment."""
+    """A node whose value comes from the environment."""
 
     __slots__ = ("name",)
     __match_args__ = ("name",)
     name: str
 
     def own_symbols(self) -> frozenset[str]:
-        """Its own."""
+        """Return the node's own name."""
         return frozenset({self.name})
 
     def _depth(self) -> int:
@@ -143,14 +145,14 @@ def _field_label(value: object) -> str:
 
 
 def union(*sets: frozenset[Any]) -> frozenset[Any]:
-    """The union, sharing the largest set when it holds the others already."""
+    """Return the union; the largest set itself if it already contains the others."""
     largest: frozenset[Any] = max(sets, key=len, default=frozenset())
     return largest if all(each <= largest for each in sets) else largest.union(*sets)
 
 
 @lru_cache(maxsize=MEMORY)
 def postorder(root: Node) -> tuple[Node, ...]:
-    """Every node under `root` and `root` itself, once each, children before parents."""
+    """Return `root` and every node under it, once each, children before parents."""
     seen: set[Node] = set()
     order: list[Node] = []
     stack = [root]
@@ -169,15 +171,15 @@ def postorder(root: Node) -> tuple[Node, ...]:
 
 
 def obligations(root: Node) -> frozenset[Any]:
-    """The atoms that must all be defined for `root` to be: the empty set where it is total.
+    """Return the atoms that must all be defined for `root` to be defined; the empty set if `root` is total.
 
-    A divisor d appears as the atom `0 // d`, which stands for what d itself demands too. The set is kept on its node.
+    A divisor d appears as the atom `0 // d`, which also covers the obligations of d. The set is memoised on the node.
     """
     return _derived(root, "obliged", lambda node: node.own_obligations())
 
 
 def _derived(root: Node, slot: str, derive: Callable[[Node], frozenset[Any]]) -> frozenset[Any]:
-    """The set kept in `slot`, derived from those of the children where it is not there yet."""
+    """Return the set memoised in `slot`; if it is missing, derive it from the sets of the children first."""
     stack = [] if getattr(root, slot) is not None else [root]
     while stack:
         waiting = [child for child in stack[-1].children if getattr(child, slot) is None]

@@ -1,6 +1,6 @@
 """The functions that terms and reals may apply, by name, each with its Python meaning. No algebra.
 
-`INTEGER` functions return an integer, `REAL` functions a double. Those in `NEVER_RAISE` are defined on all arguments.
+`INTEGER` functions return an integer, `REAL` functions a double. `NEVER_RAISE` functions are defined on all arguments.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.work import charge
 
 LARGEST_COUNT = 4096
-"""The largest exponent or shift count that terms multiply out, and the largest degree of a monomial."""
+"""The largest exponent or shift count that terms expand, and the largest degree of a monomial."""
 MOST_BITS = 2**16
-"""Python computes larger integers too, as long as there is memory for them; no size is one."""
+"""Longer integers are not computed. Python could compute them, but no tensor size is that large."""
 FEW_BITS = 2**11
-"""What is computed with integers of no more bits costs as much as with small ones."""
+"""Arithmetic on integers of at most this many bits costs as much as on small integers."""
 
 
 def sized(value: int) -> int:
-    """The integer, charged for by its length.
+    """Return the integer, and charge for its length.
 
     Raises:
-        Unevaluable: it is longer than any that is computed with.
+        Unevaluable: the integer has more than `MOST_BITS` bits.
     """
     bits = value.bit_length()
     if bits > FEW_BITS:
@@ -36,7 +36,7 @@ def sized(value: int) -> int:
 
 
 def integer_power(base: int, exponent: int) -> int:
-    """`base**exponent`, where that is an integer and not too long."""
+    """Return `base**exponent`; raise Unevaluable if the power is not an integer or is too long."""
     if base.bit_length() * exponent > MOST_BITS and abs(base) > 1:
         raise Unevaluable("a power of so many digits is not computed")
     power = base**exponent
@@ -46,7 +46,7 @@ def integer_power(base: int, exponent: int) -> int:
 
 
 def integer_product(left: int, right: int) -> int:
-    """`left * right`, where that is not too long."""
+    """Return `left * right`; raise Unevaluable if the product is too long."""
     if left.bit_length() + right.bit_length() > MOST_BITS:
         raise Unevaluable("a product of so many digits is not computed")
     return sized(left * right)

@@ -1,7 +1,7 @@
 """Integer polynomials over atoms, as dictionaries from monomials to nonzero coefficients. Arithmetic only.
 
 A monomial is a tuple of (atom, exponent) pairs in the order of the atoms; the empty tuple is the constant. Monomials
-are compared by degree, then lexicographically: the greatest comes first. Nothing here knows what an atom means.
+are compared by degree, then lexicographically: the greatest comes first. Atoms are opaque here.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _DEEPEST_BALANCED = 4
 
 @lru_cache(maxsize=MEMORY)
 def order(monomial: Monomial) -> tuple[int, tuple[tuple[tuple[int, int, str], int], ...]]:
-    """A key that sorts monomials from the greatest to the least; it respects multiplication."""
+    """Return a key that sorts monomials from the greatest to the least; the order is compatible with multiplication."""
     return -sum(exponent for _, exponent in monomial), tuple((atom.key, -exponent) for atom, exponent in monomial)
 
 
 @lru_cache(maxsize=MEMORY)
 def times(left: Monomial, right: Monomial) -> Monomial:
-    """The product of two monomials."""
+    """Return the product of two monomials."""
     if not left or not right:
         return left or right
     exponents = dict(left)
@@ -43,7 +43,7 @@ def times(left: Monomial, right: Monomial) -> Monomial:
 
 
 def over(monomial: Monomial, divisor: Monomial) -> Monomial | None:
-    """The quotient of two monomials, or None where it is none."""
+    """Return the quotient of two monomials, or None if the divisor does not divide the monomial."""
     exponents = dict(monomial)
     for atom, exponent in divisor:
         left = exponents.get(atom, 0) - exponent
@@ -54,14 +54,14 @@ def over(monomial: Monomial, divisor: Monomial) -> Monomial | None:
 
 
 def add(left: Poly, right: Poly, scale: int = 1) -> Poly:
-    """`left + scale * right`."""
+    """Return `left + scale * right`."""
     total = dict(left)
     accumulate(total, right, scale)
     return total
 
 
 def accumulate(total: Poly, poly: Poly, scale: int = 1) -> None:
-    """Add `scale * poly` to a polynomial that nobody else holds."""
+    """Add `scale * poly` to `total` in place; the caller must own `total`."""
     for monomial, coefficient in poly.items():
         value = total.get(monomial, 0) + scale * coefficient
         if value:
@@ -71,7 +71,7 @@ def accumulate(total: Poly, poly: Poly, scale: int = 1) -> None:
 
 
 def multiply(left: Poly, right: Poly) -> Poly:
-    """`left * right`, however long: see `is_long_product`."""
+    """Return `left * right`, however long; `is_long_product` tells beforehand."""
     charge(len(left) * size(right) + size(left) * len(right))
     product: Poly = {}
     for first, scale in left.items():
@@ -80,7 +80,7 @@ def multiply(left: Poly, right: Poly) -> Poly:
 
 
 def power(poly: Poly, exponent: int) -> Poly:
-    """`poly**exponent`, however long: see `is_long_power`."""
+    """Return `poly**exponent`, however long; `is_long_power` tells beforehand."""
     if len(poly) == 1:
         ((monomial, coefficient),) = poly.items()
         return {tuple((atom, each * exponent) for atom, each in monomial if exponent): coefficient**exponent}
@@ -91,7 +91,7 @@ def power(poly: Poly, exponent: int) -> Poly:
 
 
 def is_long_product(left: Poly, right: Poly) -> bool:
-    """Whether multiplying them takes many steps, or gives integers or exponents that are not computed with."""
+    """True if the product takes many steps, or exceeds the limits on integers or exponents."""
     if not left or not right:
         return False
     if len(left) * len(right) > LONGEST_PRODUCT and not (is_constant(left) or is_constant(right)):
@@ -100,7 +100,7 @@ def is_long_product(left: Poly, right: Poly) -> bool:
 
 
 def is_long_power(poly: Poly, exponent: int) -> bool:
-    """Whether `poly**exponent` has many monomials, or integers or exponents that are not computed with."""
+    """True if `poly**exponent` has many monomials, or exceeds the limits on integers or exponents."""
     if exponent < 2:
         return False
     if len(poly) > 1 and comb(len(poly) + exponent - 1, exponent) > LONGEST_PRODUCT:
@@ -109,32 +109,32 @@ def is_long_power(poly: Poly, exponent: int) -> bool:
 
 
 def size(poly: Poly) -> int:
-    """How much there is to a polynomial: its monomials and the atoms in each."""
+    """Return the number of monomials plus the number of atoms in them."""
     return len(poly) + sum(map(len, poly))
 
 
 def degree(poly: Poly) -> int:
-    """The greatest sum of exponents in a monomial."""
+    """Return the greatest sum of exponents in a monomial."""
     return max((sum(exponent for _, exponent in monomial) for monomial in poly), default=0)
 
 
 def degree_in(poly: Poly, atom: Node) -> int:
-    """The greatest exponent of an atom."""
+    """Return the greatest exponent of an atom."""
     return max((exponent for monomial in poly for each, exponent in monomial if each is atom), default=0)
 
 
 def bits(poly: Poly) -> int:
-    """The length of the longest coefficient, less one: 0 for one that is 1."""
+    """Return the bit length of the longest coefficient, minus one: 0 for the coefficient 1."""
     return max((coefficient.bit_length() - 1 for coefficient in poly.values()), default=0)
 
 
 def scaled(poly: Poly, scale: int) -> Poly:
-    """`scale * poly`, for a scale that is not 0."""
+    """Return `scale * poly`, for a nonzero scale."""
     return {monomial: scale * coefficient for monomial, coefficient in poly.items()}
 
 
 def substitute(poly: Poly, atom: Node, value: Poly) -> Poly:
-    """The polynomial with `value` in place of `atom`."""
+    """Return the polynomial with `value` in place of `atom`."""
     result: Poly = {}
     for monomial, coefficient in poly.items():
         exponent = dict(monomial).get(atom, 0)
@@ -146,22 +146,22 @@ def substitute(poly: Poly, atom: Node, value: Poly) -> Poly:
 
 
 def constant(value: int) -> Poly:
-    """The polynomial with this one value."""
+    """Return the constant polynomial of this value."""
     return {UNIT: value} if value else {}
 
 
 def is_constant(poly: Poly) -> bool:
-    """Whether it has no atoms."""
+    """True if the polynomial has no atoms."""
     return not poly or (len(poly) == 1 and UNIT in poly)
 
 
 def leading(poly: Poly) -> Monomial:
-    """The greatest monomial of a polynomial that is not zero."""
+    """Return the greatest monomial of a nonzero polynomial."""
     return min(poly, key=order)
 
 
 def common_monomial(*polys: Poly) -> Monomial:
-    """The greatest monomial that divides every monomial of all of them."""
+    """Return the greatest monomial that divides every monomial of all the polynomials."""
     monomials = [monomial for poly in polys for monomial in poly]
     exponents = dict(monomials[0])
     for monomial in monomials[1:]:
@@ -173,22 +173,25 @@ def common_monomial(*polys: Poly) -> Monomial:
 
 
 def content(*polys: Poly) -> int:
-    """The greatest common divisor of all coefficients; 0 where there are none."""
+    """Return the greatest common divisor of all coefficients; 0 if there are none."""
     return gcd(*(coefficient for poly in polys for coefficient in poly.values()))
 
 
 def divide_exactly(poly: Poly, monomial: Monomial, scale: int) -> Poly:
-    """`poly / (scale * monomial)`, where the monomial divides it; coefficients are divided rounding down."""
+    """Return `poly / (scale * monomial)`; the monomial must divide every monomial. Coefficients are rounded down."""
     quotients = ((over(each, monomial), coefficient // scale) for each, coefficient in poly.items())
     return {each: coefficient for each, coefficient in quotients if each is not None and coefficient}
 
 
 def divide(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly]:
-    """Quotient and remainder with `numerator == quotient * divisor + remainder`; the remainder is small.
+    """Return quotient and remainder with `numerator == quotient * divisor + remainder`.
 
-    The leading coefficient `c` of the divisor must be positive. Every coefficient of the remainder whose monomial the
-    leading one divides lies in `(-c/2, c/2]`: balanced, so that `3x` over 4 leaves `-x` and round-ups collapse. Of
-    deeply nested atoms only exact multiples are taken: the quotient repeats them, and they would double at each level.
+    The leading coefficient `c` of the divisor must be positive. Let r be a coefficient of the remainder whose monomial
+    is divisible by the leading monomial: `-c/2 < r <= c/2`. So `3x` over 4 leaves `-x`, which lets rounded-up divisions
+    collapse.
+
+    Deeply nested atoms give only exact multiples to the quotient: the quotient repeats these atoms, so balanced
+    remainders would double the term at each level.
     """
     lead = leading(divisor)
     scale = divisor[lead]
@@ -210,7 +213,7 @@ def divide(numerator: Poly, divisor: Poly) -> tuple[Poly, Poly]:
 
 
 class _Falling:
-    """A polynomial that is taken apart from the greatest monomial down, and may be added to on the way."""
+    """A polynomial that is consumed from the greatest monomial down, and that may grow meanwhile."""
 
     def __init__(self, poly: Poly) -> None:
         self._poly = dict(poly)
@@ -226,7 +229,7 @@ class _Falling:
                 yield monomial, coefficient
 
     def add(self, poly: Poly, scale: int) -> None:
-        """Add `scale * poly`, whose monomials are less than the last one taken."""
+        """Add `scale * poly`, whose monomials are less than the last consumed monomial."""
         charge(len(poly))
         accumulate(self._poly, poly, scale)
         for monomial in poly:
@@ -237,7 +240,7 @@ class _Falling:
 
 
 def _count(coefficient: int, scale: int, monomial: Monomial) -> int:
-    """How many times `scale` is taken out of a coefficient."""
+    """Return how many times `scale` is taken out of a coefficient."""
     if any(atom.key[0] > _DEEPEST_BALANCED for atom, _ in monomial):
         return 0 if coefficient % scale else coefficient // scale
     return (2 * coefficient + scale - 1) // (2 * scale)

@@ -2,7 +2,7 @@
 
 The one exception is `max(x, -x) + 0.0`, which is `abs(x)` to the last bit.
 
-The canonical form of an integer term may contain one under `int(...)`, `math.floor(...)` and the like.
+An integer term may contain a float expression under `int(...)`, `math.floor(...)` and the like.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Real(Node):
 
 
 class RealConstant(Real):
-    """A double, kept as its exact hexadecimal digits so that -0.0 is not 0.0 and nan is itself."""
+    """A double, stored as its exact hexadecimal digits, so that -0.0 differs from 0.0 and nan equals itself."""
 
     __slots__ = ("digits",)
     __match_args__ = ("digits",)
@@ -32,7 +32,7 @@ class RealConstant(Real):
     digits: str
 
     def __new__(cls, value: float) -> Self:
-        """The node of this double."""
+        """Return the node of this double."""
         return super().__new__(cls, float(value).hex())
 
     @property
@@ -42,7 +42,7 @@ class RealConstant(Real):
 
 
 class RealSymbol(Named, Real):
-    """A float that the environment gives."""
+    """A float whose value comes from the environment."""
 
     __slots__ = ()
     rank = 21
@@ -74,7 +74,7 @@ class RealCall(Real):
 
 
 def real_call(op: str, *args: Real | Term) -> Real:
-    """Apply a float function; integer terms are converted first, except by "inttruediv".
+    """Apply a float function. Integer terms are converted to float first, except by "inttruediv".
 
     >>> from shapeproof.constraints.terms import symbol
     >>> real_call("mul", symbol("n"), RealConstant(0.5))
@@ -89,6 +89,6 @@ def real_call(op: str, *args: Real | Term) -> Real:
             return RealConstant(-value)
         case "add", (RealCall("max", (value, RealCall("neg", (other,)))), RealConstant() as zero) if (
             value is other and zero is RealConstant(0.0)
-        ):  # as torch can save it: of two zeros the sum is the positive one
+        ):  # the form in which torch saves abs: adding 0.0 turns -0.0 into 0.0
             return RealCall("abs", (value,))
     return RealCall(op, tuple(arg if isinstance(arg, Real) else FromInt(arg) for arg in args))

@@ -8,17 +8,18 @@
                 |  Apply(op, args: Term|Real...)                   a function with a meaning, no algebra
                 |  Unknown(name, args: Term|Real...)               no meaning, but equal on equal arguments
 
-`a % b` is `a - b*(a//b)`. In a division, multiples of the divisor are pulled out with balanced remainders and common
-factors are cancelled; by a positive constant, nested divisions are joined, and of the two ways to write one,
-`p//c == -1 - (-p-1)//c`, one is chosen.
+`a % b` is `a - b*(a//b)`. In a division, multiples of the divisor are pulled out with balanced remainders, and common
+factors are cancelled. Nested divisions by a positive constant are joined, and one of the two equal forms
+`p//c == -1 - (-p-1)//c` is chosen.
 
-Definedness. In Python `0*(a//b)` raises where b is 0, so canonical form may not lose a division. Rather than restrict
-the algebra, a term carries `checks`: atoms that its polynomial does not show but that must still be defined; a divisor
-`d` is the check `0 // d`. With the atoms of the polynomial counted in, the set of what must be defined is the same
-before and after each rewriting: `(p*q)//q` is `p` with the check `0 // q`, and `x//b - x//b` is 0 with `0 // b`.
-A term that cannot raise is `total` and has no checks; arithmetic on total terms costs nothing extra.
+Definedness. In Python `0*(a//b)` raises where b is 0, so canonical form must keep track of every division. Instead of
+restricting the algebra, a term carries `checks`: atoms that no longer occur in its polynomial but must still be
+defined. A divisor `d` is recorded as the check `0 // d`. Law: a rewriting step preserves the set of atoms, in the
+polynomial and in the checks, that must be defined. So `(p*q)//q` is `p` with the check `0 // q`, and `x//b - x//b` is 0
+with the check `0 // b`. A term that cannot raise is `total` and has no checks; arithmetic on total terms has no
+overhead for definedness.
 
-This module never decides what depends on facts about symbols, and never compares: `==` is identity.
+Canonical form uses no facts about symbols; the solver adds those. `==` on terms is identity and builds no formula.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ _LARGEST_EXPANSION = 16
 _DEEPEST_IMPLIED = 8
 _WIDEST_EXTREMUM = 32
 _MAKING = 8
-"""What it costs to make a term, for each atom in it."""
+"""The cost of making a term, per atom in it."""
 
 
 class Term(Node):
-    """An integer polynomial over atoms: `monomials` from the greatest to the constant, and the hidden `checks`.
+    """An integer polynomial over atoms: `monomials`, from the greatest to the constant, and the hidden `checks`.
 
     >>> x = symbol("x")
     >>> x + (4 - x % 4) % 4 is -4 * (-x // 4)
@@ -67,7 +68,7 @@ class Term(Node):
     rank = 10
     monomials: tuple[tuple[Monomial, int], ...]
     checks: tuple[Atom, ...]
-    poly: Poly  # the monomials again, for arithmetic: do not change it
+    poly: Poly  # the same monomials as a dictionary, for arithmetic: do not mutate it
 
     def _finish(self) -> None:
         object.__setattr__(self, "poly", dict(self.monomials))
@@ -91,12 +92,12 @@ class Term(Node):
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is one integer and always defined."""
+        """True if the term is a fixed integer that is always defined."""
         return not self.checks and polynomials.is_constant(self.poly)
 
     @property
     def is_negative(self) -> bool:
-        """Whether it is written with a leading minus sign, the signs within its divisions counted."""
+        """True if the leading coefficient is negative; leading signs inside its divisions count too."""
         if not self.monomials:
             return False
         monomial, coefficient = self.monomials[0]
@@ -105,13 +106,13 @@ class Term(Node):
 
     @property
     def constant_value(self) -> int:
-        """The integer that a constant is."""
+        """The integer value of a constant term."""
         if not self.is_constant:
             raise UsageError(f"{self} is not a constant.")
         return self.poly.get(UNIT, 0)
 
     def nonzero(self) -> frozenset[Atom]:
-        """What must be defined for a division by this: one check `0 // f` for each factor f that is seen in it.
+        """Return what must be defined to divide by this term: one check `0 // f` for each visible factor f.
 
         >>> sorted(map(str, (2 * symbol("x") * symbol("y")).nonzero()))
         ['0//x', '0//y']
@@ -196,7 +197,7 @@ def _intern(poly: Poly, checks: tuple[Node, ...] = ()) -> Term:
 
 
 def _build(poly: Poly, *operands: Node, nonzero: frozenset[Atom] = frozenset()) -> Term:
-    """The polynomial as a term that is defined just where all `operands` and the checks `nonzero` are."""
+    """Return the polynomial as a term defined exactly where all `operands` and the checks `nonzero` are."""
     if not nonzero and all(operand.total for operand in operands):
         return _intern(poly)
     required = union(nonzero, *map(obligations, operands))
@@ -209,7 +210,7 @@ def _build(poly: Poly, *operands: Node, nonzero: frozenset[Atom] = frozenset()) 
 
 
 def _implied(checks: frozenset[Atom]) -> frozenset[Atom]:
-    """The checks that are made in making these: those of the divisors, and so on some way down."""
+    """Return the checks that these checks already imply: those of their divisors, down to a fixed depth."""
     found: frozenset[Atom] = frozenset()
     level = checks
     for _ in range(_DEEPEST_IMPLIED):
@@ -223,7 +224,7 @@ def _bare(term: Term) -> Term:
 
 
 def _shape(poly: Poly) -> Poly:
-    """The polynomial without its constant."""
+    """Return the polynomial without its constant."""
     return {monomial: coefficient for monomial, coefficient in poly.items() if monomial}
 
 
@@ -235,7 +236,7 @@ def _operand(value: object) -> Term | None:
 
 @lru_cache(maxsize=MEMORY)
 def _product(left: Term, right: Term) -> Term:
-    """The product multiplied out; one that is too long for that is an atom, equal where its factors are."""
+    """Return the product, multiplied out. A product that would be too long becomes the atom `Apply("mul", factors)`."""
     if polynomials.is_long_product(left.poly, right.poly) or (_is_one_product(left) and len(right.poly) > 1):
         factors = tuple(sorted((_bare(left), _bare(right)), key=lambda factor: factor.key))
         return of_atom(Apply("mul", factors), left, right)
@@ -243,7 +244,7 @@ def _product(left: Term, right: Term) -> Term:
 
 
 def total(added: Iterable[Term], taken: Iterable[Term] = ()) -> Term:
-    """The sum of the first less that of the second, made at once.
+    """Return the sum of `added` minus the sum of `taken`, in one step.
 
     >>> total([symbol("x"), symbol("y")], [symbol("x"), constant(2)])
     y - 2
@@ -256,7 +257,7 @@ def total(added: Iterable[Term], taken: Iterable[Term] = ()) -> Term:
 
 
 def _is_one_product(term: Term) -> bool:
-    """Whether it is a product that was too long to be multiplied out."""
+    """True if the term is a product that was too long to be multiplied out."""
     match term.monomials:
         case ((((Apply("mul"), 1),), 1),):
             return True
@@ -265,17 +266,17 @@ def _is_one_product(term: Term) -> bool:
 
 
 def from_poly(poly: Poly, *operands: Node) -> Term:
-    """The polynomial as a term that is defined just where all `operands` are."""
+    """Return the polynomial as a term defined exactly where all `operands` are."""
     return _build({monomial: coefficient for monomial, coefficient in poly.items() if coefficient}, *operands)
 
 
 def of_atom(atom: Atom, *operands: Node) -> Term:
-    """One atom as a term, with the obligations of what it was made from."""
+    """Return one atom as a term, with the obligations of its operands."""
     return _build({((atom, 1),): 1}, atom, *operands)
 
 
 def symbol(name: str) -> Term:
-    """The integer called `name`.
+    """Return the integer called `name`.
 
     >>> symbol("n") is symbol("n")
     True
@@ -284,7 +285,7 @@ def symbol(name: str) -> Term:
 
 
 def constant(value: int) -> Term:
-    """An integer constant.
+    """Return an integer constant.
 
     >>> constant(2) + 3
     5
@@ -293,7 +294,7 @@ def constant(value: int) -> Term:
 
 
 def as_term(value: IntLike) -> Term:
-    """A term, or an int made one."""
+    """Return the term; an int becomes a constant."""
     return value if isinstance(value, Term) else constant(value)
 
 
@@ -330,7 +331,7 @@ def modulo(value: IntLike, divisor: IntLike) -> Term:
 
 
 def minimum(*terms: IntLike) -> Term:
-    """The least of the terms.
+    """Return the least of the terms.
 
     >>> x = symbol("x")
     >>> minimum(x + 3, x, 7, 5)
@@ -340,7 +341,7 @@ def minimum(*terms: IntLike) -> Term:
 
 
 def maximum(*terms: IntLike) -> Term:
-    """The greatest of the terms.
+    """Return the greatest of the terms.
 
     >>> maximum(symbol("x"), maximum(symbol("y"), 1))
     max(1, x, y)
@@ -350,7 +351,7 @@ def maximum(*terms: IntLike) -> Term:
 
 @lru_cache(maxsize=MEMORY)
 def _extremum(terms: tuple[Term, ...], sense: int) -> Term:
-    """The least (sense 1) or greatest (-1) term. Of those that differ by a constant, one is kept."""
+    """Return the least (sense 1) or greatest (-1) term. Of terms that differ by a constant, one is kept."""
     best: dict[Term, int] = {}
     for poly in _flattened(terms, sense):
         shape, offset = _intern(_shape(poly)), poly.get(UNIT, 0)
@@ -371,7 +372,7 @@ def _extremum(terms: tuple[Term, ...], sense: int) -> Term:
 
 
 def _faces_away(shapes: Iterable[Term], sense: int) -> bool:
-    """Whether to write `-max(-a, -b)` for `min(a, b)`: where minus signs lead more often, or lead the first."""
+    """True if `min(a, b)` should become `-max(-a, -b)`: more terms lead with a minus sign, or the first term does."""
     signed = [shape for shape in shapes if shape is not ZERO]
     lead = sum(-1 if shape.is_negative else 1 for shape in signed)
     if lead:
@@ -386,7 +387,7 @@ def _joins(atom: Min | Max, sense: int) -> bool:
 
 
 def _flattened(terms: Iterable[Term], sense: int) -> Iterator[Poly]:
-    """The terms. One that is such an extremum, shifted or scaled, gives its arguments while there is room."""
+    """The terms. A nested extremum of the same sense, shifted or scaled, gives its arguments while there is room."""
     room = _WIDEST_EXTREMUM
     for term in terms:
         shape = _shape(term.poly)
@@ -400,7 +401,7 @@ def _flattened(terms: Iterable[Term], sense: int) -> Iterator[Poly]:
 
 
 def where(condition: Formula, then: IntLike, otherwise: IntLike) -> Term:
-    """`then if condition else otherwise`.
+    """Return `then if condition else otherwise`.
 
     >>> from shapeproof.constraints.formulas import ge
     >>> where(ge(symbol("n"), 2), symbol("n"), 1)
@@ -418,7 +419,7 @@ def where(condition: Formula, then: IntLike, otherwise: IntLike) -> Term:
 
 
 def apply(op: str, *args: IntLike | Real) -> Term:
-    """An integer function of `operators.INTEGER` by its Python meaning; what has an algebra is turned into it.
+    """Apply an integer function of `operators.INTEGER`; a function with an algebra becomes a polynomial or a division.
 
     >>> apply("rshift", symbol("x"), 3), apply("pow", symbol("x"), symbol("k"))
     (x//8, x**k)
@@ -446,7 +447,7 @@ def apply(op: str, *args: IntLike | Real) -> Term:
 
 
 def unknown(name: str, *args: IntLike | Real) -> Term:
-    """An integer function of which nothing is known but its name.
+    """Return an integer function of which only the name is known.
 
     >>> unknown("f", symbol("x")) is unknown("f", symbol("x"))
     True
@@ -457,7 +458,7 @@ def unknown(name: str, *args: IntLike | Real) -> Term:
 
 
 def divisors(node: Node) -> frozenset[Term]:
-    """Every divisor in it that is not a nonzero constant, also the hidden ones and those on a side not taken.
+    """Return every divisor in the node that is not a nonzero constant, also those in checks and in unused branches.
 
     >>> x, y = symbol("x"), symbol("y")
     >>> divisors(x // y - x // y + x // 4)

@@ -1,9 +1,10 @@
-"""Work is counted, and never timed: what the loops of these rooms charge, and what may be spent on one thing.
+"""Work is counted, never timed: loops charge units of work to an allowance, which bounds them.
 
-A loop that can grow charges what it does: monomials made, nodes visited, points evaluated. Inside `at_most` the units
-are taken from an allowance, and a charge beyond it raises `OutOfWork`, which whoever opened the allowance turns into an
-answer: a formula that is too large, a question that is undecided. Outside, charges cost nothing, and what one step of
-canonical form may make is limited by `operators`. A unit is some tenth of a microsecond to a microsecond.
+A loop that can grow charges for its steps: monomials made, nodes visited, points evaluated. Inside `at_most`, charges
+are deducted from an allowance. A charge beyond the allowance raises `OutOfWork`; the function that opened the allowance
+turns `OutOfWork` into an answer, such as a formula that is too large or an undecided question. Without an open
+allowance, charges are free, and the limits in `operators` bound one step of canonicalisation. A unit is some tenth of a
+microsecond to a microsecond.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from shapeproof.constraints.errors import ShapeproofError
 
 
 class OutOfWork(ShapeproofError):  # noqa: N818  (names a state, not a mistake)
-    """The allowance is used up. It never leaves the function that opened it."""
+    """The allowance is used up. Law: this error does not leave the function that opened the allowance."""
 
 
 class Meter:
-    """What is left of an allowance."""
+    """The rest of an allowance."""
 
     __slots__ = ("left",)
 
@@ -32,27 +33,27 @@ _open: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 
 def current_meter() -> Meter | None:
-    """The innermost allowance that is open."""
+    """Return the innermost open allowance, or None."""
     return _open.get()
 
 
 def charge(units: int) -> None:
-    """Take so many units from the innermost allowance; there need not be one.
+    """Deduct units from the innermost allowance, if one is open.
 
     Raises:
-        OutOfWork: there is not so much left.
+        OutOfWork: fewer units are left.
     """
     meter = _open.get()
     if meter is not None:
         meter.left -= units
         if meter.left < 0:
-            meter.left = -1  # what was to be charged for is not done
+            meter.left = -1  # the caller does not do the work that it wanted to charge for
             raise OutOfWork
 
 
 @contextmanager
 def metered(meter: Meter) -> Iterator[Meter]:
-    """Charges inside the block go to this meter, and once it is left to the one around it, too."""
+    """Charge the work inside the block to this meter, and at the end of the block to the meter around it as well."""
     outer, before = _open.get(), meter.left
     token = _open.set(meter)
     try:
@@ -65,7 +66,7 @@ def metered(meter: Meter) -> Iterator[Meter]:
 
 @contextmanager
 def unmetered() -> Iterator[None]:
-    """Charges inside the block cost nothing: what is written for a reader must not change an answer.
+    """Make charges inside the block free: text that is written for a reader must not change an answer.
 
     >>> with at_most(10) as meter, unmetered():
     ...     charge(20)
@@ -81,7 +82,7 @@ def unmetered() -> Iterator[None]:
 
 @contextmanager
 def at_most(units: int) -> Iterator[Meter]:
-    """Charges inside the block come to no more than this, nor to more than what is left around it.
+    """Limit the charges inside the block to `units`, and to what is left of the allowance around the block.
 
     >>> with at_most(10):
     ...     charge(8)

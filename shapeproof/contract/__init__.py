@@ -1,15 +1,15 @@
-"""What a program accepts, for whoever serves it: no torch, no Z3, the standard library alone.
+"""The inputs that a program accepts, for its servers. Imports neither torch nor Z3, only the standard library.
 
 contract.py    the contract: accepts, check, wrap
-holder.py      flat inputs held against it: the answer, and the nearest accepted sizes
-inputs.py      what one flat input must be
-sizes.py       symbols read off sizes, and held against formulas
-structure.py   how inputs lie in what a call is given
-fast.py        all of it as one generated function
+holder.py      checks flat inputs; finds the nearest accepted sizes
+inputs.py      the requirements on one flat input
+sizes.py       symbols read off sizes, and checked against formulas
+structure.py   how a call nests the flat inputs
+fast.py        the whole check as one generated function
 nearest.py     the nearest accepted value of a symbol
-outside.py     the error of an input that is not accepted
-saved.py       contracts as JSON, and again
-archives.py    found in what programs are saved as
+outside.py     the error for inputs that are not accepted
+saved.py       contracts to JSON and back
+archives.py    the contract inside the file of a saved program
 """
 
 from shapeproof.contract.contract import Contract

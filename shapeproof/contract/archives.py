@@ -1,7 +1,7 @@
-"""Finds the report in the .pt2 archive of a saved program, which is a ZIP file: nothing but its text is read.
+"""Find the report in the .pt2 archive of a saved program: a ZIP file, of which only the report's text is read.
 
-`torch.export.save` writes what a program's graph carries along into `models/<name>.json`, under the name NOTE. Several
-programs that serve one domain are saved with one report for all, as a file of its own.
+`torch.export.save` writes a graph's custom metadata into `models/<name>.json`; the report is there under the name NOTE.
+Several programs that serve one domain are saved with one common report, as a separate file of the archive.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.files import MOST
 
 NOTE = "shapeproof_report"
-"""What a report is called, in what a graph carries along and among the files of an archive."""
+"""The name of a report in a graph's custom metadata and among the files of an archive."""
 
 _DAMAGED = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, OverflowError, KeyError,
 )  # fmt: skip
-"""What Python raises on archives that are damaged, encrypted or packed in a way that it does not know."""
+"""The errors that Python raises on archives that are damaged, encrypted, or compressed by an unknown method."""
 
 
 @contextlib.contextmanager
 def opened(source: str | Path | IO[Any]) -> Iterator[IO[bytes]]:
-    """A file to read from; one that is given stays open.
+    """Open a file to read from; a file object from the caller stays open.
 
     Raises:
         OSError: it cannot be read.
@@ -52,10 +52,10 @@ def _is_binary_file(source: IO[Any]) -> bool:
 
 
 def saved_text(source: str | Path | IO[Any], what: str) -> tuple[bytes | str, str]:
-    """The text of the report in a file, and what the file is called in an error; `what` the file is expected to be.
+    """Return the text of the report in a file, and the file's name for errors; `what` says in an error what is wrong.
 
     Raises:
-        UsageError: it cannot be read, or holds none.
+        UsageError: the file cannot be read, or holds no report.
     """
     name = str(source if isinstance(source, str | Path) else getattr(source, "name", "the file"))
     try:
@@ -68,11 +68,11 @@ def saved_text(source: str | Path | IO[Any], what: str) -> tuple[bytes | str, st
 
 
 def text_of_archive(file: IO[bytes]) -> bytes | str:
-    """The text of the report in an archive; of another file, all that is in it.
+    """Return the text of the report in an archive; for any other file, its whole content.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is damaged or too long, or an archive without a report; the message says so.
+        OSError: the file cannot be read.
+        ValueError: the file is damaged or too long, or an archive without a report; the message says which.
     """
     start = file.read(4)
     if start != b"PK\x03\x04":
@@ -111,7 +111,7 @@ def _part(archive: zipfile.ZipFile, name: str) -> str:
 
 
 def _noted(program: str) -> str | None:
-    """The report that a program carries along, as it is saved."""
+    """Return the report in a saved program's custom metadata, or None."""
     try:
         custom = json.loads(program)["graph_module"]["metadata"].get("custom")
         found = json.loads(custom)[NOTE] if isinstance(custom, str) else None

@@ -1,4 +1,4 @@
-"""The contract of a program: what its inputs must be, for whoever calls something that was made of it."""
+"""The contract of a program: the requirements on its inputs, for callers of anything made from the program."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _ACCEPTED = Answer()
 
 @dataclass(frozen=True)
 class Contract:
-    """What the inputs of a program must be, in a form that needs no torch.
+    """The requirements on the inputs of a program, in a form that needs no torch.
 
     Attributes:
         inputs: the flat inputs, in order.
-        structure: how a call gives them.
-        formulas: what holds of the symbols in their sizes.
-        declared: those among them that the user wrote; the others were found to be needed.
-        names: what the user calls the symbols.
-        unchecked: what the program relies on or checks, and this contract does not look at, in sentences.
+        structure: how a call nests them.
+        formulas: the requirements on the symbols in their sizes.
+        declared: the formulas that the user declared; the others were found to be required.
+        names: symbol -> the user's name.
+        unchecked: requirements of the program that this contract does not check, as sentences.
     """
 
     inputs: tuple[Input, ...]
@@ -48,7 +48,7 @@ class Contract:
 
     @property
     def domain(self) -> tuple[str, ...]:
-        """What holds of every input that is accepted, in the user's names."""
+        """The formulas that every accepted input satisfies, in the user's names."""
         return tuple(format_formula(formula, rename=self.names) for formula in self.formulas)
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Contract:
         return "\n".join([*lines, *(f"not checked: {each}" for each in self.unchecked)])
 
     def accepts(self, *args: Any, **kwargs: Any) -> Answer:
-        """Whether the program accepts these inputs.
+        """Check whether the program accepts these inputs.
 
         Args:
             args: the inputs as the model takes them, each a tensor of any library, or its sizes as a tuple; or one
@@ -65,7 +65,7 @@ class Contract:
             kwargs: inputs by the names of the model's arguments.
 
         Returns:
-            An answer that is true or false, and says why not. Of sizes given as a tuple no dtype is asked.
+            An answer that is true or false, with the reason. Sizes given as a tuple are checked without a dtype.
         """
         try:
             return self._answer(self._reader.flat(args, kwargs))
@@ -73,21 +73,21 @@ class Contract:
             return Answer(outside)
 
     def check(self, *args: Any, **kwargs: Any) -> None:
-        """As `accepts`, for inputs that have to be accepted.
+        """Raise unless the program accepts these inputs.
 
         Args:
             args: the inputs, in any form that `accepts` takes.
             kwargs: inputs by the names of the model's arguments.
 
         Raises:
-            OutsideDomain: they are not; the message says which requirement does not hold, and for which value.
+            OutsideDomain: the inputs are not accepted; the message names the failing requirement and the value.
         """
         outside = self._answer(self._reader.flat(args, kwargs)).outside
         if outside is not None:
             raise outside
 
     def wrap(self, call: Callable[_P, _R]) -> Callable[_P, _R]:
-        """The callable, which raises OutsideDomain for inputs that are not accepted, and is not called then.
+        """Return the callable with a check before each call: OutsideDomain is raised for inputs that are not accepted.
 
         Args:
             call: takes the inputs as the model does; or a mapping of their names among its arguments, as the `run`
@@ -109,17 +109,17 @@ class Contract:
             path: the file.
 
         Raises:
-            OSError: the file cannot be written; what was there stays.
+            OSError: the file cannot be written; its previous content stays.
         """
         from shapeproof.contract.saved import contract_text
 
         write_whole(Path(path), contract_text(self))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}  # nothing that was generated
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # without generated functions
 
     def with_unchecked(self, *more: str) -> Contract:
-        """The contract that says of more that it does not look at it."""
+        """Return the contract with further sentences about requirements that it does not check."""
         return replace(self, unchecked=tuple(dict.fromkeys([*self.unchecked, *more])))
 
     @functools.cached_property
@@ -132,7 +132,7 @@ class Contract:
 
     @functools.cached_property
     def _seen(self) -> Holder:
-        """What is held where some of the inputs are in something that cannot be looked into."""
+        """The holder for calls in which an opaque container hides some of the inputs."""
         hidden = self._hidden
         seen = [ObjectInput(each.name, each.graph_name) if i in hidden else each for i, each in enumerate(self.inputs)]
         known = frozenset[str]().union(*(term.symbols for each in seen for term in each.sizes))
@@ -143,7 +143,7 @@ class Contract:
         return frozenset(hidden_in([*self.structure.args, *self.structure.kwargs.values()]))
 
     def _answer(self, values: list[Any]) -> Answer:
-        """Whether the flat inputs are accepted."""
+        """Check the flat inputs."""
         holder = self._seen if self._hidden and any(value is HIDDEN for value in values) else self._whole
         return _ACCEPTED if holder.accepts(values) else holder.judged(values)
 

@@ -1,8 +1,8 @@
 """A contract as one generated function of the flat inputs, for the calls of a server.
 
-Law: where it answers True, every guard of inputs.py and sizes.py is satisfied. Where it answers False the guards are
-asked, which say why; so it may answer False to whatever is unusual. The text of the function is made here, of numbers
-and names made here.
+Law: where the function returns True, every guard of inputs.py and sizes.py is satisfied. Where it returns False, the
+guards decide and give the reason; so the function may return False for anything unusual. Its source consists of
+numbers and names generated here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from shapeproof.contract.sizes import SizeGuard
 
 
 def accepting(inputs: Sequence[Input], guard: SizeGuard) -> Callable[[Sequence[Any]], bool]:
-    """The function."""
+    """Return the generated function."""
     names: dict[str, Any] = {"torchs": Remembered(is_torchs), "same": same_constant, "holds": guard.holds}
     values = "".join(f"a{index}, " for index in range(len(inputs)))
     lines = [f"{values}= given"] if inputs else []
@@ -43,7 +43,7 @@ def accepting(inputs: Sequence[Input], guard: SizeGuard) -> Callable[[Sequence[A
 
 
 def _lines(index: int, declared: Input, names: dict[str, Any]) -> list[str]:
-    """What is asked of one flat input."""
+    """Return the source lines that check one flat input."""
     value = f"a{index}"
     match declared:
         case TensorInput():
@@ -69,7 +69,7 @@ def _lines(index: int, declared: Input, names: dict[str, Any]) -> list[str]:
 
 
 def _called(name: str) -> Remembered:
-    """Whether a dtype, a device or a layout has that name."""
+    """Return a memoised test for a dtype, device or layout of this name."""
     return Remembered(lambda value: dtype_name(value) == name)
 
 

@@ -1,4 +1,4 @@
-"""Holds flat inputs against what is declared of them, and says why one is not accepted and what would be."""
+"""Checks flat inputs against their declarations, and explains a refusal and the nearest accepted sizes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from shapeproof.contract.sizes import SizeGuard, size_of
 
 @dataclass(frozen=True)
 class Answer:
-    """Whether inputs are accepted; false in an `if` where they are not.
+    """The answer to "are these inputs accepted?"; false in an `if` if they are not.
 
     Attributes:
-        outside: why they are not, as the error that `check` raises; None where they are accepted.
+        outside: the error that `check` raises; None if the inputs are accepted.
     """
 
     outside: OutsideDomain | None = None
@@ -39,12 +39,12 @@ class Answer:
 
     @functools.cached_property
     def nearest(self) -> Mapping[str, int]:
-        """The sizes to change for the nearest inputs that are accepted, all in one symbol; empty if none was found."""
+        """The sizes to change for the nearest accepted inputs, by one symbol; empty if none was found."""
         return self._search()
 
     @property
     def why(self) -> str:
-        """What is given and what is declared, in one sentence; empty where the inputs are accepted."""
+        """The given and the declared value in one sentence; empty if the inputs are accepted."""
         if self.outside is None:
             return ""
         near = ", ".join(f"{name} = {size}" for name, size in self.nearest.items())
@@ -52,10 +52,10 @@ class Answer:
 
 
 class Holder:
-    """What flat inputs must be: each of its kind, and all sizes together.
+    """The requirements on flat inputs: each input by its kind, and all sizes together.
 
     Attributes:
-        accepts: whether flat inputs are accepted, as one generated function; where it says no, `judged` is to be asked.
+        accepts: a generated function that returns True for accepted inputs; if it returns False, ask `judged`.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Holder:
         return f"{declared.name}.shape[{index}]" if isinstance(declared, TensorInput) else declared.name
 
     def judged(self, values: list[Any]) -> Answer:
-        """What the guards say, one after the other."""
+        """Return the answer of the guards, one guard after the other."""
         try:
             for declared, value in zip(self._inputs, values, strict=True):
                 declared.check(value)
@@ -87,7 +87,7 @@ class Holder:
         return Answer()
 
     def _nearest(self, values: list[Any]) -> dict[str, int]:
-        """The sizes that differ at the nearest accepted point, where one symbol of the failing formula is moved."""
+        """Return the changed sizes at the nearest accepted point; one symbol of the failing formula is moved."""
         point = self._guard.point(values)
         failing = next(each for each in self._guard.formulas if true_at(each, point) is not True)
         symbols = {name: point[name] for name in self._symbols}
@@ -106,13 +106,13 @@ class Holder:
 
     @functools.cached_property
     def _constant(self) -> frozenset[str]:
-        """Symbols whose value the trace has taken as it was."""
+        """The symbols whose values the trace specialized."""
         constants = (each for each in self._inputs if isinstance(each, ConstantInput))
         return frozenset[str]().union(*(term.symbols for each in constants for term in each.sizes))
 
     @functools.cached_property
     def _inside(self) -> Callable[..., bool]:
-        """Whether sizes that are made of symbols are accepted: no size is negative, and all formulas hold."""
+        """The test on the symbols: no size is negative, and all formulas hold."""
         sizes = [ge(term, 0) for each in self._inputs if isinstance(each, TensorInput) for term in each.sizes]
         return compiled([*dict.fromkeys(sizes), *self._guard.domain], self._symbols)
 
@@ -123,7 +123,7 @@ class Holder:
             return False
 
     def _sizes_at(self, symbols: Mapping[str, int], values: list[Any]) -> dict[str, int]:
-        """The sizes at a point that are not as they are given, by name."""
+        """Return the sizes at a point that differ from the given sizes, by name."""
         return {
             self._size_name(leaf, index): size
             for leaf, declared in enumerate(self._inputs)

@@ -1,7 +1,7 @@
-"""What one flat input must be, whatever library it comes from: a tensor, an int, a constant, or an object.
+"""The requirements on one flat input, from any library: a tensor, an int, a constant, or an object.
 
-A tensor is anything with `.shape` and `.dtype`, or its sizes alone as a tuple, of which only the sizes are looked at.
-Device and layout are properties of torch's tensors: of others nothing is asked.
+A tensor is any object with `.shape` and `.dtype`. A tuple of sizes also stands for a tensor; then only the sizes are
+checked. Device and layout are checked for torch's tensors only.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from shapeproof.constraints.terms import Term
 from shapeproof.contract.outside import OutsideDomain, refusal
 
 LEFT_OUT = type("LeftOut", (), {"__repr__": lambda _: "nothing"})()
-"""Stands for an input that is not given."""
+"""Stands for a missing input."""
 HIDDEN = type("Hidden", (), {"__repr__": lambda _: "something"})()
-"""Stands for an input inside of what cannot be looked into."""
+"""Stands for an input inside an opaque container."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The sizes of a tensor, in its place."""
+    """The sizes of a tensor, given instead of the tensor."""
 
     shape: tuple[int, ...]
 
@@ -32,8 +32,8 @@ class TensorInput:
     """A tensor of one dtype, device, layout and rank.
 
     Attributes:
-        name: what the user calls it.
-        graph_name: what the program calls it, and a file that is made of the program.
+        name: the user's name.
+        graph_name: the name in the program and in files made from the program.
         dtype, device, layout: by torch's names, without `torch.`.
         sizes: the terms of its sizes.
     """
@@ -46,7 +46,7 @@ class TensorInput:
     sizes: tuple[Term, ...]
 
     def check(self, value: Any) -> None:
-        """Raise OutsideDomain if the value is no such tensor; sizes that vary are not looked at."""
+        """Raise OutsideDomain if the value is not such a tensor; dynamic sizes are not checked."""
         if not hasattr(value, "shape") or not (isinstance(value, Sizes) or hasattr(value, "dtype")):
             raise self._absent(value, "a tensor")
         if not isinstance(value, Sizes):
@@ -78,7 +78,7 @@ class TensorInput:
 
 
 class Word(str):
-    """A name that stands in a sentence without quotes."""
+    """A name that is shown without quotes in a sentence."""
 
     __slots__ = ()
 
@@ -88,14 +88,14 @@ class Word(str):
 
 @dataclass(frozen=True)
 class IntInput:
-    """An int whose value varies."""
+    """An int with a dynamic value."""
 
     name: str
     graph_name: str
     sizes: tuple[Term, ...]
 
     def check(self, value: Any) -> None:
-        """Raise OutsideDomain if the value is no int; a bool is none."""
+        """Raise OutsideDomain if the value is not an int; a bool is not an int."""
         if value is LEFT_OUT:
             raise absent(self.name)
         if isinstance(value, bool) or not isinstance(value, int):
@@ -104,7 +104,7 @@ class IntInput:
 
 @dataclass(frozen=True)
 class ConstantInput:
-    """A value that the trace took as it was: None, a bool, an int, a float, a text."""
+    """A value that the trace specialized: None, a bool, an int, a float, or a string."""
 
     name: str
     graph_name: str
@@ -112,33 +112,33 @@ class ConstantInput:
     sizes: tuple[Term, ...] = ()
 
     def check(self, value: Any) -> None:
-        """Raise OutsideDomain if the value is another one, or one of another type that is only equal."""
+        """Raise OutsideDomain if the value differs, or is equal but of another type."""
         if not same_constant(value, self.value):
             raise refusal({self.name: value}, "None" if self.value is None else f"{self.name} == {self.value!r}")
 
 
 @dataclass(frozen=True)
 class ObjectInput:
-    """An object that the contract does not look into."""
+    """An object that the contract does not inspect."""
 
     name: str
     graph_name: str
     sizes: tuple[Term, ...] = ()
 
     def check(self, value: Any) -> None:
-        """Take whatever is given."""
+        """Accept any value."""
 
 
 Input: TypeAlias = TensorInput | IntInput | ConstantInput | ObjectInput
 
 
 def absent(name: str) -> OutsideDomain:
-    """The refusal of inputs among which one is missing."""
+    """Return the refusal of a call in which this input is missing."""
     return OutsideDomain(f"{name} is not given", {}, f"{name} is given")
 
 
 def same_constant(value: Any, expected: Any) -> bool:
-    """Whether a value is a constant: of its type, and of its sign, too, if it is a zero; NaN is itself.
+    """True if a value is the constant: equal, of the same type, and of the same sign for a zero; NaN equals NaN.
 
     >>> same_constant(0.0, -0.0), same_constant(True, 1), same_constant(float("nan"), float("nan"))
     (False, False, True)
@@ -152,7 +152,7 @@ def same_constant(value: Any, expected: Any) -> bool:
 
 
 def dtype_name(dtype: Any) -> str:
-    """The name of a dtype, of whatever library: `float32`.
+    """Return the name of a dtype of any library: `float32`.
 
     >>> dtype_name("float32")
     'float32'
@@ -161,12 +161,12 @@ def dtype_name(dtype: Any) -> str:
 
 
 def is_torchs(kind: type) -> bool:
-    """Whether a class is torch's tensor, or derived from it."""
+    """True if the class is `torch.Tensor` or derived from it."""
     return any(base.__name__ == "Tensor" and base.__module__ == "torch" for base in kind.__mro__)
 
 
 class Remembered(dict[Any, bool]):
-    """The answers of a predicate by its argument, a few of them."""
+    """A memoised predicate with at most `MOST` entries."""
 
     MOST = 256
 

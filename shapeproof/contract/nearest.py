@@ -1,7 +1,7 @@
-"""The nearest value of a symbol at which a contract accepts, where the other symbols stay.
+"""The nearest value of a symbol at which a contract accepts, with the other symbols fixed.
 
-Every candidate is put to the contract. Candidates begin at the bounds of the symbol, so that one far outside is found
-as soon as one close by.
+The contract tests every candidate. Candidates start at the symbol's bounds, so that a value far outside the bounds
+takes no longer than a near one.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from shapeproof.constraints.meaning.intervals import Interval
 
 MOST = 4096
-"""Candidates that are tried: any multiple that somebody writes is less."""
+"""The number of candidates: greater than any multiple that users declare."""
 
 
 def nearest_value(given: int, bounds: Interval, accepted: Callable[[int], bool]) -> int | None:
-    """The accepted value that is nearest to the given one, the smaller of two; None if none was found.
+    """Return the accepted value nearest to the given one, the smaller of two equally near; None if none was found.
 
     >>> nearest_value(37, Interval(2, 64), lambda size: size % 8 == 0)
     40

@@ -1,4 +1,4 @@
-"""The one error with which a program refuses an input that lies outside of what was declared."""
+"""The one error with which a program refuses an input outside the declared domain."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class OutsideDomain(RuntimeError):  # noqa: N818 - says what the input is
     """An input lies outside the domain for which a program was proved.
 
     Attributes:
-        point: the sizes or properties in question, by the user's names, as they were given.
-        formula: what they had to satisfy, in the same names.
+        point: the relevant sizes or properties as given, by the user's names.
+        formula: the violated requirement, in the same names.
 
     >>> raise OutsideDomain("x.shape[0] = 9, but x.shape[0] <= 8 is declared", {"x.shape[0]": 9}, "x.shape[0] <= 8")
     Traceback (most recent call last):
@@ -21,7 +21,7 @@ class OutsideDomain(RuntimeError):  # noqa: N818 - says what the input is
     """
 
     def __init__(self, message: str, point: Mapping[str, Any], formula: str) -> None:
-        super().__init__(message, point, formula)  # what a copy in another process is made from
+        super().__init__(message, point, formula)  # the arguments from which pickle makes a copy
         self.message = message
         self.point = dict(point)
         self.formula = formula
@@ -37,13 +37,13 @@ class OutsideDomain(RuntimeError):  # noqa: N818 - says what the input is
 
 
 def refusal(point: Mapping[str, Any], formula: str, because: str = "declared") -> OutsideDomain:
-    """The error for a point at which a formula does not hold; `because` says where the formula comes from."""
+    """Return the error for a point at which a formula fails; `because` is the source of the formula."""
     given = ", ".join(f"{name} = {_shown(value)}" for name, value in point.items())
     return OutsideDomain(f"{given}, but {formula} is {because}", point, formula)
 
 
 def _shown(value: Any) -> str:
-    """The value in a sentence. Nothing is printed of a tensor, and what torch has names for goes by its name."""
+    """Return the value for a sentence: no content for a tensor, and torch's own name for an object of torch."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return "a tensor"
     return str(value) if type(value).__module__ == "torch" else repr(value)

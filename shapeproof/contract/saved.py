@@ -1,4 +1,4 @@
-"""A contract as JSON, and again: what is read is checked piece by piece, and nothing of it is run."""
+"""Contracts to JSON and back. Loading checks each piece, and runs nothing from the file."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ KIND = "shapeproof contract"
 
 
 def load(path: str | Path | IO[Any]) -> Contract:
-    """Read a contract: from what `Contract.save` or `Report.save` wrote, or from the .pt2 archive of a saved program.
+    """Read a contract from a file of `Contract.save` or `Report.save`, or from the .pt2 archive of a saved program.
 
     Args:
-        path: the file, or its path. Nothing in it is run.
+        path: the file, or its path. No code in it is run.
 
     Raises:
-        UsageError: it cannot be read, or holds no contract; the sentence says which.
+        UsageError: the file cannot be read, or holds no contract; the message says which.
     """
     return read_contract(*saved_text(path, "holds no contract"))
 
 
 def read_contract(text: str | bytes, name: str) -> Contract:
-    """The contract in the text of a contract, or of a report; `name` says in an error what was read.
+    """Return the contract in the text of a contract or a report; `name` names the source in errors.
 
     Raises:
-        UsageError: it holds none.
+        UsageError: the text holds no contract.
     """
     try:
         content = json.loads(text)
@@ -49,12 +49,12 @@ def read_contract(text: str | bytes, name: str) -> Contract:
 
 
 def contract_text(contract: Contract) -> str:
-    """The text of the file."""
+    """Return the text of the contract's file."""
     return json.dumps(to_data(contract), indent=1) + "\n"
 
 
 def to_data(contract: Contract) -> dict[str, Any]:
-    """The contract as JSON has it."""
+    """Return the contract as JSON data."""
     structure = contract.structure
     return {
         "kind": KIND,
@@ -73,10 +73,10 @@ def to_data(contract: Contract) -> dict[str, Any]:
 
 
 def from_data(content: Any, name: str) -> Contract:
-    """The contract again.
+    """Return the contract from JSON data.
 
     Raises:
-        UsageError: it is none, or of another format, or damaged.
+        UsageError: the data is no contract, or has another format, or is damaged.
     """
     if not isinstance(content, dict) or content.get("kind") != KIND:
         raise UsageError(f"{name} holds no contract")
@@ -84,7 +84,7 @@ def from_data(content: Any, name: str) -> Contract:
         raise UsageError(f"{name} holds a contract of another format than {FORMAT}, which this release reads")
     try:
         contract = _contract(content)
-        contract.accepts()  # what is generated of it can be generated
+        contract.accepts()  # the generated function can be built
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SyntaxError, ShapeproofError):
         raise UsageError(f"{name} holds a damaged contract") from None
     return contract

@@ -1,7 +1,7 @@
-"""Reads the symbols of a domain off the sizes of inputs, and holds them against its formulas.
+"""Read the symbols of a domain off the sizes of inputs, and check the symbols against its formulas.
 
-A symbol is read off the first size that is just that symbol, else solved out of a derived one; every other size is a
-claim about symbols that are read. What is given may be tensors of any library, or numbers.
+A symbol is read off the first size that equals it, otherwise solved from a derived size such as `2*n + 1`. Every other
+size is a requirement on the symbols that were read. Inputs may be tensors of any library, or numbers.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class Reading:
     step: int = 1
 
     def value(self, size: Any, call: Callable[..., Any]) -> Any:
-        """The symbol, where the size is this."""
+        """Return the symbol's value for this size."""
         shifted = call(operator.sub, size, self.offset) if self.offset else size
         return call(operator.floordiv, shifted, self.step) if self.step != 1 else shifted
 
     @property
     def is_plain(self) -> bool:
-        """Whether the size is the symbol."""
+        """True if the size equals the symbol."""
         return self.offset == 0 and self.step == 1
 
 
 def readings(sizes: Sequence[Sequence[Term]]) -> dict[str, Reading]:
-    """Each symbol is read off the first input size that is just that symbol, else solved from a derived one.
+    """Return where each symbol is read: the first size that equals it, otherwise a derived size.
 
     >>> n = t.symbol("n")
     >>> readings([[2 * n + 1, t.constant(4)]])["n"]
@@ -63,13 +63,13 @@ def readings(sizes: Sequence[Sequence[Term]]) -> dict[str, Reading]:
 
 
 def plainly(target: Callable[..., Any], *args: Any) -> Any:
-    """An operator applied to the sizes themselves."""
+    """Apply an operator to the sizes themselves."""
     return target(*args)
 
 
 @dataclass(frozen=True)
 class Relation:
-    """An input size that is a function of the symbols: size `index` of flat input `leaf`, and what it is equal to."""
+    """An input size that is a function of the symbols: size `index` of flat input `leaf`, and the equation for it."""
 
     name: str
     leaf: int
@@ -78,7 +78,7 @@ class Relation:
 
 
 def relations(sizes: Sequence[Sequence[Term]]) -> list[Relation]:
-    """The sizes that are neither constants nor where a symbol is read.
+    """Return the sizes that are neither constants nor the reading of a symbol.
 
     >>> n = t.symbol("n")
     >>> [(each.name, str(each.formula)) for each in relations([[n, t.constant(4)], [2 * n]])]
@@ -95,20 +95,20 @@ def relations(sizes: Sequence[Sequence[Term]]) -> list[Relation]:
 
 
 class SizeGuard:
-    """Holds sizes against the domain, as one compiled function.
+    """Checks sizes against the domain with one compiled function.
 
     Args:
         sizes: the terms of the sizes of each flat input.
-        formulas: what must hold of their symbols.
-        declared: those among them that the user wrote; the others are what the model was found to need.
-        names: what the user calls symbols, and `size_name(leaf, index)` a size.
+        formulas: the requirements on their symbols.
+        declared: the formulas that the user declared; the model was found to require the others.
+        names: symbol -> the user's name; `size_name(leaf, index)` names a size.
 
     Attributes:
         places: where each symbol is read, in the order of the compiled function's arguments.
         holds: the compiled function; it raises Unevaluable where a formula has no value.
-        domain: the formulas that are held.
-        formulas: all that is held, claims about further sizes first.
-        left: the formulas that cannot be held: one of an opaque function, or of a symbol that no size tells.
+        domain: the formulas that are checked.
+        formulas: all that is checked: the equations of further sizes, then the domain.
+        left: the formulas that cannot be checked: they use an opaque function, or a symbol that no size determines.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class SizeGuard:
         self.holds = compiled(self.formulas, [name for name, _ in self.places])
 
     def check(self, given: Sequence[Any]) -> None:
-        """Raise OutsideDomain if the sizes do not satisfy a formula."""
+        """Raise OutsideDomain if the sizes violate a formula."""
         values = [place.value(size_of(given[place.leaf], place.index), plainly) for _, place in self.places]
         try:
             inside = self.holds(*values)
@@ -142,7 +142,7 @@ class SizeGuard:
             raise self._refusal(self.point(given), given)
 
     def point(self, given: Sequence[Any]) -> dict[str, int]:
-        """The value of each symbol."""
+        """Return the value of each symbol."""
         return {name: place.value(size_of(given[place.leaf], place.index), plainly) for name, place in self.places}
 
     def _refusal(self, point: Mapping[str, int], given: Sequence[Any]) -> OutsideDomain:
@@ -155,6 +155,6 @@ class SizeGuard:
 
 
 def size_of(value: Any, index: int) -> Any:
-    """The size of a tensor, or the number itself."""
+    """Return the size of a tensor, or the number itself."""
     shape = getattr(value, "shape", None)
     return value if shape is None else shape[index]

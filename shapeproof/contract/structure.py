@@ -1,8 +1,8 @@
-"""How the flat inputs lie in what a call is given, and reads them out of it.
+"""The structure of a call's arguments, and the flat inputs read out of a call.
 
-A call is read as the model takes it; else as one mapping of names to inputs among the arguments (onnxruntime:
-`run(None, feed)`); else by the names of arguments; else as one sequence of all inputs (ExecuTorch: `execute(inputs)`).
-Where inputs are given by name or in a sequence, constants may be left out: what was made of the program has them.
+A call is read as the model takes it; otherwise as one mapping of names to inputs among the arguments (onnxruntime:
+`run(None, feed)`); otherwise by the names of arguments; otherwise as one sequence of all inputs (ExecuTorch:
+`execute(inputs)`). Inputs given by name or in a sequence may omit constants: programs have the constants built in.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from shapeproof.contract.inputs import (
 from shapeproof.contract.outside import OutsideDomain
 
 _CONTAINERS = (dict, list, tuple)
-_MAPPINGS = (dict, Mapping)  # the first is quick to tell
+_MAPPINGS = (dict, Mapping)  # isinstance is fast for the first
 
 
 class _Misfit(Exception):  # noqa: N818 - says what is read, and is always caught
-    """What is given is structured in another way."""
+    """The arguments have another structure."""
 
 
 @dataclass(frozen=True)
 class Items:
-    """A list, or a tuple."""
+    """A list or a tuple."""
 
     kind: type[list[Any] | tuple[Any, ...]]
     parts: tuple[Tree, ...]
 
     def split(self, value: Any) -> list[Any]:
-        """What is in it. Raises _Misfit if there is something else in it."""
+        """Return the parts. Raises _Misfit if the value has another structure."""
         if not isinstance(value, self.kind) or len(value) != len(self.parts):
             raise _Misfit
         return list(value)
@@ -51,14 +51,14 @@ class Items:
 
 @dataclass(frozen=True)
 class Entries:
-    """A mapping, by its keys, or an object, by its attributes. A mapping will do for an object."""
+    """A mapping by its keys, or an object by its attributes. A mapping is also accepted in place of an object."""
 
     keys: tuple[Any, ...]
     parts: tuple[Tree, ...]
     is_object: bool = False
 
     def split(self, value: Any) -> list[Any]:
-        """What is in it. Raises _Misfit if there is something else in it."""
+        """Return the parts. Raises _Misfit if the value has another structure."""
         if isinstance(value, Mapping):
             if value.keys() != set(self.keys):
                 raise _Misfit
@@ -70,7 +70,7 @@ class Entries:
 
 @dataclass(frozen=True)
 class Opaque:
-    """Something that cannot be looked into, which holds these flat inputs."""
+    """A container that cannot be inspected; it holds these flat inputs."""
 
     leaves: tuple[int, ...]
 
@@ -91,7 +91,7 @@ def leaves_of(tree: Tree) -> Iterator[int]:
 
 
 def hidden_in(trees: Iterable[Tree]) -> Iterator[int]:
-    """The numbers of the flat inputs that are in something that cannot be looked into."""
+    """The numbers of the flat inputs in opaque containers."""
     for tree in trees:
         if isinstance(tree, Opaque):
             yield from tree.leaves
@@ -101,12 +101,12 @@ def hidden_in(trees: Iterable[Tree]) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Structure:
-    """How inputs are given.
+    """How a call gives the inputs.
 
     Attributes:
         args: positional arguments, as the program takes them.
         kwargs: keyword arguments, as the program takes them.
-        parameters: what the model calls its positional arguments; those of `*args` have no names.
+        parameters: the model's names of its positional arguments; those of `*args` have no names.
         arguments: all arguments by name.
     """
 
@@ -131,16 +131,16 @@ class Reader:
         by_name = {each.name: index for index, each in enumerate(inputs)}
         by_graph = {each.graph_name: index for index, each in enumerate(inputs)}
         self._flat = by_graph | by_name
-        self._namings = (by_name, by_graph, self._flat)  # `d_a` may be an argument, and the graph's name of d['a']
+        self._namings = (by_name, by_graph, self._flat)  # `d_a` may be an argument and also the graph's name of d['a']
         flat = [*structure.args, *structure.kwargs.values()] == list(range(len(inputs)))
         self._is_flat = flat and not any(isinstance(each, ObjectInput) for each in inputs)
         self._keywords = tuple(structure.kwargs)
 
     def flat(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The flat inputs, in order; LEFT_OUT or HIDDEN for one without a value, if it is no constant.
+        """Return the flat inputs, in order; a missing input that is no constant is LEFT_OUT or HIDDEN.
 
         Raises:
-            OutsideDomain: the call is structured in another way.
+            OutsideDomain: the call has another structure.
         """
         readings = [self._as_called, self._as_feed, self._as_named, self._as_sequence]
         if self._is_flat:
@@ -149,7 +149,7 @@ class Reader:
             if not held and len(args) == len(self._structure.args) and tuple(kwargs) == self._keywords:
                 return given
             if len(held) == 1 and isinstance(held[0], dict):
-                readings = [self._as_feed]  # no other reading takes a dict for an input
+                readings = [self._as_feed]  # no other reading accepts a dict as an input
         for read in readings:
             try:
                 return read(args, kwargs)
@@ -158,7 +158,7 @@ class Reader:
         raise self._refusal(args, kwargs)
 
     def _as_called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """As the model takes it."""
+        """Read the call as the model takes it."""
         structure = self._structure
         if len(args) != len(structure.args) or kwargs.keys() != structure.kwargs.keys():
             raise _Misfit
@@ -166,14 +166,14 @@ class Reader:
         return self._filled([*given, *((tree, kwargs[name]) for name, tree in structure.kwargs.items())])
 
     def _as_named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """By the names of arguments, as Python binds them."""
+        """Read the arguments by name, as Python binds them."""
         named = dict(zip(self._structure.parameters, args, strict=False))
         if len(args) > len(self._structure.parameters) or named.keys() & kwargs.keys():
             raise _Misfit
         return self._by_name(named | dict(kwargs))
 
     def _as_feed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """As one mapping among the arguments, by the names of inputs or of arguments."""
+        """Read one mapping among the arguments, by the names of inputs or of arguments."""
         given = [*args, *kwargs.values()] if kwargs else args
         feeds = [each for each in given if isinstance(each, _MAPPINGS) and self._is_feed(each)]
         if len(feeds) != 1:
@@ -192,7 +192,7 @@ class Reader:
         return bool(given) and (given.keys() <= self._flat.keys() or given.keys() <= self._structure.arguments.keys())
 
     def _as_sequence(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """As one sequence of all inputs, or of all that are no constants."""
+        """Read one sequence of all inputs, or of all inputs that are not constants."""
         given = [*args, *kwargs.values()]
         if len(given) != 1 or not isinstance(given[0], list | tuple):
             raise _Misfit
@@ -225,7 +225,10 @@ class Reader:
         return values
 
     def _leaf(self, index: int, value: Any, *, fed: bool = False) -> Any:
-        """The value of a flat input: a tuple of ints are the sizes of a tensor; in a feed, an array may be an int."""
+        """Return the value of a flat input.
+
+        A tuple of ints stands for a tensor's sizes; in a feed, an array may be an int.
+        """
         declared = self._inputs[index]
         if not isinstance(value, _CONTAINERS):
             is_array = fed and isinstance(declared, IntInput) and getattr(value, "shape", None) == ()
@@ -241,7 +244,7 @@ class Reader:
         return value
 
     def _refusal(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> OutsideDomain:
-        """What differs, in a sentence."""
+        """Return the error, which says in a sentence what differs."""
         structure = self._structure
         declared = f"what is declared is {structure}"
         names = [each for each in kwargs if each not in structure.arguments]
@@ -260,7 +263,7 @@ class Reader:
 
 
 def _whole(value: Any) -> int:
-    """The int that a size is. Raises TypeError if it is none; an array with one int in it is none."""
+    """Return the size as an int. Raises TypeError if it is none; an array with one int in it is rejected too."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError
     return int(value)

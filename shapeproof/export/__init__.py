@@ -1,8 +1,8 @@
-"""Verified export. Its public names are resolved when first used, so that importing a neighbour does not load torch.
+"""Verified export. Public names are imported on first use, so that importing another room does not load torch.
 
-call      what users call                              api.py, checks.py, watch.py
-path      the main path of a check                     verify.py
-seen      what was seen, held against what is served   against_seen.py, serving.py
+call      the user's entry points                       api.py, checks.py, watch.py
+path      the main path of a check                      verify.py
+seen      a verdict compared with a profile of inputs   against_seen.py, serving.py
 rooms     from the bottom up     shim/, source/, declare/, ops/, graph/, trace/, explore/, report/, build/
 """
 

@@ -1,7 +1,7 @@
-"""Holds a verdict against what was seen: every input seen is declared and served, or the smallest that is not is shown.
+"""Compares a verdict with a profile of seen inputs: each is declared and served, or the smallest lost one is shown.
 
-For the points that are kept, each is tried. For all others it is proved, from the bounds and the relations of what was
-seen, or else said in a note what is not known. What is declared and was never seen is a note, too.
+The points that the profile keeps are tried one by one. All others are proved from the bounds and relations of the
+profile, or a note says what is unknown. A note also lists declared sizes that were never seen.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 
 _SEEN = "seen "
-"""Before the name of a size as it was seen, which is no name of a dim."""
+"""Prefix of a seen size's name; with it, the name is no dim."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """A size as it is declared: `factor*name + offset`, or a number if there is no name."""
+    """A declared size: `factor*name + offset`, or the number `offset` if there is no name."""
 
     term: Term
     name: str | None
@@ -63,12 +63,12 @@ class _Declared:
         return (low, high) if self.factor > 0 else (high, low)
 
     def value(self, size: int) -> int | None:
-        """What the dim is where the size is this; None if no dim makes it."""
+        """Return the value of the dim at this size; None if no value of the dim gives this size."""
         return (size - self.offset) // self.factor if (size - self.offset) % self.factor == 0 else None
 
 
 def held_against(mod: torch.nn.Module, report: Report, inputs: Inputs, seen: Seen) -> Report:
-    """The report, refuted where an input that was seen is not served."""
+    """Return the report, refuted if it does not serve some seen input."""
     formulas = inputs.domain.formulas if report.program is None else report.program.contract.formulas
     kind = tuple(sorted(map(_slot, inputs.leaves)))
     joints = seen.named(parameters(mod)).joints
@@ -103,7 +103,7 @@ def held_against(mod: torch.nn.Module, report: Report, inputs: Inputs, seen: See
 def _beside(
     inputs: Inputs, kind: Kind, joint: Joint, sizes: Sequence[_Declared], formulas: Sequence[Formula]
 ) -> Iterator[SeenSize]:
-    """The sizes that varied, beside those that are declared and served."""
+    """The sizes that varied, with the range that is declared and served."""
     domain = Facts(formulas)
     lost = [point for point in joint.points if _misfit(inputs, kind, point, sizes, formulas) is not None]
     for column, name in enumerate(size_names(kind)):
@@ -125,7 +125,7 @@ def _not_served(what: str) -> str:
 
 
 def _sizes(inputs: Inputs, kind: Kind) -> list[_Declared]:
-    """How each number of a point is declared."""
+    """The declared form of each number of a point."""
     terms = {leaf.source: leaf.terms for leaf in inputs.leaves}
     return [_Declared.of(term) for slot in kind for term in terms[slot.source]]
 
@@ -133,7 +133,7 @@ def _sizes(inputs: Inputs, kind: Kind) -> list[_Declared]:
 def _misfit(
     inputs: Inputs, kind: Kind, point: Sequence[int], sizes: Sequence[_Declared], formulas: Sequence[Formula]
 ) -> Note | None:
-    """What is declared or required and does not hold of an input."""
+    """The first declaration or requirement that an input violates."""
     dims: dict[str, int] = {}
     for name, size, declared in zip(size_names(kind), point, sizes, strict=True):
         value = size if declared.name is None else declared.value(size)
@@ -150,7 +150,7 @@ def _misfit(
 def _lost(
     inputs: Inputs, kind: Kind, joint: Joint, sizes: Sequence[_Declared], formulas: Sequence[Formula]
 ) -> list[Diagnostic]:
-    """The smallest input kept that is not served, as an error."""
+    """The smallest kept input that is not served, as an error."""
     names = size_names(kind)
     for point in sorted(joint.points, key=lambda each: (max(each, default=0), sum(each), each)):
         note = _misfit(inputs, kind, point, sizes, formulas)
@@ -166,7 +166,7 @@ def _lost(
 def _known_of_all(
     inputs: Inputs, kind: Kind, joint: Joint, sizes: Sequence[_Declared], formulas: Sequence[Formula]
 ) -> Iterator[str]:
-    """That all that was seen is served, if it is proved; else what is not known."""
+    """A sentence that all seen inputs are served, if that is proved; else one that lists the unknown conditions."""
     number, exact = joint.distinct
     total = str(number) if exact else f"about {number}"
     open_ = [format_formula(each, rename=inputs.user_names) for each in _open(kind, joint, sizes, formulas)]
@@ -180,7 +180,7 @@ def _known_of_all(
 
 
 def _open(kind: Kind, joint: Joint, sizes: Sequence[_Declared], formulas: Sequence[Formula]) -> Iterator[Formula]:
-    """What is required of sizes and is not proved of all that were seen."""
+    """The conditions on sizes that are not proved for all seen inputs."""
     names = [_SEEN + name for name in size_names(kind)]
     facts = Facts([each.formula for each in relations(joint, names)])
     for name, (low, high) in zip(names, joint.bounds, strict=True):
@@ -204,7 +204,7 @@ def _proved(formula: Formula, facts: Facts) -> bool:
 
 
 def _never_seen(inputs: Inputs, joint: Joint, sizes: Sequence[_Declared], formulas: Sequence[Formula]) -> Iterator[str]:
-    """The sizes beyond those seen that are declared."""
+    """A note of the declared sizes that are beyond all seen sizes."""
     domain = Facts(formulas)
     seen: dict[str, Interval] = {}
     for size, ends in zip(sizes, joint.bounds, strict=True):

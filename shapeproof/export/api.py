@@ -1,4 +1,4 @@
-"""What users call: the two signatures. How the work is done is in verify.py."""
+"""The user's entry points `export` and `check`. verify.py does the work."""
 
 from __future__ import annotations
 
@@ -74,31 +74,31 @@ def export(  # noqa: PLR0913 - torch.export.export's signature, then ours
 ) -> VerifiedProgram | Regions:
     """Export a model and prove that the program works across the declared sizes, 0 and 1 included.
 
-    Takes what torch.export.export takes, and more.
+    The parameters are those of torch.export.export, and more.
 
     Args:
         mod: the model.
         args: the example inputs; a TensorSpec stands for a tensor without an example.
-        kwargs: the example inputs that are given by name.
-        dynamic_shapes: which sizes are dynamic, in any form that torch.export takes. A `Seen`: what varied is dynamic,
-            and everything seen is served. `Sources`: what they name is dynamic.
-        strict: must be False; only the non-strict exporter of torch can be given a ShapeEnv.
-        preserve_module_call_signature: paths of submodules whose calls `unflatten` has to keep.
+        kwargs: the example inputs that are passed by name.
+        dynamic_shapes: the dynamic sizes, in any form that torch.export takes. With a `Seen`, the sizes that varied are
+            dynamic, and every seen input is served. With `Sources`, the sizes that they name are dynamic.
+        strict: must be False; only torch's non-strict exporter accepts a ShapeEnv.
+        preserve_module_call_signature: paths of submodules whose calls `unflatten` must preserve.
         prefer_deferred_runtime_asserts_over_guards: has no effect: every check is in the graph already.
-        constraints: relations over dim names, or over sizes such as `x.shape[0]`, that torch cannot say:
+        constraints: relations over dim names, or over sizes such as `x.shape[0]`, that torch cannot express:
             `"batch*seq <= 65536"`.
-        narrow: whether the domain of every dim may be narrowed to what the model supports.
-        branches: "error", or "split" to have several programs where one does not serve the whole domain.
-        budget: what one question to the solver may cost.
+        narrow: True to narrow the domain of every dim to the sizes that the model supports, where necessary.
+        branches: "error", or "split" to return several programs if one does not serve the whole domain.
+        budget: the limit for one question to the solver.
 
     Returns:
         A torch.export.ExportedProgram with `.report`; under `branches="split"` the `Regions`, which hold several.
-        Undecided questions warn once, and what they are about is refused at run time.
+        Undecided questions cause one warning, and the program refuses the sizes in question at run time.
 
     Raises:
-        ConstraintViolation: the model does not support the declared domain, or what is undecided cannot be refused at
-            run time; `.report` says why.
-        UsageError: an entry cannot be meant; the sentence names it.
+        ConstraintViolation: the model does not support the declared domain, or undecided sizes cannot be refused at run
+            time; `.report` gives the reason.
+        UsageError: an entry is invalid; the message names it.
 
     >>> import torch
     >>> batch = torch.export.Dim("batch", min=1, max=8)
@@ -140,27 +140,27 @@ def check(  # noqa: PLR0913 - as above
     budget: Budget | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """As export, but never raises for what it finds: `program` is None where the domain is refuted or empty.
+    """Check a model as `export` does, but return the report: `program` is None if the domain is refuted or empty.
 
     Args:
-        mod: the model; this and what follows as for export.
+        mod: the model; this and the following as for export.
         args: the example inputs.
-        kwargs: the example inputs that are given by name.
-        dynamic_shapes: which sizes are dynamic.
+        kwargs: the example inputs that are passed by name.
+        dynamic_shapes: the dynamic sizes.
         strict: must be False.
-        preserve_module_call_signature: paths of submodules whose calls `unflatten` has to keep.
+        preserve_module_call_signature: paths of submodules whose calls `unflatten` must preserve.
         prefer_deferred_runtime_asserts_over_guards: has no effect.
         constraints: relations over dim names or sizes.
-        narrow: whether the domain of every dim may be narrowed to what the model supports.
+        narrow: True to narrow the domain of every dim to the sizes that the model supports, where necessary.
         branches: "error" or "split".
-        budget: what one question to the solver may cost.
-        progress: is called with a few words on what is done next.
+        budget: the limit for one question to the solver.
+        progress: receives a few words about each next step.
 
     Returns:
-        The report, whose `program` is what export would return.
+        The report, whose `program` is the result that export would return.
 
     Raises:
-        UsageError: an entry cannot be meant; the sentence names it.
+        UsageError: an entry is invalid; the message names it.
     """
     if strict:
         message = "strict=True is not supported: only torch's non-strict exporter can be given a ShapeEnv"

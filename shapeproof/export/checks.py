@@ -1,4 +1,4 @@
-"""Checks to write into a model, beside torch._check. Eager makes them too; they know nothing of an export."""
+"""Checks to write into a model, beside torch._check. Eager runs them too; they do not depend on an export."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import torch
 
 
 def constrain_range(value: int | torch.SymInt, *, min: int | None = None, max: int | None = None) -> None:  # noqa: A002
-    """Check that a number lies between two ends, both included; an end that is left out is not checked.
+    """Check that a number lies between two bounds, both included; a bound that is left out is not checked.
 
-    What follows may rely on it: where it cannot be proved, the program makes the check at run time.
+    The code after this check may rely on it: if the bounds cannot be proved, the program checks them at run time.
 
     Args:
-        value: the number: a size, or an int out of data.
-        min: the least that it may be.
-        max: the most that it may be.
+        value: a size, or an int read from data.
+        min: the lower bound.
+        max: the upper bound.
 
     Raises:
-        RuntimeError: the number does not lie there.
+        RuntimeError: the number is out of bounds.
 
     >>> constrain_range(3, min=0, max=3)
     >>> constrain_range(4, max=3)

@@ -1,7 +1,7 @@
-"""Exports from what was seen: everything that was seen is served, or its loss is an error.
+"""Exports over a profile of seen inputs: the program serves every one of them, or the loss is an error.
 
-A relation that was true of all inputs seen is declared only where nothing is proved without it; it is then enforced,
-and said. That the program serves all that was seen is proved from the bounds and the relations of what was seen.
+A relation that held for all seen inputs is declared only if the proof needs it; it is then enforced and reported. That
+the program serves all seen inputs is proved from the bounds and relations of the profile.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 
 MOST_ATTEMPTS = 8
-"""How often a model is verified again, with relations that were true of what was seen."""
+"""How many times a model is verified again with relations that held for all seen inputs."""
 
 Verify = Callable[[Inputs], Report]
 
@@ -48,10 +48,10 @@ def verdict(  # noqa: PLR0913, PLR0917 - as declare, and how to verify
     constraints: Sequence[str],
     where: Where,
 ) -> Report:
-    """The report on a model, in whatever form its sizes are declared.
+    """Return the report on a model, for any form of declared sizes.
 
     Raises:
-        UsageError: an entry cannot be meant; the sentence names it.
+        UsageError: an entry is invalid; the message names it.
     """
     if isinstance(dynamic_shapes, Seen):
         return _served(verify, *declare_seen(mod, args, kwargs, dynamic_shapes, constraints, where))
@@ -61,7 +61,7 @@ def verdict(  # noqa: PLR0913, PLR0917 - as declare, and how to verify
 
 
 def _served(verify: Verify, inputs: Inputs, profile: Profile) -> Report:
-    """The report on a model over what it was seen to be given, and what it serves beside."""
+    """Return the report on a model over its profile, with the sizes that the program serves."""
     if profile.others:
         lost = tuple(
             Diagnostic(id="seen", message=f"an input that was seen is not served: {each}") for each in profile.others
@@ -75,7 +75,7 @@ def _served(verify: Verify, inputs: Inputs, profile: Profile) -> Report:
     if report.program is None:
         return report
     notes = [f"needed, and true of all {profile.number} inputs seen: {_text(each.formula, inputs)}" for each in needed]
-    if report.status == "proved":  # what is undecided may be refused, whatever the domain says
+    if report.status == "proved":  # an undecided condition may be refused at run time, whatever the domain says
         notes.append(_contained(report, inputs, profile))
     told = replace(report, notes=(*report.notes, *notes))
     report.program.report = told
@@ -83,7 +83,7 @@ def _served(verify: Verify, inputs: Inputs, profile: Profile) -> Report:
 
 
 def _beside(report: Report, inputs: Inputs, profile: Profile) -> tuple[SeenSize, ...]:
-    """The sizes that varied, beside those that the program serves, or those that it loses."""
+    """The sizes that varied, with the range that the program serves, or with the sizes that it loses."""
     served = None if report.program is None else Facts(report.program.contract.formulas)
     found = []
     for column, name in enumerate(symbol_names(inputs, profile)):
@@ -102,7 +102,7 @@ def _beside(report: Report, inputs: Inputs, profile: Profile) -> tuple[SeenSize,
 def _with_relations(
     inputs: Inputs, profile: Profile, verify: Verify, report: Report
 ) -> tuple[Report, Sequence[Relation]]:
-    """The report under the first relation, or else the fewest found, with which the model is proved."""
+    """Return the report under one relation, or else the fewest relations found, with which the model is proved."""
     usable = [each for each in _relations(inputs, profile) if each.extra >= ENOUGH]
     tries: Iterator[list[Relation]] = ([each] for each in usable)
     if len(usable) > 1:
@@ -120,7 +120,7 @@ def _with_relations(
 def _fewest(  # noqa: PLR0913, PLR0917 - the state of a search
     inputs: Inputs, profile: Profile, verify: Verify, report: Report, chosen: list[Relation], left: int
 ) -> tuple[Report, list[Relation]]:
-    """The report with relations left out, one after the other, as long as it is proved without."""
+    """Leave out one relation after the other while the model stays proved; return the last proved report."""
     for each in list(chosen):
         without = [other for other in chosen if other is not each]
         if left and without:
@@ -134,11 +134,11 @@ def _fewest(  # noqa: PLR0913, PLR0917 - the state of a search
 def _relations(inputs: Inputs, profile: Profile) -> list[Relation]:
     """The relations of the sizes that varied, over the symbols of the domain."""
     names = symbol_names(inputs, profile)
-    return relations(profile.joint, [name or "" for name in names])  # what is constant is in none
+    return relations(profile.joint, [name or "" for name in names])  # constant sizes are in no relation
 
 
 def _may_help(chosen: Sequence[Relation], report: Report, names: Mapping[str, str]) -> bool:
-    """Whether relations leave out every point at which the report says that something fails."""
+    """True if the relations exclude every witness of the report's errors."""
     own = {user_name: name for name, user_name in names.items()}
     for diagnostic in report.diagnostics:
         point = {own[name]: size for name, size in (diagnostic.witness or {}).items() if name in own}
@@ -148,7 +148,7 @@ def _may_help(chosen: Sequence[Relation], report: Report, names: Mapping[str, st
 
 
 def _declaring(inputs: Inputs, chosen: Sequence[Relation], profile: Profile) -> Inputs:
-    """The inputs with relations declared."""
+    """Return the inputs with the relations declared."""
     more = tuple(
         Declaration(each.formula, Origin(f"{_text(each.formula, inputs)} in all {profile.number} inputs seen"))
         for each in chosen
@@ -161,7 +161,7 @@ def _text(formula: Formula, inputs: Inputs) -> str:
 
 
 def _contained(report: Report, inputs: Inputs, profile: Profile) -> str:
-    """Whether all that was seen is served, and how that is known."""
+    """A sentence about whether all seen inputs are served, and how that is known."""
     number, exact = profile.joint.distinct
     required = () if report.program is None else report.program.contract.formulas
     facts = Facts([*_bounds(inputs, profile), *(each.formula for each in _relations(inputs, profile))])
@@ -177,7 +177,10 @@ def _contained(report: Report, inputs: Inputs, profile: Profile) -> str:
 
 
 def of_memory(report: Report, *, alike: bool) -> str:
-    """What is not known of how inputs lay in memory, where a program relies on it: layouts alone are kept of that."""
+    """The end of a sentence if the program relies on memory properties that the profile does not keep.
+
+    A profile keeps layouts only.
+    """
     programs = getattr(report.program, "programs", (report.program,))
     memories = [each.contract.memory for each in programs if each is not None]
     known = all(memory.reads <= {STRIDES} and not (memory.writes or memory.state) for memory in memories)

@@ -1,9 +1,9 @@
-"""Verified export, top to bottom: explore, replay, explain, build. What is declared has been read (inputs.py).
+"""Verified export, top to bottom: explore, replay, explain, build. The declarations were read before (inputs.py).
 
 explore   trace the model and settle the rest of the domain against that program    explore/explorer.py, regions.py
 replay    run the program beside eager at the corners of the domain                 explore/beside_eager/
-explain   word what was found                                                       report/explain.py
-build     put the domain into the graph as assertions; the verdict                  build/conclude.py, assertions.py
+explain   word the findings                                                         report/explain.py
+build     write the domain into the graph as assertions; the verdict                build/conclude.py, assertions.py
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ from shapeproof.export.report.advice import distinct
 from shapeproof.export.report.explain import also, contradiction, diagnose, disagreeing, unexplored, untraceable
 from shapeproof.export.report.given import of_given, offering_split
 from shapeproof.export.report.rebound import lost, offering_return, rebinding_notes
-from shapeproof.export.report.remedies import Cause, causes, helps, remedied, weakest
+from shapeproof.export.report.remedies import Cause, causes, helps, remedied, remedy, weakest
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.process.collecting import only_new_garbage
 from shapeproof.export.trace import tracer
+from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.python.builtins import found_once
 from shapeproof.export.trace.python.whether_traced import asked_note, noting
 from shapeproof.export.trace.rebinding import Left
@@ -55,14 +56,14 @@ from shapeproof.solver.proofs.certificate import Subject
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What is to be verified, and what it may cost."""
+    """The model to verify, with its inputs and the solver's budget."""
 
     mod: torch.nn.Module
     inputs: Inputs
     budget: Budget
     progress: Callable[[str], None]
     missed: list[str] = field(default_factory=list)
-    """The inputs in which the model rebinds what it does not return."""
+    """The inputs in which the model rebinds a value that it does not return."""
 
 
 def verified(  # noqa: PLR0913 - what the user gave
@@ -78,14 +79,14 @@ def verified(  # noqa: PLR0913 - what the user gave
 ) -> Report:
     """Verify a model over the declared domain.
 
-    `splitting`: by several programs where one does not serve it all. Without `in_place` every open decision is given a
-    trace of its own, which is slower and gives the same verdict: for tests.
+    `splitting`: return several programs if one does not serve the whole domain. Without `in_place`, every open decision
+    gets a separate trace, which is slower and gives the same verdict: for tests.
     """
     budget = budget or Budget()
     if narrow:
         inputs = replace(inputs, inferred=frozenset(inputs.domain.symbols))
-    kept = preserve_module_call_signature
-    trace = functools.partial(tracer.trace, mod, inputs, preserve_module_call_signature=kept, in_place=in_place)
+    how = functools.partial(tracer.trace, in_place=in_place, recalled=Recalled() if in_place else None)
+    trace = functools.partial(how, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     task = _Task(mod, inputs, budget, progress)
     with _in_a_sentence(mod, inputs), found_once(mod), torch.random.fork_rng(devices=()):  # a model may seed
         report = _reported(task, trace, splitting=splitting)
@@ -94,7 +95,7 @@ def verified(  # noqa: PLR0913 - what the user gave
 
 
 def _returning(task: _Task, arguments: Sequence[str]) -> Report:
-    """The verdict on the model that returns some of its inputs beside its result."""
+    """Return the verdict on the model that returns some of its inputs beside its result."""
     mod = returning(task.mod, arguments)
     trace = functools.partial(tracer.trace, mod, task.inputs)
     return _reported(replace(task, mod=mod), trace, splitting=False)
@@ -102,7 +103,7 @@ def _returning(task: _Task, arguments: Sequence[str]) -> Report:
 
 @contextlib.contextmanager
 def _in_a_sentence(mod: torch.nn.Module, inputs: Inputs) -> Iterator[None]:
-    """What torch cannot trace is said in one, if eager runs the example."""
+    """Report as one sentence what torch cannot trace, if eager runs the example."""
     try:
         yield
     except ShapeproofError:
@@ -114,7 +115,7 @@ def _in_a_sentence(mod: torch.nn.Module, inputs: Inputs) -> Iterator[None]:
 
 
 def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *, splitting: bool) -> Report:
-    """The report, with what the solver was asked and spent; the program carries it."""
+    """Return the report with the solver's questions and cost; the program carries the report."""
     explorer = Explorer(task.mod, task.inputs, trace, task.budget, task.progress, splitting=splitting)
     with one_ledger() as ledger, only_new_garbage(), noting() as asked:
         report = _verified(task, explorer, splitting=splitting)
@@ -128,7 +129,7 @@ def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *
 
 
 def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
-    """The main path: explore, then replay, explain and build by one program or by several."""
+    """The main path: explore, then replay, explain and build, with one program or several."""
     domain = Facts(task.inputs.domain.formulas, task.budget)
     if domain.contradictory:
         return vacuous(task.inputs, clash(domain))
@@ -144,14 +145,14 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
 
 
 def _refused(task: _Task, found: Exploration, domain: Facts) -> None:
-    """Take what eager refuses whatever the data are, though no decision says so."""
+    """Add the sizes that eager refuses for any data although no decision says so."""
     found.take(refusals(task.mod, task.inputs, found, domain, task.budget))
     found.take(unmet(task.mod, task.inputs, found, domain, task.budget))
     found.take(refused_where_none(task.mod, task.inputs, found, domain, task.budget))
 
 
 def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) -> Report:
-    """The verdict on a model that is served by one program."""
+    """Return the verdict on a model that one program serves."""
     inputs, budget, trial = task.inputs, task.budget, found.main.trial
     told = distinct(found.findings, trial, budget)
     extent = Extent(task.mod, inputs, found.begun, narrowed(domain, found.narrowings), budget, explorer.leaving)
@@ -176,11 +177,12 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
         diagnostics[0] = replace(diagnostics[0], weakest=weakest(found, inputs, budget, repairs))
     errors = [*missed, *diagnostics, *faults]
     found.shared = () if errors else shared_failures(task.mod, inputs, found)
-    return conclude(inputs, found, errors, repairs, budget)
+    proved = not (found.findings or told or wrong or faults)
+    return conclude(inputs, found, errors, remedy(found, inputs, budget, repairs, proved=proved), budget)
 
 
 def _rebound(task: _Task, found: Exploration, beside: Sequence[Exploration]) -> list[Diagnostic]:
-    """What the model rebinds in its inputs: diagnostics of what a caller would miss, and notes on the rest."""
+    """The values that the model rebinds in its inputs: diagnostics of those a caller would miss, notes on the rest."""
     left = _left(found).beside([_left(other) for other in beside])
     if not left.rebound and not left.unseen:
         return []
@@ -200,7 +202,7 @@ def _left(found: Exploration) -> Left:
 
 
 def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
-    """The verdict on a model that is served by several programs."""
+    """Return the verdict on a model that several programs serve."""
     task.progress("replaying at the corners of each region")
     extent = Extent(task.mod, task.inputs, done.regions[-1].found.begun, done.domain, task.budget, explorer.leaving)
     errors = [
@@ -229,6 +231,6 @@ def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
 
 
 def _by_cond(task: _Task, mod: torch.nn.Module, inputs: Inputs) -> Report:
-    """The verdict on the programs of a split model as branches of one module."""
+    """Return the verdict on the programs of a split model as branches of one module."""
     trace = functools.partial(tracer.trace, mod, inputs)
     return _reported(replace(task, mod=mod, inputs=inputs), trace, splitting=False)

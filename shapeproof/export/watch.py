@@ -1,7 +1,7 @@
-"""Records the inputs of a live model, at little cost: a forward pre-hook. It changes no input and keeps none.
+"""Records the inputs of a live model with a cheap forward pre-hook, which neither changes nor keeps any input.
 
-Calls while torch traces or compiles are not traffic, nor are those of verified export itself. A call that cannot be
-read is passed over: the model says what is wrong with it.
+Calls during tracing, compilation or verified export do not count. A call that cannot be read is skipped: the model
+itself reports the fault.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from shapeproof.seen import Seen
 
 @contextlib.contextmanager
 def watching(model: torch.nn.Module, seen: Seen) -> Iterator[Seen]:
-    """Let `seen` see every call of a model inside the block, from whatever thread.
+    """Record every call of a model inside the block in `seen`, from any thread.
 
     Args:
         model: the model.
-        seen: what is learned goes there.
+        seen: receives the calls.
 
     >>> from shapeproof.seen import Seen
     >>> model, seen = torch.nn.Linear(4, 2), Seen()

@@ -69,7 +69,7 @@ def check_operator(  # noqa: PLR0913 - as export
         A report whose status is "proved", "agrees", "refuted", "undecided" or "vacuous".
 
     Raises:
-        UsageError: that is no operator, it has no fake kernel, or the declarations cannot be meant.
+        UsageError: that is no operator, it has no fake kernel, or the declarations are invalid.
 
     >>> import torch
     >>> from shapeproof.operators import TensorSpec, check_operator

@@ -78,7 +78,7 @@ class Exporter:
 
         Raises:
             ConstraintViolation: what was declared is refuted.
-            UsageError: it cannot be meant, or does not hold of the first call.
+            UsageError: it is invalid, or does not hold of the first call.
         """
         if self._declared is not None and not learned.declared:
             try:
@@ -98,7 +98,7 @@ class Exporter:
 
         Raises:
             ConstraintViolation: it is refuted.
-            UsageError: it cannot be meant, or does not hold of this call.
+            UsageError: it is invalid, or does not hold of this call.
         """
         report = self._check(args, kwargs, self._declared, self._constraints, branches="split")
         if report.status in {"refuted", "vacuous"}:

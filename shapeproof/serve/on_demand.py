@@ -78,7 +78,7 @@ def compile(  # noqa: A001, PLR0913 - the word that torch has for it
         A callable that takes what the model takes and gives what the model gives.
 
     Raises:
-        UsageError: an argument cannot be meant, or a library that the backend needs is missing.
+        UsageError: an argument is invalid, or a library that the backend needs is missing.
 
     >>> run = compile(torch.nn.ReLU())
     >>> [run(torch.ones(n)).shape[0] for n in (3, 4, 5, 0)]

@@ -1,16 +1,16 @@
-"""Decides: proved, refuted with a witness, undecided, or vacuous. The only door to Z3.
+"""The decision procedure: proved, refuted with a witness, undecided, or vacuous. The only room that uses Z3.
 
 the ladder   cheap steps first, then Z3             prove.py, cases.py, alternatives.py, search.py
-facts        what is in force; what contradicts     facts.py, history.py, clash.py
-work         what a question may cost, and has      budget.py, ledger.py
-learned/     what facts amount to, without a solver
-sampled/     points at which they hold
+facts        the facts in force; unsat cores        facts.py, history.py, clash.py
+work         limits of a question; its cost         budget.py, ledger.py
+learned/     consequences of facts, without a solver
+sampled/     points at which the facts hold
 functions/   doubles, bits, powers
 smt/         one question to Z3
 answers/     witnesses, bounds, repairs, simpler words
 proofs/      certificates, and their recheck
 
-Names are resolved when they are asked for, so that importing the package does not load Z3.
+Public names are imported on first use, so that importing the package does not load Z3.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Case-splitting by what is said with `or`, and by the least value of an exponent.
+"""Case splits on disjunctions among the facts, and on the least value of an exponent.
 
-From `a % g == 0 or b % g == 0` it follows that g divides a*b: the cheap steps see that in each of the two cases, and
-not before. In the same way `x or y` holds if y does where x fails, and `2**k == 1 or 2**k % 2 == 0` is seen for k = 0
-and for k >= 1. All cases must be proved; one that is not proves nothing.
+`a % g == 0 or b % g == 0` implies that g divides a*b; the cheap steps see that only in each of the two cases. In the
+same way, `x or y` holds if y holds where x fails, and `2**k == 1 or 2**k % 2 == 0` is seen for k = 0 and for k >= 1.
+Law: the formula is proved only if all cases are proved.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FEW_REMAINDERS = 12
 
 
 def proved_by_alternatives(formula: Formula, known: Knowledge) -> int | None:
-    """In how many cases a reduced formula was seen to hold, all there are; None if that was not shown.
+    """Return the number of cases in which a reduced formula was proved, if it was proved in all; otherwise None.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -50,7 +50,7 @@ def proved_by_alternatives(formula: Formula, known: Knowledge) -> int | None:
 
 
 def _last_of(formula: Formula) -> tuple[Formula, list[Formula]]:
-    """What is left to show of `x or y or z`, and what may be assumed: z, where x and y fail."""
+    """Return z and the negations of x and y for `x or y or z`: it is enough to show z where x and y fail."""
     match formula:
         case Or(args):
             return args[-1], [arg.negation for arg in args[:-1]]
@@ -59,7 +59,10 @@ def _last_of(formula: Formula) -> tuple[Formula, list[Formula]]:
 
 
 def _splits(formula: Formula, known: Knowledge) -> Iterator[tuple[Formula, ...]]:
-    """Formulas one of which holds at each point where the facts do: of the facts themselves, and of exponents."""
+    """Case splits, from disjunctive facts and from exponents.
+
+    Wherever the facts hold, at least one formula of each split holds.
+    """
     for fact in known.mentioning(sorted(formula.symbols)):
         if isinstance(fact, Or):
             yield fact.args
@@ -70,13 +73,13 @@ def _splits(formula: Formula, known: Knowledge) -> Iterator[tuple[Formula, ...]]
 
 
 def _exponents(formula: Formula) -> list[str]:
-    """The symbols in exponents."""
+    """Return the symbols in exponents."""
     powers = [node for node in postorder(formula) if isinstance(node, Apply) and node.op == "pow"]
     return sorted(frozenset[str]().union(*(power.args[1].symbols for power in powers)))
 
 
 def _holds_in(formula: Formula, case: list[Formula], known: Knowledge) -> bool:
-    """Whether the cheap steps see that the formula holds in the case."""
+    """True if the cheap steps prove the formula in this case."""
     finer = absorb(known, case)
     if finer.contradiction:
         return True

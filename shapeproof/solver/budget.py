@@ -1,13 +1,11 @@
-"""How much work one question may cost, and what is left of that.
+"""The budget of one question, and the allowance that is left of it.
 
-Work is counted, never timed: Z3's own resource counter, points tried, and the steps of everything else, so that the
-same run gets the same answers on a slow machine. This module loads neither terms nor Z3, so that naming a budget costs
-nothing.
+Work is counted, not timed: Z3's resource counter, points tried, and steps of everything else. So a run gives the same
+answers on a slow machine. This module loads neither terms nor Z3, so that creating a Budget is cheap.
 
-Law: whatever is asked ends within its budget. A question opens an allowance (`spending`), every loop beneath it charges
-the innermost one, and what is asked on the way gets no more than what is left around it. A task of many questions,
-such as a repair, opens an allowance of several budgets in the same way, and makes do with what it has when that is
-used up.
+Law: every question ends within its budget. A question opens an allowance (`spending`); every loop charges the innermost
+allowance; a nested question gets at most what is left of the allowance around it. A task of many questions, such as a
+repair, opens an allowance of several budgets in the same way, and returns what it has when the allowance is used up.
 """
 
 from __future__ import annotations
@@ -28,18 +26,18 @@ _QUESTIONS_OF_A_TASK = 8
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What one question may spend before the answer is `undecided`.
+    """The limits of one question; beyond them the answer is `undecided`.
 
     >>> Budget(rlimit=1_000).rlimit
     1000
     """
 
     rlimit: int = 3_000_000
-    """Z3's resource counter for one question; about seven million a second on a laptop of 2025."""
+    """The limit on Z3's resource counter for one question; Z3 counts about 7 million a second on a laptop of 2025."""
     exhaustion_points: int = 2**22
-    """A question whose whole box has at most so many points may be settled by trying them all."""
+    """A box of at most this many points may be decided by trying every point."""
     work: int = 2**22
-    """Steps of all but Z3: monomials made, nodes rewritten, points evaluated; some hundred thousand a second."""
+    """The limit on all other steps (monomials made, nodes rewritten, points evaluated); some 100,000 a second."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -48,22 +46,22 @@ class Budget:
                 raise UsageError(f"{name} of a Budget must be an integer of at least 0, not {limit!r}")
 
     def part(self, share: float) -> Budget:
-        """So many times this; less than one for a part of a question, more for a task of many questions."""
+        """Return this budget times `share`: below 1 for a part of a question, above 1 for a task of many questions."""
         return Budget(*(int(getattr(self, name) * share) for name in self.__slots__))
 
     @property
     def for_a_task(self) -> Budget:
-        """What a task of many questions may spend: a repair, say, or finding the smallest point."""
+        """The budget of a task of many questions, such as a repair or the search for the smallest point."""
         return self.part(_QUESTIONS_OF_A_TASK)
 
     def without(self, rlimit: int, points: int) -> Budget:
-        """What is left when so much of Z3's counter was spent, and so many points tried."""
+        """Return the budget minus this much of Z3's counter and this many points."""
         left = max(0, self.rlimit - rlimit), max(0, self.exhaustion_points - points)
         return replace(self, rlimit=left[0], exhaustion_points=left[1])
 
 
 class Allowance(Meter):
-    """What is left of a budget."""
+    """The rest of a budget."""
 
     __slots__ = ("points", "rlimit")
 
@@ -73,26 +71,29 @@ class Allowance(Meter):
         self.points = budget.exhaustion_points
 
     def of(self, budget: Budget) -> Allowance:
-        """No more than the budget, and no more than what is left of this."""
+        """Return a new allowance: at most the budget, and at most what is left of this allowance."""
         limits = (self.rlimit, budget.rlimit), (self.points, budget.exhaustion_points), (self.left, budget.work)
         return Allowance(Budget(*(max(0, min(pair)) for pair in limits)))
 
 
 def current_allowance() -> Allowance | None:
-    """The innermost allowance of the block that runs."""
+    """Return the innermost open allowance, or None."""
     meter = current_meter()
     return meter if isinstance(meter, Allowance) else None
 
 
 def is_affordable(budget: Budget) -> bool:
-    """Whether as much as the budget is left around; if not, what is not found may be found where more is left."""
+    """True if the open allowance still covers the budget.
+
+    If it does not, an undecided answer is not final: a larger allowance may decide the question.
+    """
     outer = current_allowance()
     return outer is None or (outer.rlimit >= budget.rlimit and outer.points >= budget.exhaustion_points)
 
 
 @contextmanager
 def spending(budget: Budget) -> Iterator[Allowance]:
-    """What is done inside the block comes to no more than the budget, nor to more than what is left around it.
+    """Limit the work inside the block to the budget, and to what is left of the allowance around the block.
 
     >>> from shapeproof.constraints.work import charge
     >>> with spending(Budget(work=10)) as allowance:

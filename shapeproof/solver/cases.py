@@ -1,10 +1,10 @@
-"""Case-splitting by quotients and remainders.
+"""Case splits by quotients and remainders.
 
 `a*(a+1)*(a+2) % 6 == 0` holds because it does for a = 6k, 6k + 1, ..., 6k + 5.
 
-First, a symbol all of whose divisions share a factor m is written `m*q + r`, once: `h//4`, `(h + 4)//8` and `h//16` are
-then `q`, `(q + 1)//2` and `q//4`, which know of each other. Then each symbol that is still divided is given each
-remainder in turn, and each case is left to the cheap steps. All cases must be proved; one that is not proves nothing.
+First, a symbol whose divisions all share a factor m is written `m*q + r`, once: `h//4`, `(h + 4)//8` and `h//16` become
+`q`, `(q + 1)//2` and `q//4`, which are related. Then each symbol that is still divided takes each remainder in turn,
+and the cheap steps decide each case. Law: the formula is proved only if all cases are proved.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LARGEST_MODULUS = 64
 
 
 def refined(formula: Formula, known: Knowledge) -> tuple[Formula, Knowledge]:
-    """The reduced formula and the knowledge with symbols split where the divisions in the formula share a factor."""
+    """Return the reduced formula and the knowledge with symbols split where their divisions share a factor."""
     moduli = tuple(sorted((name, step) for name, step in _common_steps(formula).items() if step > 1))
     if not moduli:
         return formula, known
@@ -42,20 +42,20 @@ def refined(formula: Formula, known: Knowledge) -> tuple[Formula, Knowledge]:
 
 
 def _caught_up(case: Hashable, known: Knowledge) -> Knowledge | None:
-    """What was made of the case when less was known, with what was learned since; None if that cannot be used."""
+    """Return the memoised knowledge of a case, extended by the facts learned since; None if it cannot be used."""
     finer, sources = known.cases.get(case, (None, known.sources))
     if finer is None or not sources.within(known.sources):
         return None
     news = known.sources.since(len(sources))
     finer = absorb(finer, news) if news else finer
-    # else a formula may name what the case has not heard of
+    # otherwise a formula may use names that the case does not define
     return finer if known.definitions.keys() <= finer.definitions.keys() else None
 
 
 def proved_by_cases(formula: Formula, known: Knowledge, most: int) -> str | None:
-    """The moduli by which every case of a reduced formula comes out true, as text; None if that was not shown.
+    """Return the moduli, as text, if every case of a reduced formula is proved; otherwise None.
 
-    Not tried where there are more than `most` cases.
+    More than `most` cases are not tried.
     """
     moduli = _moduli(formula)
     if not moduli or prod(moduli.values()) > most:
@@ -67,7 +67,7 @@ def proved_by_cases(formula: Formula, known: Knowledge, most: int) -> str | None
 
 
 def _cases(moduli: tuple[tuple[str, int], ...], known: Knowledge) -> Iterator[Knowledge]:
-    """The knowledge in each combination of remainders, each worked out once."""
+    """The knowledge in each combination of remainders; each is derived once."""
     for remainders in product(*(range(modulus) for _, modulus in moduli)):
         key = ("remainders", moduli, remainders)
         case = _caught_up(key, known)
@@ -79,7 +79,7 @@ def _cases(moduli: tuple[tuple[str, int], ...], known: Knowledge) -> Iterator[Kn
 
 
 def divided(formula: Formula) -> Iterator[tuple[str, int]]:
-    """Each symbol with the modulus that matters to it, for every division by a constant that it is under."""
+    """Each symbol in a division by a constant, with its relevant modulus: in `(2*h + w)//8`, 4 for h and 8 for w."""
     for node in postorder(formula):
         if isinstance(node, FloorDiv) and node.divisor.is_constant:
             divisor = node.divisor.constant_value
@@ -88,7 +88,7 @@ def divided(formula: Formula) -> Iterator[tuple[str, int]]:
 
 
 def _coefficient(term: Term, name: str) -> int:
-    """The coefficient of a symbol that occurs in the term only linearly; else 1."""
+    """Return the coefficient of a symbol that occurs in one monomial only, without other factors; else 1."""
     occurrences = [(monomial, n) for monomial, n in term.monomials if any(name in atom.symbols for atom, _ in monomial)]
     if len(occurrences) == 1 and len(occurrences[0][0]) == 1 and occurrences[0][0][0][0].key[0] == 0:
         return occurrences[0][1]
@@ -96,7 +96,7 @@ def _coefficient(term: Term, name: str) -> int:
 
 
 def _common_steps(formula: Formula) -> dict[str, int]:
-    """Symbol -> the greatest common divisor of its moduli."""
+    """Return symbol -> the greatest common divisor of its moduli."""
     steps: dict[str, int] = {}
     for name, modulus in divided(formula):
         steps[name] = gcd(steps.get(name, 0), modulus)
@@ -104,7 +104,7 @@ def _common_steps(formula: Formula) -> dict[str, int]:
 
 
 def _moduli(formula: Formula) -> dict[str, int]:
-    """Symbol -> the least common multiple of its moduli, as long as that is small."""
+    """Return symbol -> the least common multiple of its moduli, while that is small."""
     moduli: dict[str, int] = {}
     for name, modulus in divided(formula):
         multiple = lcm(moduli.get(name, 1), modulus)

@@ -1,4 +1,4 @@
-"""Which facts contradict each other: few of them, none of which can be left out."""
+"""Unsat cores: a few facts that contradict each other, all of them needed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 def clash(facts: Facts) -> tuple[Formula, ...]:
-    """Facts that contradict each other, each of them needed for that as far as the budget shows.
-
-    Empty if no contradiction is known.
+    """Return an unsat core of the facts, minimal as far as the budget allows; empty if no contradiction is known.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> clash(Facts([parse_formula(text) for text in ("a >= 1", "b <= a", "b > 9", "a < 8")]))
@@ -31,12 +29,12 @@ def clash(facts: Facts) -> tuple[Formula, ...]:
             for fewer in _ever_fewer(kept, facts):
                 kept = fewer
     except OutOfWork:
-        charge(0)  # nothing is left around either
+        charge(0)  # raises if the enclosing allowance is used up too
     return tuple(kept)
 
 
 def _ever_fewer(distinct: Sequence[Formula], facts: Facts) -> Iterator[list[Formula]]:
-    """Facts that contradict each other, one after another less."""
+    """Contradictory subsets of the facts, each a subset of the one before."""
     kept = _shortest_prefix(distinct, facts)
     yield kept
     for fact in kept[-2::-1]:  # the last fact of the prefix is needed
@@ -47,7 +45,7 @@ def _ever_fewer(distinct: Sequence[Formula], facts: Facts) -> Iterator[list[Form
 
 
 def _shortest_prefix(distinct: Sequence[Formula], facts: Facts) -> list[Formula]:
-    """The facts up to the first with which they are contradictory."""
+    """Return the shortest contradictory prefix of the facts, found by bisection."""
     low, high = 1, len(distinct)
     while low < high:
         middle = (low + high) // 2

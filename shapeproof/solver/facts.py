@@ -1,7 +1,7 @@
-"""The facts in force: what was declared, what operators promise, and what was decided on the way.
+"""The facts in force: declarations, promises of operators, and the guards taken so far.
 
-A Facts is the only carrier of knowledge: every answer is a function of the facts it is asked under and of nothing else.
-All that is remembered for speed hangs on a state, which stands for one list of facts, and is left behind with it.
+Law: Facts is the only carrier of knowledge; an answer is a function of the facts under which it is asked. All memoised
+results belong to a state, which stands for one list of facts; a new fact leads to a new state.
 """
 
 from __future__ import annotations
@@ -53,50 +53,52 @@ _WANTED_POINTS = 6
 _MOST_POINTS = 16
 _MOST_TRIED = 64
 _SHARE_OF_POINTS = 0.5
-"""How much of a question's budget may go into looking for a point at which the facts hold at all."""
+"""The share of a question's budget that may go into the search for a point at which the facts hold."""
 _SHARE_OF_LEARNING = 0.5
 _UNNAMED = (7, 0, -3, 1, 12, 2, 64, 35)
-"""Values for a symbol that no fact mentions, by sample."""
+"""The values of a symbol that no fact mentions, by sample."""
 
 
 @dataclass(slots=True)
 class _State:
-    """What follows from one list of facts, for all who have learned just these: what is worked out is kept for them.
+    """The consequences of one list of facts, shared by every Facts that has learned exactly this list.
 
-    A fact never enters a state, it leads to another.
+    Law: a state keeps its list of facts; learning a fact leads to another state.
     """
 
     history: History = BEGINNING
     known: Knowledge = field(default_factory=Knowledge)
     conditions: Conditions = field(default_factory=Conditions)
-    """The facts again, for points."""
+    """The facts in a form that is quick to evaluate at points."""
     opaque: tuple[Formula, ...] = ()
-    """Those of the facts that cannot be evaluated at a point."""
+    """The facts that cannot be evaluated at a point."""
     reducer: Reducer = field(init=False)
     points: list[tuple[Point, int]] = field(default_factory=list)
-    """A point, and how many of the facts were evaluated there."""
+    """Pairs of a point and the number of facts that were evaluated there."""
     answers: dict[Any, Any] = field(default_factory=dict)
     contradictory: bool | None = None
     searched: tuple[int, ...] = (-1, -1, -1)
-    """With how much at hand points were looked for so far: with no more of anything, none would be found."""
+    """The rlimit, points and work at hand in the last search for points; with no more of any, none would be found."""
     search_cost: tuple[int, int] = (0, 0)
-    """How much of Z3's counter, and how many points, went into that: every question of this state has less to spend."""
+    """The Z3 rlimit and the points that the search cost; every question of this state has this much less to spend."""
     after: dict[Formula, _State] = field(default_factory=dict)
-    """Where one more fact leads."""
+    """Fact -> the state with this fact added."""
 
     def __post_init__(self) -> None:
         self.reducer = Reducer(self.known)
 
     def then(self, news: list[tuple[Formula, object]], budget: Budget) -> _State:
-        """The state with more facts. What is too large to be understood within the budget is only held against points.
+        """Return the state with more facts.
 
-        Of many facts, each is tried alone then, with its part of the budget.
+        A fact that is too large to analyse within the budget is only checked at points.
+
+        If several facts are too large together, each is analysed alone with its share of the budget.
         """
         try:
             with spending(budget.part(_SHARE_OF_LEARNING)):
                 return self._understanding(news)
         except OutOfWork:
-            charge(0)  # nothing is left around either
+            charge(0)  # raises if the enclosing allowance is used up too
             if len(news) == 1:
                 return self._heeding(*news[0])
         state = self
@@ -105,7 +107,7 @@ class _State:
         return state
 
     def _heeding(self, formula: Formula, origin: object) -> _State:
-        """The state with a fact from which nothing is concluded, but which every point is to satisfy."""
+        """Return the state with a fact that every point must satisfy, but from which no conclusion is drawn."""
         conditions = self.conditions.copy()
         conditions.add(formula)
         opaque = () if has_meaning(formula) else (formula,)
@@ -128,7 +130,7 @@ class _State:
         return after
 
     def _saying_the_same(self, history: History, conditions: Conditions, news: list[Formula]) -> _State:
-        """The state with facts that follow from it; they may name symbols that the points have no value for."""
+        """Return the state with facts that it already implies; the points get values for new symbols."""
         whole = [(extended(self.known, point, news), checked) for point, checked in self.points]
         points = [(point, checked) for point, checked in whole if point is not None]
         answers = dict(self.answers)
@@ -138,7 +140,7 @@ class _State:
 
 
 class Facts:
-    """What is known, in the order in which it was learned.
+    """The facts that are known, in the order in which they were learned.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula, parse_term
     >>> facts = Facts([parse_formula("h % 4 == 0"), parse_formula("h // 4 >= 5")])
@@ -156,7 +158,7 @@ class Facts:
     # learning
 
     def learn(self, formula: Formula, origin: object = None) -> None:
-        """Add a fact; `origin` is kept beside it for whoever asks."""
+        """Add a fact; `origin` is stored beside it for the caller."""
         after = self._state.after.get(formula) if origin is None else None
         if after is None:
             after = self._state.then([(formula, origin)], self.budget)
@@ -165,11 +167,11 @@ class Facts:
         self._state = after
 
     def fork(self) -> Facts:
-        """Facts that say the same now, and learn on their own from here on. What was worked out so far is shared."""
+        """Return an independent copy, which shares everything derived so far."""
         return copy.copy(self)
 
     def assuming(self, *formulas: Formula) -> Facts:
-        """Facts that say these formulas, too; the facts themselves learn nothing.
+        """Return a copy that has also learned these formulas.
 
         >>> from shapeproof.constraints.syntax.text import parse_formula
         >>> facts = Facts([parse_formula("n >= 3")])
@@ -184,7 +186,7 @@ class Facts:
     # reading
 
     def contains(self, env: Environment) -> bool:
-        """Whether every fact has a value at a point and holds there."""
+        """True if every fact has a value at the point and holds there."""
         return all(holds_at(formula, env) for formula in self.formulas)
 
     @property
@@ -194,36 +196,36 @@ class Facts:
 
     @property
     def search_cost(self) -> tuple[int, int]:
-        """How much of Z3's counter was spent to find out whether they hold anywhere, and how many points were tried."""
+        """The Z3 rlimit and the number of points spent on finding out whether the facts are satisfiable."""
         return self._state.search_cost
 
     @property
     def origins(self) -> tuple[object, ...]:
-        """What was said to be the origin of each."""
+        """The origin of each fact."""
         return self._state.history.origins
 
     @property
     def history(self) -> History:
-        """The same as a chain that forks share."""
+        """The facts as a chain that forks share."""
         return self._state.history
 
     @property
     def known(self) -> Knowledge:
-        """What they amount to, for the steps of the ladder."""
+        """The consequences of the facts, for the steps of the ladder."""
         return self._state.known
 
     @property
     def answers(self) -> dict[Any, Any]:
-        """A place for answers that hold until the next fact is learned."""
+        """A memo whose entries are valid until the next fact is learned."""
         return self._state.answers
 
     def reduce(self, expression: Expression) -> Expression:
-        """The expression rewritten by the facts, over the symbols that they leave open."""
+        """Return the expression rewritten by the facts, over the symbols that the facts leave free."""
         reducer = self._state.reducer
         return reducer.reduce(expression) if current_meter() else self._affordable(reducer.reduce, expression)
 
     def _affordable(self, rewrite: Callable[[Expression], Expression], expression: Expression) -> Expression:
-        """The expression rewritten, or as it is where that takes more than the budget allows."""
+        """Return the rewritten expression, or the expression itself if rewriting exceeds the budget."""
         try:
             with spending(self.budget):
                 return rewrite(expression)
@@ -232,7 +234,7 @@ class Facts:
 
     @property
     def ranges(self) -> dict[str, Interval]:
-        """Bounds of every symbol that the facts bound."""
+        """The bounds of every symbol that the facts bound."""
         known = self._state.known
         names = self._state.history.symbols
         found = {name: self.range_of(name) for name in sorted(names)}
@@ -241,18 +243,18 @@ class Facts:
         }
 
     def range_of(self, name: str) -> Interval:
-        """Bounds of one symbol."""
+        """Return the bounds of one symbol."""
         solved = self._state.known.solved.get(name)
         return self._state.known.range_of(name) if solved is None else self._state.known.bounds(solved)
 
     # points
 
     def samples(self) -> list[Point]:
-        """Some points at which every fact holds; none only if none was found within the budget."""
+        """Return some points at which every fact holds; an empty list if the budget found none."""
         return [public(point) for point in self.points()]
 
     def points(self, names: Iterable[str] = ()) -> list[Point]:
-        """The samples, with a value for each of these names, and for the names made up for quotients."""
+        """Return the samples, with values for these names and for the names that the solver made up for quotients."""
         state = self._state
         try:
             with spending(self.budget.part(_SHARE_OF_POINTS)):
@@ -266,7 +268,7 @@ class Facts:
         return [point for point, _ in state.points]
 
     def _look_for_points(self) -> None:
-        """Check the points that are there; where none is left, look for others, once."""
+        """Recheck the samples on new facts; if none survives, search for others, once per budget."""
         state, ledger = self._state, self.ledger
         before = ledger.rlimit, ledger.points
         state.points = [
@@ -310,7 +312,7 @@ class Facts:
             self._try_every_point(sorted(free))
 
     def _try_every_point(self, free: list[str]) -> None:
-        """For what Z3 does not decide, if the box is small."""
+        """Try every point of a small box, after Z3 gave no answer."""
         known = self.known
         intervals = [known.range_of(name) for name in free]
         try:
@@ -328,19 +330,20 @@ class Facts:
                 return
 
     def _believable(self, point: Point, checked: int = 0) -> bool:
-        """Whether all facts that have a meaning hold there, evaluated as they were learned; the first ones were."""
+        """True if all facts with a meaning hold at the point; the first `checked` facts are known to hold."""
         return _all_hold(self._state.history.since(checked), point)
 
     def _moved(self, point: Point) -> Iterable[str] | None:
-        """The names whose values are not those of a sample, the one most like the point; None if there is none."""
+        """Return the names whose values differ from those of the most similar sample; None if there is no sample."""
         state = self._state
         current = [sample for sample, checked in state.points if checked == len(state.history)]
         return min((_differing(sample, point) for sample in current), key=len, default=None)
 
     def add_point(self, point: Point, moved: Iterable[str] | None = None) -> Point | None:
-        """Keep a whole point if all facts hold there; where nothing that it speaks of is `moved`, a fact does.
+        """Keep a complete point if all facts hold there.
 
-        What is not moved has the values of a sample. If it is not given, it is found out.
+        `moved` names the symbols whose values differ from those of a sample: only facts about these symbols are
+        evaluated. If `moved` is not given, the most similar sample is used.
         """
         state = self._state
         whole = dict(point)
@@ -353,14 +356,14 @@ class Facts:
         return whole
 
     def _leaves_open(self, point: Point) -> bool:
-        """Whether the facts that cannot be evaluated may all hold there: some functions make them true."""
+        """True if some interpretation of the opaque functions makes all opaque facts hold at the point."""
         here = {name: constant(value) for name, value in point.items() if isinstance(value, int)}
         there = [substitute(part, here) for fact in self._state.opaque for part in (defined(fact), fact)]
         found = ask.satisfy(there, Bounds({}).of, self.budget, self.ledger, ask.QUICK)
         return found.answer is Answer.SAT and found.exact
 
     def add_sample(self, env: Environment) -> None:
-        """Offer a point, such as the user's example. It is ignored unless every fact holds there."""
+        """Offer a point, such as the user's example. The point is ignored unless every fact holds there."""
         given: Any = {name: value if isinstance(value, float) else int(value) for name, value in env.items()}
         missing = free_symbols(self.known, self._state.history.symbols) - set(self.known.definitions) - set(given)
         point = named(self.known, given | dict.fromkeys(missing, 0))
@@ -370,7 +373,7 @@ class Facts:
 
     @property
     def contradictory(self) -> bool:
-        """Whether no point satisfies the facts, as far as the budget shows."""
+        """True if it is shown within the budget that no point satisfies the facts."""
         state = self._state
         if state.contradictory is None:
             state.contradictory = state.known.contradiction
@@ -382,17 +385,17 @@ class Facts:
 
 
 def _differing(left: Point, right: Point) -> set[str]:
-    """The names that the two do not give the same value."""
+    """Return the names to which the two points give different values."""
     return {name for name in left.keys() | right.keys() if left.get(name) != right.get(name)}
 
 
 def _carried(entry: tuple[Point, int], after: _State, news: list[Formula]) -> tuple[Point, int] | None:
-    """A point of the facts so far as one of the facts with the news, if it is one or is near one."""
+    """Return a point of the old facts, or one near it, as a point of the old and new facts; None if there is none."""
     (point, checked), known = entry, after.known
     same = extended(known, point, news)
     if same is not None and _all_hold(news, same):
         return same, checked
-    if after.opaque:  # at another point, those that cannot be evaluated may fail
+    if after.opaque:  # opaque facts may fail at any other point
         return None
     for near, changed in nudged(known, same, news) if same is not None else ():
         if _all_hold(news, near) and after.conditions.hold(near, changed):
@@ -409,5 +412,5 @@ def _all_hold(facts: Iterable[Formula], point: Point) -> bool:
 
 
 def _with_strangers(point: Point, names: list[str], index: int) -> Point:
-    """The point with values for symbols that no fact mentions."""
+    """Return the point with values for symbols that no fact mentions."""
     return {name: _UNNAMED[(index + shift) % len(_UNNAMED)] for shift, name in enumerate(names)} | point

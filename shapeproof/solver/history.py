@@ -1,6 +1,6 @@
-"""The facts in the order in which they were learned, as a chain: whoever learns one more shares all that came before.
+"""The facts in the order in which they were learned, as a linked chain: a longer history shares the shorter one.
 
-So a region of an export costs what sets it apart, however many facts it has. Nothing here knows what a fact means.
+So a region of an export costs only the facts that distinguish it, however many facts it has.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class History:
-    """One fact and those before it; `formula` is None at the beginning alone.
+    """One fact and those before it; `formula` is None only at the beginning.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> history = BEGINNING.then(parse_formula("n >= 1")).then(parse_formula("n % 2 == 0"))
@@ -31,7 +31,7 @@ class History:
     symbols: frozenset[str] = frozenset()
 
     def then(self, formula: Formula, origin: object = None) -> History:
-        """The history with one more fact."""
+        """Return the history with one more fact."""
         symbols = self.symbols if formula.symbols <= self.symbols else self.symbols | formula.symbols
         return History(self, formula, origin, self.length + 1, symbols)
 
@@ -39,7 +39,7 @@ class History:
         return self.length
 
     def within(self, longer: History) -> bool:
-        """Whether the other history begins as this one."""
+        """True if the other history begins with this one."""
         for each in longer.backwards(self.length):
             longer = each.before or longer
         return longer is self
@@ -51,15 +51,15 @@ class History:
 
     @property
     def origins(self) -> tuple[object, ...]:
-        """The origin of each."""
+        """The origin of each fact."""
         return tuple(reversed([each.origin for each in self.backwards(0)]))
 
     def since(self, length: int) -> tuple[Formula, ...]:
-        """The facts without the oldest so many."""
+        """Return the facts without the oldest `length` ones."""
         return tuple(reversed([each.formula for each in self.backwards(length) if each.formula is not None]))
 
     def backwards(self, length: int) -> Iterator[History]:
-        """The entries from the newest on, until so many are left."""
+        """The entries from the newest on, until `length` entries are left."""
         here = self
         while here.before is not None and here.length > length:
             yield here

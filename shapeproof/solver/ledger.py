@@ -1,7 +1,7 @@
-"""What a run has asked and spent so far: each question with its answer, and the work that went into them.
+"""The questions of a run with their answers, and the work that they cost.
 
-A question is logged by `shapeproof.questions`, at the level DEBUG. Law: whoever listens changes no answer; what a line
-of the log costs is taken from no allowance.
+The logger `shapeproof.questions` logs each question at level DEBUG. Law: logging changes no answer; its cost is charged
+to no allowance.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _QUESTIONS = logging.getLogger("shapeproof.questions")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One question: does the formula hold wherever these facts do? And the verdict."""
+    """One question, whether the formula holds wherever these facts do, and the verdict."""
 
     formula: Formula
     facts: History
     verdict: Verdict
 
     def __str__(self) -> str:
-        """The question and its answer in a line.
+        """Return the question and its answer as one line.
 
         >>> from shapeproof.solver import prove
         >>> with one_ledger() as ledger:
@@ -58,7 +58,7 @@ def _cut(text: str) -> str:
 
 @dataclass(slots=True)
 class Ledger:
-    """What a run asked and spent: one is shared by a Facts and everything forked from it.
+    """The questions and costs of a run; a Facts and all its forks share one ledger.
 
     >>> ledger = Ledger()
     >>> ledger.note("intervals", "proved")
@@ -67,19 +67,19 @@ class Ledger:
     """
 
     answers: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(step, status) -> how many questions that step answered so."""
+    """(step, status) -> the number of questions that the step answered so."""
     rlimit: int = 0
-    """Z3's resource counter, summed over every query."""
+    """Z3's resource counter, summed over all queries."""
     queries: int = 0
-    """How many times Z3 was asked."""
+    """The number of queries to Z3."""
     points: int = 0
-    """How many points exhaustion tried."""
+    """The number of points that exhaustion tried."""
     entries: list[Entry] = field(default_factory=list)
-    """Every question that was answered, once for each state of the facts that it was asked of."""
+    """Every answered question, once for each state of the facts."""
 
     @property
     def spent(self) -> dict[str, int]:
-        """What the run cost, in the units in which work is counted: the same on every machine.
+        """The cost of the run in units of work: the same on every machine.
 
         >>> Ledger().spent
         {'questions': 0, 'z3_queries': 0, 'z3_rlimit': 0, 'points': 0}
@@ -92,7 +92,7 @@ class Ledger:
         }
 
     def enter(self, formula: Formula, facts: History, verdict: Verdict) -> None:
-        """Keep a question with its answer, and log it for whoever listens."""
+        """Record a question with its answer, and log it."""
         self.entries.append(Entry(formula, facts, verdict))
         if _QUESTIONS.isEnabledFor(logging.DEBUG):
             with unmetered():
@@ -108,7 +108,7 @@ _open: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
 
 @contextmanager
 def one_ledger() -> Iterator[Ledger]:
-    """All facts that are made inside the block write into one ledger.
+    """Make all Facts that are created inside the block share one ledger.
 
     >>> from shapeproof.solver import prove
     >>> with one_ledger() as ledger:
@@ -126,5 +126,5 @@ def one_ledger() -> Iterator[Ledger]:
 
 
 def current_ledger() -> Ledger:
-    """The ledger of the innermost `one_ledger` block, or else a new one."""
+    """Return the ledger of the innermost `one_ledger` block, or a new one."""
     return _open.get() or Ledger()

@@ -1,15 +1,15 @@
-"""THE LADDER: does a formula hold wherever the facts do? Cheap steps first; each answers only what it can justify.
+"""THE LADDER: does a formula hold wherever the facts do? Cheap steps come first, and each answer is justified.
 
-    canonical    the formula is TRUE or FALSE as it stands
-    facts        it is, once rewritten by the facts and their bounds
+    canonical    the formula is TRUE or FALSE as it is
+    facts        it reduces to TRUE by the facts and their bounds
     evaluation   it fails at a point where the facts hold
-    residues     each remainder of its symbols by the divisors makes it true
-    alternatives each side of what is said with `or` makes it true
+    residues     it holds for each remainder of its symbols by their divisors
+    alternatives it holds in each case of the disjunctions among the facts
     z3           Z3 finds its negation unsatisfiable on the cone of influence, or a point that evaluation confirms
     exhaustion   its box is small: every point was tried
-    undecided    the budget ran out; what was tried is said
+    undecided    the budget ran out; the reason names the steps that were tried
 
-A formula that may divide by zero does not hold there: its definedness is proved first, by the same ladder.
+A formula that may divide by zero does not hold there: the same ladder first proves that the formula is defined.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ if TYPE_CHECKING:
 _MOST_FAILING = 16
 _FEW_CASES = 12
 _MOST_CASES = 128
-"""So many cases of remainders are looked at before Z3 is asked, and after it was asked quickly and did not know."""
+"""The most cases of remainders: `_FEW_CASES` before Z3 is asked, `_MOST_CASES` after its quick attempts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Whether a formula always holds, never does, or depends.
+    """Says whether a formula always holds, never holds, or depends on the point.
 
-    `always` is True or False only where that is proved; None with both witnesses where it depends; None and
-    `undecided` where the budget ran out. Under contradictory facts nothing is claimed: `always` is None and `vacuous`
-    is True.
+    `always` is True or False only with a proof. If the formula depends, `always` is None and both witnesses are set. If
+    the budget ran out, `always` is None and `undecided` is True. Under contradictory facts, `always` is None and
+    `vacuous` is True.
     """
 
     always: bool | None
@@ -86,19 +86,19 @@ def prove(
     given: Sequence[str] = (),
     budget: Budget | None = None,
 ) -> Verdict:
-    """Does the formula hold for all integers within the bounds for which everything given holds?
+    """Decide whether the formula holds for all integers within the bounds that satisfy every given formula.
 
     Args:
         text: the formula.
-        bounds: the least and the greatest value of each symbol, None for none; one that is not named is any integer.
-        given: formulas that hold.
+        bounds: the least and the greatest value of each symbol, None for no bound; other symbols are any integers.
+        given: formulas that are assumed to hold.
         budget: what the question may cost.
 
     Returns:
-        The verdict: its `status`, its `witness` where it is refuted, and its `evidence`.
+        The verdict: its `status`, its `witness` if it is refuted, and its `evidence`.
 
     Raises:
-        UsageError: a text is no formula, or bounds are not a pair of integers (None: there is none).
+        UsageError: a text is no formula, or bounds are not a pair of integers or None.
 
     >>> prove("(n + 7)//8*8 - n < 8", {"n": (1, None)}, given=["n % 2 == 0"]).status
     'proved'
@@ -112,7 +112,9 @@ def prove(
     for name in sorted(conjunction(asked, *facts).symbols):
         if name.startswith(FRESH):
             raise UsageError(f"`{name}` begins as the names that the solver makes up, with {FRESH}")
-    return decide(asked, Facts(facts, budget))
+    known = Facts(facts, budget)
+    answer = decide(asked, known)
+    return Vacuous(tuple(map(str, clash(known)))) if isinstance(answer, Vacuous) else answer
 
 
 def _bounded(name: str, pair: tuple[int | None, int | None]) -> list[Formula]:
@@ -123,7 +125,7 @@ def _bounded(name: str, pair: tuple[int | None, int | None]) -> list[Formula]:
 
 
 def decide(formula: Formula, facts: Facts, budget: Budget | None = None) -> Verdict:
-    """Does the formula hold at every point where all facts hold?
+    """Decide whether the formula holds at every point where all facts hold.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -139,17 +141,17 @@ def decide(formula: Formula, facts: Facts, budget: Budget | None = None) -> Verd
 
 
 def implied(formula: Formula, facts: Facts, budget: Budget | None = None) -> bool:
-    """Whether it is proved that the formula holds wherever the facts do, and they do somewhere."""
+    """True if the formula is proved to hold wherever the facts do; False if the facts hold nowhere."""
     return isinstance(decide(formula, facts, budget), Proved)
 
 
 def redundant(formula: Formula, facts: Facts, budget: Budget | None = None) -> bool:
-    """Whether the formula says nothing more: it is proved wherever the facts hold, if they hold anywhere."""
+    """True if the formula adds nothing to the facts: it is proved wherever they hold, or they hold nowhere."""
     return isinstance(decide(formula, facts, budget), Proved | Vacuous)
 
 
 def _decided(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
-    """The verdict, worked out once for each state of the facts. A budget matters only to what is left undecided."""
+    """Return the verdict, memoised per state of the facts. Only undecided verdicts are memoised per budget."""
     answer: Verdict | None = facts.answers.get(formula) or facts.answers.get((formula, budget))
     if answer is None:
         before, affordable = facts.ledger.rlimit, is_affordable(budget)
@@ -165,12 +167,12 @@ def _decided(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
 
 def _answer(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
     if facts.contradictory:
-        return Vacuous(tuple(str(fact) for fact in clash(facts)))
+        return Vacuous()
     try:
         with spending(budget.without(*facts.search_cost)) as left:
             return _where_not_vacuous(formula, facts, left)
     except OutOfWork:
-        charge(0)  # nothing is left around either
+        charge(0)  # raises if the enclosing allowance is used up too
         return Undecided(f"the budget of {budget.work} steps of work was used up")
 
 
@@ -184,7 +186,7 @@ def _where_not_vacuous(formula: Formula, facts: Facts, left: Allowance) -> Verdi
 
 
 def _where_undefined(formula: Formula, verdict: Verdict) -> Verdict:
-    """It is refuted or open that the formula is defined everywhere: what that says of the formula."""
+    """Return the verdict on a formula that is not proved to be defined everywhere."""
     match verdict:
         case Refuted(witness) if true_at(formula, whole := {**dict.fromkeys(formula.symbols, 0), **witness}) is False:
             return Refuted(dict(sorted(whole.items())), Evidence("evaluation", "division by zero"))
@@ -195,7 +197,7 @@ def _where_undefined(formula: Formula, verdict: Verdict) -> Verdict:
 
 
 def _valid(formula: Formula, facts: Facts, left: Allowance) -> Verdict:
-    """The ladder itself, for a formula whose definedness is not in question."""
+    """Climb the ladder for a formula whose definedness needs no proof."""
     reduced = facts.reduce(formula)
     if reduced.constant is True:
         return Proved(Evidence("canonical" if formula.constant is not None else "facts"))
@@ -221,18 +223,21 @@ def _valid(formula: Formula, facts: Facts, left: Allowance) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """Names with their ranges, and what must hold at a point of them for the question to fail there."""
+    """A box of named ranges, and formulas that hold exactly where the question fails inside the box."""
 
     names: Sequence[str]
     intervals: Sequence[Interval]
     formulas: Sequence[Formula]
     rewritten: bool = True
-    """Whether the formulas are reduced ones, over the symbols that the facts leave open."""
+    """True if the formulas are reduced, over the symbols that the facts leave free."""
 
 
 @dataclass(slots=True)
 class _Question:
-    """What the cheap steps left open: the formula, and as it is written where the knowledge is split by quotients."""
+    """A question that the cheap steps left open.
+
+    `finer` is the formula after splitting symbols by quotients, `known` the knowledge after the same split.
+    """
 
     formula: Formula
     finer: Formula
@@ -241,17 +246,17 @@ class _Question:
     left: Allowance
 
     def by_cases(self, most: int) -> Verdict | None:
-        """Each remainder of its symbols, if there are not too many."""
+        """Prove the formula for each remainder of its symbols, if there are at most `most` cases."""
         moduli = proved_by_cases(self.finer, self.known, most)
         return None if moduli is None else Proved(Evidence("facts", f"residues: {moduli}"))
 
     def by_alternatives(self) -> Verdict | None:
-        """Each side of what is said with `or`."""
+        """Prove the formula in each case of the disjunctions."""
         number = proved_by_alternatives(self.finer, self.known)
         return None if number is None else Proved(Evidence("facts", f"alternatives: {number}"))
 
     def by_solver(self, attempts: Sequence[ask.Attempt], *, nearby: bool = False) -> Verdict | None:
-        """Z3 on the whole cone of influence; first, if wanted, on what is close by."""
+        """Ask Z3 on the whole cone of influence; with `nearby`, first on relations over the formula's own symbols."""
         everything = self.known.cone(self.finer.symbols)
         near = self.known.near(self.finer.symbols) if nearby else everything
         verdict = self._asked(near, attempts[:1]) if len(near) < len(everything) else None
@@ -267,7 +272,7 @@ class _Question:
         return None if point is None else Refuted(public(point), Evidence("z3", "a model, confirmed by evaluation"))
 
     def by_exhaustion(self) -> Verdict:
-        """Every point of a small box, if there is one."""
+        """Try every point of a small box, if there is one."""
         if not has_meaning(self.finer):
             return Undecided("Z3 found no proof, and no point can be tried: an opaque function takes part")
         reason = "Z3 found neither a proof nor a point, and there are too many points to try them all"
@@ -290,7 +295,7 @@ class _Question:
         return Undecided(reason)
 
     def _boxes(self) -> Iterator[_Box]:
-        """Of the symbols that occur; of all that bear on them; and of the user's, with everything as it was said."""
+        """Boxes over the formula's symbols, over its cone of influence, and over the user's symbols and facts."""
         finer, known, facts = self.finer, self.known, self.facts
         everything = [fact for fact in known.cone(finer.symbols) if has_meaning(fact)]
         for symbols in (finer.symbols, finer.symbols.union(*(fact.symbols for fact in everything))):
@@ -303,14 +308,14 @@ class _Question:
             yield _Box(names, [facts.range_of(name) for name in names], said, rewritten=False)
 
     def _kept(self, candidate: Point) -> Point | None:
-        """A point of the user's symbols at which the facts that can be evaluated hold, if the others may hold, too."""
+        """Keep a candidate over the user's symbols, if the facts with a meaning hold there and the others may hold."""
         point = named(self.facts.known, candidate)
         return None if point is None else self.facts.add_point(point)
 
     def _believed(self, model: Mapping[str, int]) -> Point | None:
-        """The candidate as a whole point, if all facts hold there and the formula does not.
+        """Return the candidate as a complete point, if all facts hold there and the formula fails.
 
-        `known` may name more than they.
+        `self.known` may contain names that the facts do not use; those are left out of the point.
         """
         known, facts = self.known, self.facts
         for base in facts.points(self.formula.symbols):
@@ -325,7 +330,7 @@ class _Question:
 
 
 def truth(formula: Formula, facts: Facts, budget: Budget | None = None) -> Truth:
-    """Does the formula always hold, never, or does it depend?
+    """Decide whether the formula always holds, never holds, or depends on the point.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -366,7 +371,7 @@ def _by_sides(formula: Formula, facts: Facts, budget: Budget, left: Allowance) -
             return Truth(side, evidence=verdict.evidence)
         if isinstance(verdict, Refuted) and true_at(formula, verdict.witness) is not side:
             sides[not side] = verdict.witness
-    if True not in sides and not formula.total:  # where it raises, neither it nor its negation holds
+    if True not in sides and not formula.total:  # where the formula raises, neither it nor its negation holds
         verdict = _valid(conjunction(defined(formula), formula).negation, facts, left)
         sides |= {True: verdict.witness} if isinstance(verdict, Refuted) else {}
     settled = len(sides) == len({True, False})
@@ -375,7 +380,7 @@ def _by_sides(formula: Formula, facts: Facts, budget: Budget, left: Allowance) -
 
 
 def _samples_by_side(formula: Formula, facts: Facts) -> dict[bool, Mapping[str, int]]:
-    """A sample at which the formula holds, and one at which it does not, where there are such."""
+    """Return a sample at which the formula holds and one at which it fails, if there are any."""
     sides: dict[bool, Mapping[str, int]] = {}
     for point in facts.points(formula.symbols):
         side = true_at(formula, point)
@@ -385,7 +390,7 @@ def _samples_by_side(formula: Formula, facts: Facts) -> dict[bool, Mapping[str, 
 
 
 class _CallableModule(ModuleType):
-    """`shapeproof.solver.prove` is this module once it is imported, and the function for whoever asks the package."""
+    """Lets `shapeproof.solver.prove` be called: after its import the name denotes this module, not the function."""
 
     def __call__(
         self,

@@ -1,8 +1,8 @@
-"""A point at which a formula holds, looked for by evaluation near the samples.
+"""Search near the samples for a point at which a formula holds, by evaluation.
 
-It finds one or it does not; it proves nothing. From each sample, one symbol is moved to where truth tends to change:
-ends of ranges, 0, 1 and 2, constants that occur in the formula, where a comparison linear in the symbol changes, and
-through the remainders by its largest divisor.
+The search may miss a point; it proves nothing. From each sample, one symbol is moved to values where the truth tends to
+change: ends of ranges, 0, 1 and 2, constants of the formula, roots of comparisons that are linear in the symbol, and
+steps through the remainders by its largest divisor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PARTS = 8
 
 
 def search(reduced: Formula, original: Formula, facts: Facts) -> Point | None:
-    """A point where all facts and the formula hold, believed only after evaluation of the original."""
+    """Return a point where all facts and the formula hold, confirmed by evaluating the original formula; or None."""
     for candidate, changed in _moves(reduced, facts):
         if true_at(reduced, candidate) and true_at(original, candidate):
             point = facts.add_point(candidate, changed)
@@ -40,7 +40,7 @@ def search(reduced: Formula, original: Formula, facts: Facts) -> Point | None:
 
 
 def _moves(reduced: Formula, facts: Facts) -> Iterator[tuple[Point, set[str]]]:
-    """Samples with one symbol moved, and the names of what that may change."""
+    """Samples with one symbol moved, and the names of the values that may change."""
     known = facts.known
     names = sorted(reduced.symbols)[:_MOST_SYMBOLS]
     constants, shifts, (floats, odd) = _constants(reduced), _shifts(reduced), doubles([reduced])
@@ -57,7 +57,7 @@ def _moves(reduced: Formula, facts: Facts) -> Iterator[tuple[Point, set[str]]]:
 
 
 def _shifts(formula: Formula) -> dict[str, list[int]]:
-    """Symbol -> steps that lead through its remainders by the largest modulus that it is under, evenly, both ways."""
+    """Return symbol -> evenly spaced steps in both directions through the remainders by its largest modulus."""
     moduli: dict[str, int] = {}
     for name, modulus in divided(formula):
         moduli[name] = max(modulus, moduli.get(name, 1))
@@ -77,7 +77,7 @@ def _constants(formula: Formula) -> list[int]:
 
 
 def _roots(formula: Formula, name: str, point: Mapping[str, int]) -> Iterator[int]:
-    """Where comparisons that are linear in the symbol change their truth."""
+    """The values at which comparisons that are linear in the symbol change their truth."""
     for node in postorder(formula):
         if isinstance(node, Compare):
             slope = {each: n for each, n in node.term.poly.items() if any(atom.symbols == {name} for atom, _ in each)}

@@ -125,6 +125,7 @@ def test_whoever_dies_has_answered_what_it_had_answered():
     ]
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_installed_is_named_in_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.peers.processes.ENVIRONMENTS", tmp_path)
     with pytest.raises(NotInstalledError, match=r"nobody is left out: `pip install ./no such file.whl` failed: "):

@@ -40,6 +40,7 @@ def test_a_recording_is_read_as_it_was_written(path):
     assert path.stat().st_size < 300_000
 
 
+@pytest.mark.thorough
 def test_recording_again_gives_the_same_text():
     texts = {record("unet", RECORDED["unet"]).text for _ in range(2)}
     assert len(texts) == 1

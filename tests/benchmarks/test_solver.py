@@ -45,6 +45,7 @@ def run(monkeypatch, tmp_path, *arguments):
     return ended.value.code, json.loads((tmp_path / "out" / "solver.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.thorough
 def test_one_recording_from_end_to_end(monkeypatch, tmp_path, capsys):
     code, saved = run(monkeypatch, tmp_path, "unet", "--peers", "Z3, plain")
     assert not code

@@ -124,6 +124,7 @@ while True:
 """
 
 
+@pytest.mark.thorough
 def test_a_kill_at_any_moment_leaves_a_whole_entry(job):
     long = answer(job, result=Result("proved", "x" * 100_000))
     for moment in range(1, 8):

@@ -227,6 +227,7 @@ def test_what_the_spec_expects_passes_and_nothing_else():
     assert exit_status([outcome(None, accept_undecided=True)]) == 2
 
 
+@pytest.mark.thorough
 def test_a_model_that_goes_wrong_fails_alone_with_one_sentence_and_its_own_lines(run):
     status, found, _ = run
     assert status == 1

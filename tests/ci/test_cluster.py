@@ -62,6 +62,7 @@ def test_a_machine_without_the_project_gives_no_verdict(cluster, tmp_path):
     assert answer.result.text == f"no process can be started in {tmp_path / 'absent'}: No such file or directory"
 
 
+@pytest.mark.thorough
 def test_an_interrupt_ends_the_tasks(cluster, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     job(tmp_path, "endless")
@@ -77,6 +78,7 @@ def test_an_interrupt_ends_the_tasks(cluster, tmp_path):
     assert process.returncode == 130
 
 
+@pytest.mark.thorough
 def test_no_cluster_is_a_wrong_call(monkeypatch):
     monkeypatch.setattr("shapeproof.ci.running.cluster.PATIENCE", 0.5)
     with pytest.raises(UsageError, match=r"^there is no Dask scheduler at dask://127\.0\.0\.1:9: "):

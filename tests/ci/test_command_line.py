@@ -152,6 +152,7 @@ def complete(line, folder):
     return done.stdout.split()
 
 
+@pytest.mark.thorough
 def test_a_shell_completes_commands_models_and_ids(tmp_path):
     spec = "".join(f'[models."{name}"]\ntarget = "a:b"\n' for name in ("decoder", "decoder_2", "unet", "two words"))
     write(tmp_path, shapeproof_dot_toml=spec)
@@ -221,6 +222,7 @@ def test_the_whole_traceback_is_the_users_own(tmp_path):
     assert "shapeproof/" not in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_model_without_a_verdict_shows_its_lines_in_a_check(tmp_path, whole):
     spec = '[models.build]\ntarget = "nets:build"\n[models.crash]\ntarget = "nets:crash"\n'
@@ -274,6 +276,7 @@ def test_verbose_says_each_step_and_question_and_quiet_nothing_but_what_failed(p
     assert (both.exit_code, both.stderr) == (2, "shapeproof: expected --quiet or --verbose, got both\n")
 
 
+@pytest.mark.thorough
 def test_exitfirst_stops_at_the_first_that_does_not_pass(tmp_path):
     spec = "".join(f'[models.{name}]\ntarget = "absent:{name}"\n' for name in ("one", "two", "three"))
     write(tmp_path, shapeproof_dot_toml=spec)

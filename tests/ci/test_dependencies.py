@@ -265,6 +265,7 @@ def recalled(project, job):
         return recall(job, frozenset(), {"python": "3"})
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(PROBES), min_size=1, max_size=4), st.lists(EDITS, min_size=1, max_size=3))
 @example(["module"], [("write", "helper/__init__.py", 2)])

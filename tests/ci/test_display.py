@@ -26,6 +26,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_without_a_terminal_a_line_for_each_model(folder):
     run = [sys.executable, "-c", PROGRAM, "check"]
     done = subprocess.run(run, cwd=folder, capture_output=True, text=True, check=False)

@@ -40,6 +40,7 @@ def test_the_manifest_is_one_and_the_page_writes_its_hooks_out():
     assert repository["hooks"] == [{key: hook[key] for key in hook if key != "description"} for hook in HOOKS]
 
 
+@pytest.mark.thorough
 def test_pre_commit_runs_the_hooks(tmp_path):
     """As the page has them, in a project whose first commit is about to be made."""
     program = tmp_path / "bin" / "shapeproof"

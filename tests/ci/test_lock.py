@@ -227,6 +227,7 @@ def test_nothing_is_locked_unless_all_passes(tmp_path, outcome):
     assert not (tmp_path / NAME).exists()
 
 
+@pytest.mark.thorough
 def test_from_lock_to_diff(tmp_path, outcome):
     (tmp_path / "nets.py").write_text(NETS, encoding="utf-8")
     outcome()

@@ -56,6 +56,7 @@ def run(pytester, *arguments):
     return pytester.runpytest_inprocess(*PLUGIN, *arguments)
 
 
+@pytest.mark.thorough
 def test_each_model_is_a_test(pytester):
     pytester.makefile(".toml", shapeproof=SPEC, other="[models]")
     pytester.makepyprojecttoml("[tool.shapeproof]")

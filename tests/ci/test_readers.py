@@ -172,6 +172,7 @@ def certificate(path):
     return path.read_bytes()
 
 
+@pytest.mark.thorough
 @fuzzed(25)
 def test_a_certificate(tmp_path, steps):
     """As it was damaged, and with a digest that fits."""

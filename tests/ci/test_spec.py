@@ -103,7 +103,7 @@ def test_what_is_no_derived_size(text):
         parse_size(text)
 
 
-# ---------------------------------------------------------------------- what cannot be meant
+# ---------------------------------------------------------------------- invalid specs
 
 SHAPES = {  # of a document: wrong by the schema, too
     "": "1: the spec has no `models`, which it needs",

@@ -120,6 +120,7 @@ def as_toml(document: dict, path: str = "") -> str:
     return "\n".join([*lines, *(as_toml(each, f"{path}.'{key}'".lstrip(".")) for key, each in tables.items())])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("model", "lines"), MODELS.items(), ids=lambda each: str(each[0]))
 def test_what_is_pasted_into_the_spec_is_proved(tmp_path, model, lines):
     text = spec_of(*model)
@@ -133,6 +134,7 @@ def test_what_is_pasted_into_the_spec_is_proved(tmp_path, model, lines):
     assert verdict(tmp_path, as_toml(document)).status == "proved"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", [("Rows", '"b", "h"')])
 def test_what_asks_for_less_is_in_the_words_of_the_spec_and_proved(tmp_path, model):
     (found,) = verdict(tmp_path, spec_of(*model)).diagnostics

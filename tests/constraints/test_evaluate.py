@@ -44,6 +44,7 @@ def test_truths_and_real_symbols_come_from_the_environment():
     assert holds(parse_formula("truth(p) and real(a) < 0.5"), {"p": 1, "a": 0.25})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "step",
     [

@@ -125,6 +125,7 @@ def test_intervals():
     assert Interval(None, 5) // Interval(0, 0) == Interval()
 
 
+@pytest.mark.thorough
 def test_bounds_of_deep_terms():
     term = symbol("x")
     for index in range(5000):

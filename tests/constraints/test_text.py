@@ -142,6 +142,7 @@ def test_any_name_can_be_written(name):
     assert parse_term(str(term)) is term
 
 
+@pytest.mark.thorough
 def test_deep_chains_print_and_parse():
     term = t.symbol("x")
     for index in range(5000):

@@ -192,6 +192,7 @@ def test_is_shipped_and_runs_as_eager(name: str, way: str) -> None:
             run(*made(name, OUTSIDE[name]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "way"), NO_KERNEL)
 def test_what_a_runtime_lacks_it_lacks_for_torchs_program_too(name: str, way: str) -> None:
     model, args, _ = built(name)

@@ -116,6 +116,7 @@ def test_the_nearest_accepted_sizes_differ_in_one_symbol(sizes, nearest):
     assert PAIR.accepts(*sizes).nearest == nearest
 
 
+@pytest.mark.thorough
 @given(st.integers(-3, 40), st.lists(s.formula_texts.map(parse_formula), min_size=1, max_size=3))
 def test_the_nearest_accepted_size_is_the_nearest_by_brute_force(size, formulas):
     one = contract([IntInput("x", "x", (symbol("x"),))], ["x >= -30", "x <= 60"])

@@ -125,6 +125,7 @@ class Sides(torch.nn.Module):
         return x * 2 if x.shape[0] <= 4 else x[:, :1] - 1 if x.shape[1] > 2 else x
 
 
+@pytest.mark.thorough
 def test_the_contract_of_regions_is_their_union(tmp_path):
     shapes = ({0: Dim("n", max=8), 1: Dim("m", max=5)},)
     regions = export(Sides(), (torch.ones(3, 4),), dynamic_shapes=shapes, branches="split", constraints=("n != 6",))
@@ -391,6 +392,7 @@ def nested():
     return export(Nested(), args, dynamic_shapes={"d": {"a": row}, "y": row, "flag": None})
 
 
+@pytest.mark.thorough
 def test_a_session_of_onnx_runtime_is_wrapped(nested):
     runtime = pytest.importorskip("onnxruntime")
     np = pytest.importorskip("numpy")

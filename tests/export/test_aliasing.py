@@ -66,6 +66,7 @@ def programs_that_agree(mod, regions, sizes):
     return True
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("forward", ONLY_AT_ONE)
 def test_where_sharing_can_be_told_there_is_another_region(forward, tmp_path):
     mod = model(forward)

@@ -41,6 +41,7 @@ class Calling(torch.nn.Module):
         return self.layer(*[x] * self.times)[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_sequences_are_padded_to_the_longest_whichever_that_is(side: str) -> None:
     """The fault: run_decompositions() padded to the second of three, as at the point of the trace."""
@@ -64,6 +65,7 @@ LAYERS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("layer", LAYERS)
 def test_an_operator_that_asks_to_no_effect_is_taken_apart(layer: str) -> None:
     mod, sizes = LAYERS[layer]
@@ -159,6 +161,7 @@ OPERATORS = {
 }
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=examples(10))
 @given(st.lists(st.sampled_from(sorted(OPERATORS)), min_size=1, max_size=2))
 def test_random_programs_do_the_same_taken_apart_or_are_refused(names: list[str]) -> None:
@@ -174,6 +177,7 @@ def test_random_programs_do_the_same_taken_apart_or_are_refused(names: list[str]
         assert agree(mod, run, (torch.randn(n, 3), torch.randn(m, 3))), (names, n, m)
 
 
+@pytest.mark.thorough
 def test_programs_of_regions_are_merged_though_one_cannot_be_taken_apart() -> None:
     mod = model(lambda x: x.roll(1, 0) * 2 if x.shape[0] > 3 else x.roll(2, 0))
     report = check(mod, (torch.randn(5, 3),), dynamic_shapes=(rows("n", 0, 8),), branches="split")
@@ -188,6 +192,7 @@ def test_programs_of_regions_are_merged_though_one_cannot_be_taken_apart() -> No
     assert refused == 1
 
 
+@pytest.mark.thorough
 def test_a_rule_that_divides_by_a_stride_from_data_refuses_no_count_of_0():
     class Placed(torch.nn.Module):
         def __init__(self):

@@ -1,4 +1,4 @@
-"""What cannot be meant gets one sentence that names the entry at fault, before the model is touched."""
+"""Invalid input gets one sentence that names the entry at fault, before the model is touched."""
 
 from __future__ import annotations
 

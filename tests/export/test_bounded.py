@@ -233,6 +233,7 @@ def tried(seed):
     return True
 
 
+@pytest.mark.thorough
 def test_random_programs_are_right_at_every_count():
     assert sum(map(tried, range(3)))
 

@@ -55,6 +55,7 @@ LEAST = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(LEAST))
 def test_a_bound_is_attained_and_never_exceeded(name):
     function, least = LEAST[name]

@@ -29,7 +29,7 @@ from torch.fx.experimental.symbolic_shapes import (
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._sympy.symbol import SymT, make_symbol, symbol_is_type
 
-from shapeproof.export.source.frames import failing_answer
+from shapeproof.export.source.bytecode import failing_answer
 
 
 class Nothing:
@@ -471,6 +471,7 @@ def test_a_saved_program_keeps_what_its_graph_carries_along():
         assert torch.export.load(buffer).graph_module.meta["custom"] == {"note": "kept"}
 
 
+@pytest.mark.thorough
 def test_torch_warns_where_numpy_is_missing():
     """The dependency on numpy in pyproject.toml relies on it: nothing here imports it."""
     program = "import sys; sys.modules['numpy'] = None; import torch._subclasses"

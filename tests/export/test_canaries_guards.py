@@ -48,6 +48,7 @@ def test_strides_and_sizes_cannot_be_asserted_in_a_graph_that_is_traced_again():
         KIND(torch.ones(2, 3), None, [3, 1])
 
 
+@pytest.mark.thorough
 def test_a_permuted_input_that_is_asserted_on_keeps_its_rank_when_the_graph_is_traced_again(program):
     graph = program.graph
     node = next(each for each in graph.nodes if each.op != "placeholder")

@@ -35,6 +35,7 @@ def windows():
     return Windows(), (torch.randn(3, 8, 5),), {"dynamic_shapes": ({0: BATCH, 1: 4 * ROWS},)}
 
 
+@pytest.mark.thorough
 def test_the_certificate_of_a_proved_program_is_proved_again(tmp_path):
     model, args, declared = windows()
     program = export(model, args, **declared)
@@ -48,6 +49,7 @@ def test_the_certificate_of_a_proved_program_is_proved_again(tmp_path):
     assert (result.status, result.claims) == ("proved", counts["proved"])
 
 
+@pytest.mark.thorough
 def test_every_question_that_was_settled_is_in_it(tmp_path):
     """Nothing is settled that is not claimed: each proof of the ledger stands in the file."""
     model, args, declared = windows()
@@ -62,6 +64,7 @@ def test_every_question_that_was_settled_is_in_it(tmp_path):
             assert part is TRUE or format_formula(part, report.answers.names) in claims
 
 
+@pytest.mark.thorough
 def test_a_refuted_run_has_one_too(tmp_path):
     report = check(Branching(), (torch.randn(3, 4),), dynamic_shapes=({0: BATCH},))
     assert report.status == "refuted"
@@ -71,6 +74,7 @@ def test_a_refuted_run_has_one_too(tmp_path):
     assert (result.of_claims, result.verdict, result.status) == ("proved", "refuted", "refuted")
 
 
+@pytest.mark.thorough
 def test_a_certificate_names_the_report_that_it_belongs_to(tmp_path):
     report = check(Branching(), (torch.randn(3, 4),), dynamic_shapes=({0: BATCH},))
     report.save(tmp_path / "report.json")
@@ -117,6 +121,7 @@ def test_a_run_says_what_it_spent_and_spends_the_same_each_time(tmp_path):
     assert load_report(tmp_path / "report.json").spent == first.spent
 
 
+@pytest.mark.thorough
 def test_runs_do_not_share_their_ledgers():
     model, args, declared = windows()
     alone = check(model, args, **declared).spent

@@ -78,6 +78,7 @@ def model_of(text, namespace):
     return type("Model", (torch.nn.Module,), {"forward": namespace["forward"]})()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", CHECKS.values(), ids=CHECKS)
 def test_a_check_on_data_is_made_in_every_form_of_the_program(text):
     model = model_of(text, {"torch": torch})
@@ -151,6 +152,7 @@ def test_an_assertion_that_is_taken_out_is_missed(shapes, constraints):
     assert found_missing(program, inputs) == []
 
 
+@pytest.mark.thorough
 def test_what_no_graph_computes_is_undecided_and_said():
     shapes = {"x": {0: Dim("n", max=64)}, "y": {0: Dim("m", max=64)}}
     report = check(Related(), (torch.ones(8, 2), torch.ones(3)), dynamic_shapes=shapes, constraints=("n ^ m == 11",))

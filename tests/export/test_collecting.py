@@ -23,6 +23,7 @@ def dropped() -> weakref.ref[Ring]:
     return weakref.ref(Ring())
 
 
+@pytest.mark.thorough
 def test_only_what_is_made_meanwhile_is_collected() -> None:
     gc.disable()
     try:

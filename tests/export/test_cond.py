@@ -17,6 +17,7 @@ class CutsWhereThereIsEnough(torch.nn.Module):
         return torch.cond(x.shape[0] > 4, lambda x: x[:4].sum(0), lambda x: x.sum(0) * 2, (x,))
 
 
+@pytest.mark.thorough
 def test_a_branch_of_cond_says_nothing_of_sizes_at_which_it_is_not_taken():
     report = check(CutsWhereThereIsEnough(), (torch.randn(9, 2),), dynamic_shapes=({0: Dim("n", min=2, max=16)},))
     assert report.status == "proved", str(report)
@@ -24,6 +25,7 @@ def test_a_branch_of_cond_says_nothing_of_sizes_at_which_it_is_not_taken():
     assert all(agree(CutsWhereThereIsEnough(), program, (torch.randn(n, 2),)) for n in (2, 3, 4, 5, 16))
 
 
+@pytest.mark.thorough
 def test_a_branch_of_cond_that_is_taken_where_it_differs_is_not_passed_over():
     class CutsEarly(torch.nn.Module):
         def forward(self, x):
@@ -89,6 +91,7 @@ def as_it_lies(x):
     return x * 3 if x.is_contiguous() else x * 2
 
 
+@pytest.mark.thorough
 def test_a_layout_that_a_branch_reads_is_held():
     """The fault: dynamo folds what the branch asks, and no call of it is seen."""
     dims = {0: Dim("n", min=1, max=8), 1: Dim("m", min=1, max=8)}
@@ -109,6 +112,7 @@ BRANCHES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("branch", BRANCHES.values(), ids=BRANCHES)
 def test_slices_in_a_branch_on_data_are_noted_as_they_are_at_all_sizes(branch):
     class Branching(torch.nn.Module):
@@ -130,6 +134,7 @@ def _bodies(program):
     return [each for each in outermost.modules() if isinstance(each, torch.fx.GraphModule) and each is not outermost]
 
 
+@pytest.mark.thorough
 def test_a_branch_whose_rank_depends_on_a_size_is_not_called_proved():
     class Squeezing(torch.nn.Module):
         def forward(self, x):
@@ -139,6 +144,7 @@ def test_a_branch_whose_rank_depends_on_a_size_is_not_called_proved():
     assert report.status == "undecided", str(report)
 
 
+@pytest.mark.thorough
 def test_a_list_in_a_branch_has_as_many_parts_as_are_noted():
     class Splits(torch.nn.Module):
         def forward(self, x):

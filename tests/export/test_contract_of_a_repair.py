@@ -30,6 +30,7 @@ CASES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("saved", ["contract.json", "report.json", "program.pt2"])
 def test_a_repaired_contract_is_saved_and_answers_for_each_size(tmp_path, name, saved):

@@ -244,6 +244,7 @@ def test_a_size_stays_a_size_where_python_is_asked_for_a_plain_number(model):
     assert all(agree(model(), program.module(), (torch.randn(n),)) for n in (1, 2, 3, 39, 40))
 
 
+@pytest.mark.thorough
 def test_the_branches_of_a_condition_on_data_are_read_with_the_names_they_use():
     program = export(AsksInABranchOnData(), (torch.randn(6),), dynamic_shapes=({0: Dim("n", min=1, max=40)},))
     assert program.report.status == "proved"
@@ -272,6 +273,7 @@ def test_a_condition_that_an_operator_wants_as_a_bool_is_a_branch():
     assert all(agree(model, several.program.module(), (torch.randn(1, 2, t, 4),)) for t in (1, 2, 9))
 
 
+@pytest.mark.thorough
 def test_a_common_divisor_is_known_where_the_domain_settles_it_and_splits_it_where_not():
     multiples = check(Reduces(), (torch.randn(12),), dynamic_shapes=({0: 4 * Dim("k", min=1, max=9)},))
     assert multiples.status == "proved", str(multiples)
@@ -389,6 +391,7 @@ def test_a_loop_asks_how_often_it_goes_round():
     assert all(agree(GoesRoundTwice(), program.module(), (torch.randn(n),)) for n in (2, 3, 40))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", [1, 3, -2])
 def test_a_range_of_sizes_has_the_numbers_that_it_has_in_python(step):
     class Lists(torch.nn.Module):

@@ -312,6 +312,7 @@ def test_a_check_stays_and_says_what_the_user_says(guard, sentence):
                 run(torch.ones(5), torch.tensor(count))
 
 
+@pytest.mark.thorough
 def test_the_example_shows_the_way_past_a_raise():
     """Most numbers do not pass; that the example's do is not seen from its sizes."""
 
@@ -365,6 +366,7 @@ class Branches(torch.nn.Module):
         return y * 2 if self.asking and count >= 5 else y * count
 
 
+@pytest.mark.thorough
 def test_a_check_in_one_branch_is_no_fact_elsewhere():
     report = check(Branches(asking=True), (torch.ones(5), torch.tensor(7)), dynamic_shapes=({0: M}, None))
     (found,) = report.diagnostics
@@ -397,6 +399,7 @@ class Sums(torch.nn.Module):
         return torch.cond(x.sum() > 0, sum_of_some, sum_of_first, (x, n))
 
 
+@pytest.mark.thorough
 def test_branches_may_take_sizes_from_data():
     """What torch asserts of them in a branch follows from what operators promise."""
     report = check(Sums(), (torch.ones(5), torch.tensor(2)), dynamic_shapes=({0: M}, None))
@@ -405,6 +408,7 @@ def test_branches_may_take_sizes_from_data():
         assert agree(Sums(), report.program.module(), (torch.rand(size) + low, torch.tensor(count)))
 
 
+@pytest.mark.thorough
 def test_a_size_on_which_branches_differ_is_that_of_one_of_them():
     class Model(torch.nn.Module):
         def forward(self, x):

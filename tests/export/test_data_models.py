@@ -84,6 +84,7 @@ def boxes(count):
     return corners.reshape(count, 4), torch.rand(count)
 
 
+@pytest.mark.thorough
 def test_a_filter_of_boxes_with_a_cap():
     n = Dim("n", min=1, max=100)
     report = served(Filter(), boxes(20), ({0: n}, {0: n}), lambda _: boxes(draw(1, 100)))
@@ -141,6 +142,7 @@ def jagged(rows):
     return torch.randn(int(lengths.sum()), 4), lengths
 
 
+@pytest.mark.thorough
 def test_a_jagged_batch():
     shapes = ({0: Dim("total", min=1, max=64)}, {0: Dim("rows", min=1, max=8)})
     report = served(Jagged(), jagged(3), shapes, lambda _: jagged(draw(1, 8)))
@@ -173,6 +175,7 @@ def beams(count, length):
     return torch.randint(1, 11, (count, length)), torch.randn(count), torch.randn(count, 11)
 
 
+@pytest.mark.thorough
 def test_a_step_of_beam_search():
     beam, length = Dim("beam", min=1, max=4), Dim("length", min=1, max=32)
     shapes = ({0: beam, 1: length}, {0: beam}, {0: beam})

@@ -55,6 +55,7 @@ def agrees(llama, program, past, step):
 NOTE = "the program leaves `past_key_values` as it is: use `output['past_key_values']`"
 
 
+@pytest.mark.thorough
 def test_a_decode_step_is_proved(llama):
     grown = {2: Dim("past", min=1, max=32)}
     shapes = {"input_ids": {1: Dim("step", min=1, max=8)}, "past_key_values": [[grown], [grown]], "use_cache": None}
@@ -66,6 +67,7 @@ def test_a_decode_step_is_proved(llama):
         agrees(llama, program, past, step)
 
 
+@pytest.mark.thorough
 def test_prefill_fills_an_empty_cache(llama):
     shapes = {"input_ids": {1: Dim("sequence", min=1, max=16)}, "past_key_values": [[], []], "use_cache": None}
     with torch.no_grad():

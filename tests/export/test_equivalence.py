@@ -72,6 +72,7 @@ def box_of(name):
 # ---------------------------------------------------------------------- the laws
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_is_the_same_as_itself_and_as_another_trace(name):
     first, second = twice(name)
@@ -79,6 +80,7 @@ def test_a_program_is_the_same_as_itself_and_as_another_trace(name):
         assert difference(one.program, other)[0] is None
 
 
+@pytest.mark.thorough
 @given(st.sampled_from(NAMES), st.randoms(use_true_random=False))
 @few(3)
 def test_what_one_change_does_is_seen_or_nothing(name, random):
@@ -94,6 +96,7 @@ def test_what_any_single_change_does_is_seen_or_nothing(name):
         hold(first, second, change, box_of(name))
 
 
+@pytest.mark.thorough
 @given(programs() | wide_programs(), st.randoms(use_true_random=False))
 @few(16)
 def test_what_one_change_does_to_a_random_program_is_seen_or_nothing(program, random):
@@ -233,6 +236,7 @@ def test_a_wrong_note_in_a_body_is_seen():
     assert seen
 
 
+@pytest.mark.thorough
 def test_a_body_that_drops_a_dimension_at_one_size_is_not_compiled_for_it():
     """AOTInductor goes by the two dimensions that are noted, and took the largest of one number each."""
 

@@ -85,6 +85,7 @@ def test_a_tensor_without_dimensions_and_a_model_without_sizes():
     assert check(mod, (torch.tensor(1.0), 3), dynamic_shapes=seen_of((torch.tensor(2.0), 3))).status == "proved"
 
 
+@pytest.mark.thorough
 def test_an_input_that_was_seen_is_kept_or_its_loss_is_an_error():
     mod, seen = model("x * 2 if x.shape[0] > 25 else x"), seen_of(*map(vectors, (10, 20, 30, 40)))
     report = check(mod, vectors(10), dynamic_shapes=seen)
@@ -147,6 +148,7 @@ def test_a_relation_that_is_not_needed_is_not_used():
     assert report.notes == ("all 5 inputs seen are served: proved of their bounds and relations",)
 
 
+@pytest.mark.thorough
 def test_what_is_known_of_all_that_was_seen_is_said():
     mod = model("x.unflatten(0, (y.shape[0], -1)) * y[:, None]", "xy")
     few = check(mod, vectors(4, 2), dynamic_shapes=seen_of(*(vectors(n * n, n) for n in (2, 3, 5))))

@@ -28,6 +28,7 @@ class Attention(torch.nn.Module):
         return F.scaled_dot_product_attention(q, k, k, is_causal=bool(q.shape[2] > 1))
 
 
+@pytest.mark.thorough
 def test_attention_of_a_sequence_to_itself_is_one_program() -> None:
     class ToItself(Attention):
         def forward(self, q: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,8 @@ from torch.export import Dim
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import ConstraintViolation, check, export
-from shapeproof.export.source.frames import OURS
+from shapeproof.export.shim.callers import OURS
+from shapeproof.export.source.frames import entry
 from shapeproof.export.source.handlers import catching
 from tests.agreement import agree
 from tests.export import handled
@@ -29,7 +30,7 @@ def as_a_trace(function):
     """A call of the function, as from the entry that the model's frames end at."""
     scope = {}
     exec(compile("def trace(function):\n    function()", f"{OURS}/entry.py", "exec"), scope)  # noqa: S102
-    scope["trace"](function)
+    entry(scope["trace"])(function)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
@@ -220,6 +221,7 @@ class FourthOrSum(torch.nn.Module):
             return x.sum()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", [HalvesOrAll, FourthOrSum])
 def test_what_fails_by_sizes_alone_is_caught_in_a_program_of_its_own(model):
     with pytest.raises(ConstraintViolation):
@@ -252,6 +254,7 @@ class RaisesInsideForOneSize(torch.nn.Module):
         return x * scale
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", [RaisesForOneSize, RaisesInsideForOneSize])
 @pytest.mark.parametrize("rows", [1, 4])
 def test_a_branch_is_a_check_only_where_it_raises(model, rows):
@@ -295,6 +298,7 @@ def sources(draw):
     return f"class Model(torch.nn.Module):\n    def forward(self, x):\n{body}\n"
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(sources())
 def test_a_program_of_random_handlers_does_what_eager_does(source):

@@ -73,6 +73,7 @@ def test_only_the_branches_that_differ_are_given_up(shape):
     assert any("x.shape[0] != 3" in note for note in report.notes)
 
 
+@pytest.mark.thorough
 def test_a_size_that_must_stay_dynamic_does_not_become_a_constant():
     args = (vector(3),)
     assert check(Branches(), args, dynamic_shapes=({0: Dim.AUTO},)).domain[-1] == "x.shape[0] == 3"
@@ -107,6 +108,7 @@ class Multiplies(torch.nn.Module):
         return (x + 1) @ y
 
 
+@pytest.mark.thorough
 def test_sizes_that_are_all_1_in_the_example_are_not_taken_for_1():
     """Where all that belongs together is equal by chance, what is needed is still said in general."""
     auto = ({0: Dim.AUTO, 1: Dim.AUTO}, {0: Dim.AUTO, 2: Dim.AUTO})

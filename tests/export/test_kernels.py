@@ -118,6 +118,7 @@ def test_a_fake_that_is_wrong_is_refuted(name, used):
     ]
 
 
+@pytest.mark.thorough
 def test_a_fake_that_is_wrong_in_a_branch_is_refuted():
     report = report_of(lambda x: torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: OPS.odd(x) * 1, [x]))
     assert report.diagnostics[0].message == "shapeproof_kernels::odd gives 36 rows where its fake says 37"

@@ -132,6 +132,7 @@ def test_a_multiple_is_written_without_a_division() -> None:
     assert not expression(size).atoms(sympy.Function)
 
 
+@pytest.mark.thorough
 def test_what_the_domain_asserts_is_not_folded_by_it() -> None:
     program = export(Pairs(), (torch.ones(6, 4),), dynamic_shapes=({0: 2 * Dim("d", min=1, max=8)},))
     for taken in (program, program.run_decompositions(), program.run_decompositions().run_decompositions()):
@@ -140,6 +141,7 @@ def test_what_the_domain_asserts_is_not_folded_by_it() -> None:
                 taken.module(check_guards=False)(torch.ones(rows, 4))
 
 
+@pytest.mark.thorough
 def test_a_decomposed_program_is_saved_with_its_slices_clamped() -> None:
     class First(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

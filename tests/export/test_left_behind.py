@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import io
+import weakref
 
 import pytest
 import torch
@@ -11,6 +13,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check, export
+from shapeproof.export.shim import callers
+from shapeproof.export.source import frames
 from tests.agreement import agree
 
 N = Dim("n", min=0, max=9)
@@ -28,6 +32,7 @@ class Adds(torch.nn.Module):
         return x + 1
 
 
+@pytest.mark.thorough
 def test_a_vmap_over_nothing_does_no_harm_to_the_next_export():
     report = check(Doubles(), (torch.ones(5),), dynamic_shapes=({0: N},))
     assert (report.status, report.diagnostics[0].witness) == ("refuted", {"x.shape[0]": 0})
@@ -76,6 +81,7 @@ class TakesAbsolutes(torch.nn.Module):
         return x * abs(x.shape[0] - 4) + half + torch.sym_sum([x.shape[0], 1, x.shape[0]])
 
 
+@pytest.mark.thorough
 def test_a_program_with_absolute_values_can_be_saved():
     program = export(TakesAbsolutes(), (torch.ones(5),), dynamic_shapes=({0: N},))
     file = io.BytesIO()
@@ -105,6 +111,7 @@ class Model(torch.nn.Module):
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("file", "names"),
     [
@@ -191,3 +198,21 @@ def test_a_transform_that_torch_cannot_follow_is_named(function):
 
     with pytest.raises(UsageError, match=r"cannot follow what the model does by torch.vmap or torch.func"):
         check(Transforms(), (torch.ones(5, 2),), dynamic_shapes=({0: Dim("n", min=1, max=9)},))
+
+
+@pytest.mark.parametrize(
+    "question", [callers.body, callers.noting, callers.sentence, callers.read_by_the_model, frames.model_frames]
+)
+def test_to_ask_who_calls_keeps_no_tensor_alive(question):
+    """The fault: a frame that held itself kept tensors alive; torch copies such, and took one for a constant."""
+
+    def asks():
+        held = torch.ones(2)
+        question()
+        return weakref.ref(held)
+
+    gc.disable()
+    try:
+        assert asks()() is None
+    finally:
+        gc.enable()

@@ -83,6 +83,7 @@ def test_the_bounds_of_a_marked_dim_are_declared():
     assert report.domain == ("x.shape[0] >= 5", "x.shape[0] <= 9")
 
 
+@pytest.mark.thorough
 def test_a_dynamic_mark_refuses_a_constant_and_a_mark_that_may_be_takes_it():
     """The fault: a marked dim that the model fixes was proved, as a constant."""
     for name in ("dynamic", "dynamic within bounds", "unbacked"):
@@ -120,6 +121,7 @@ def test_the_bounds_of_a_mark_that_may_be_are_no_claims_and_that_is_said():
     assert any("`x.shape[0]` have no effect" in note for note in report.notes)
 
 
+@pytest.mark.thorough
 def test_sizes_of_one_shape_id_are_one_symbol_that_a_constraint_may_name():
     mod = model("x + y", "xy")
     args = (marked(4, shape_id="batch"), marked(4, shape_id="batch", max=9))

@@ -55,6 +55,7 @@ def three():
     return mod, regions, regions.merged()
 
 
+@pytest.mark.thorough
 def test_one_program_does_what_eager_does_in_every_region(three):
     mod, regions, program = three
     assert len(regions.programs) == 3
@@ -111,6 +112,7 @@ class Kinds(torch.nn.Module):
         return {"y": y.sin(), "nothing": None}, y + 1
 
 
+@pytest.mark.thorough
 def test_inputs_and_results_of_any_structure():
     k = Dim("k", min=0, max=4)
     shapes = {"x": {0: N}, "pair": {"k": {0: 2 * k}}, "flag": None, "times": torch.export.Dim.DYNAMIC}
@@ -125,6 +127,7 @@ def test_inputs_and_results_of_any_structure():
     assert all(agree(Kinds(), run, *at(*sizes)) for sizes in itertools.product((0, 1, 7, 8, 9, 100), range(5)))
 
 
+@pytest.mark.thorough
 def test_numbers_and_sizes_that_are_the_same_in_every_region():
     """A product of the sizes, a matrix whose inner size is dynamic, and a transposed result."""
     mod = model(
@@ -134,6 +137,7 @@ def test_numbers_and_sizes_that_are_the_same_in_every_region():
     assert all(agree(mod, run, rows(n)) for n in EDGES)
 
 
+@pytest.mark.thorough
 def test_what_was_inferred_is_enforced():
     """The greatest row of none raises: `Dim.AUTO` is narrowed, and the merged program refuses the rest."""
 
@@ -147,6 +151,7 @@ def test_what_was_inferred_is_enforced():
     assert outcome(run, rows(0)) == RAISES
 
 
+@pytest.mark.thorough
 def test_a_result_that_is_an_input_is_a_copy():
     mod = model(lambda x: x if x.shape[0] > 30 else (x + 1)[:, :])
     x = rows(31)[0]
@@ -166,6 +171,7 @@ MERGED = {
 """What works at the sizes of one region only, or gives results of other sizes."""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", MERGED)
 def test_branches_are_read_at_sizes_at_which_they_work(name):
     mod = model(MERGED[name])
@@ -219,6 +225,7 @@ def test_regions_from_a_file_are_not_merged(three, tmp_path):
         load_regions(tmp_path / "three.pt2").merged()
 
 
+@pytest.mark.thorough
 def test_a_merged_program_is_checked_like_a_model(three):
     """Its module is a model again: one program, with nothing left to split."""
     mod, _, program = three

@@ -76,3 +76,15 @@ def test_a_stride_that_is_read_is_compared_where_sizes_are_1():
     report = check(StrideOfAMantissa(), (torch.randn(4, 3, 6),), dynamic_shapes=(sizes,))
     assert (report.status, report.program) == ("refuted", None)
     assert report.diagnostics[0].witness == {"x.shape[0]": 1, "x.shape[1]": 1, "x.shape[2]": 2}
+
+
+class OffsetOfADiagonal(torch.nn.Module):
+    def forward(self, x):
+        found = torch.diagonal(x, 20)
+        return found, torch.full((), found.storage_offset())
+
+
+def test_an_offset_that_is_read_is_compared_where_there_are_no_elements():
+    """Eager's diagonal of no elements begins where the matrix does."""
+    sizes = {0: Dim("n", min=2, max=60), 1: Dim("m", min=2, max=60)}
+    assert check(OffsetOfADiagonal(), (torch.randn(30, 30),), dynamic_shapes=(sizes,)).status == "refuted"

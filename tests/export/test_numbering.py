@@ -46,6 +46,7 @@ def calls(draw, pool):
     return func, (one, *rest.get(func, ()))
 
 
+@pytest.mark.thorough
 @given(data=st.data())
 def test_tensors_with_one_number_are_equal(data):
     """Law: at any moment of any program."""
@@ -184,6 +185,7 @@ SAME = [
 SHAPES = {"x": {0: M}, "i": {0: M}}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("function", SAME, ids=lambda function: function.__name__)
 def test_what_is_computed_twice_is_known_to_be_the_same(function):
     model = Model(function)

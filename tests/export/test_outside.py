@@ -97,6 +97,7 @@ def runs(program):
     return {name: form(program) for name, form in FORMS.items()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("case", OUTSIDE)
 def test_every_form_refuses_what_was_not_declared(runs, form, case):
@@ -227,6 +228,7 @@ def test_regions_refuse_what_no_program_serves(form, tmp_path):
         assert str(raised.value) == said
 
 
+@pytest.mark.thorough
 def test_merged_regions_refuse_alike():
     regions = export(Sides(), (torch.ones(3), None), dynamic_shapes=(ROWS, None), branches="split")
     run = regions.merged().module()
@@ -467,6 +469,7 @@ def matrices(draw, count):
     return tuple(made)
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(60), deadline=None)
 @given(data=st.data(), form=st.sampled_from(["module", "decomposed"]), model=st.sampled_from(LAWFUL + READING))
 def test_a_program_agrees_with_eager_or_refuses(data, form, model):
@@ -478,6 +481,7 @@ def test_a_program_agrees_with_eager_or_refuses(data, form, model):
         assert agree(model(), run, tuple(torch.randn(args[0].shape[-2:]) for _ in args))
 
 
+@pytest.mark.thorough
 def test_a_compiled_module_refuses_alike(program):
     """Dynamo reads the guards, and the assertions of the graph after them."""
     run = torch.compile(program.module(), backend="eager")

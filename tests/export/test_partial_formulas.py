@@ -34,6 +34,7 @@ def computed(formula, point):
     return bool(Computation(point).formula(whole))
 
 
+@pytest.mark.thorough
 @given(formulas)
 @example(parse("m == 0 or n % m == 0"))
 @example(parse("n % m == 0 or m == 0"))
@@ -72,6 +73,7 @@ def takes(module, point):
     return True
 
 
+@pytest.mark.thorough
 @given(formulas)
 @settings(max_examples=examples(6), deadline=None)
 @example(parse("m == 0 or n % m == 0"))
@@ -87,6 +89,7 @@ def test_a_program_takes_just_where_a_partial_formula_holds(formula):
         assert [takes(module, point) for point in POINTS] == [true_at(formula, point) is True for point in POINTS]
 
 
+@pytest.mark.thorough
 def test_an_inferred_partial_domain_is_computed_where_it_holds():
     class Chunks(torch.nn.Module):
         def forward(self, x, y):

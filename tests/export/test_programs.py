@@ -250,6 +250,7 @@ class Factors(torch.nn.Module):
         return torch.linalg.cholesky(x)
 
 
+@pytest.mark.thorough
 def test_sizes_at_which_program_and_eager_raise_whatever_the_data_are_refuted():
     example = torch.randn(1, 2, 5, 7)
     low = check(Halves(), (example,), dynamic_shapes=({2: Dim("h", min=1, max=6), 3: Dim("w", min=2, max=9)},))
@@ -368,6 +369,7 @@ def test_a_buffer_that_forward_changes_is_state_of_the_program():
         torch.testing.assert_close(program(x), mod(x))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("low", [0, 1, 4])
 def test_an_index_that_reaches_the_length_of_a_resized_table(low):
     """Where the table is too short eager raises, and so does the program: no reason to refuse the sizes."""

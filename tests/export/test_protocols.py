@@ -169,6 +169,7 @@ def test_what_python_itself_would_catch_is_refused():
         check(model, (EXAMPLE,), dynamic_shapes={"x": {0: Dim("n", min=1, max=8)}})
 
 
+@pytest.mark.thorough
 def test_a_model_that_cannot_be_traced_leaves_nothing_behind():
     """The fault: a frame that held itself kept a guard of torch's, which another collection of garbage let go."""
     shapes = {"x": {0: Dim("n", min=1, max=8)}}
@@ -257,6 +258,7 @@ def test_what_hooks_and_shared_modules_see_is_what_eager_has(model):
     assert report.diagnostics[0].witness == {"input.shape[0]" if model is hooked else "x.shape[0]": 7}
 
 
+@pytest.mark.thorough
 def test_a_long_function_is_rewritten_too():
     """A number beyond a byte is written in two instructions."""
     many = "\n".join(f"a{k} = x.shape[0] + {k + 1000}" for k in range(300))

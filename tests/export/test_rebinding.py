@@ -367,6 +367,7 @@ def test_another_rebinding_elsewhere_is_another_program(function):
     assert verdict(function, pair(), branches="split").diagnostics[0].id == "rebinding"
 
 
+@pytest.mark.thorough
 def test_regions_that_return_the_same_output_agree():
     assert verdict(both_sides, pair()).status == "proved"
     report = verdict(only_large_returned, pair(), branches="split")

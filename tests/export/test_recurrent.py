@@ -105,6 +105,7 @@ class Tagger(torch.nn.Module):
 SHAPES = ({0: Dim("b", min=1, max=8), 1: Dim("t", min=1, max=40)},)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_program_serves_every_length(kind):
     model = Tagger(kind, batch_first=True, bidirectional=True)
@@ -129,6 +130,7 @@ def test_taking_the_steps_apart_does_not_freeze_their_number():
         report.program.run_decompositions()
 
 
+@pytest.mark.thorough
 def test_a_fixed_length_is_taken_apart():
     model = Tagger("GRU", batch_first=True)
     report = check(model, (torch.randn(3, 5, 6),), dynamic_shapes=({0: Dim("b", min=1, max=8)},))

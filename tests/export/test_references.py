@@ -105,6 +105,7 @@ def pools_all(x):
     return *rows, pool.avg_pool2d(x, x.size()[-2:]), pool.max_pool2d(x, kernel_size=x.size()[-2:])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "function",
     [
@@ -161,6 +162,7 @@ class Steps(torch.nn.Module):
         return self.function(0, 1, x.shape[0]), self.function(count, 2 * x.shape[0], count)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("function", [torch.linspace, torch.logspace])
 def test_any_number_of_steps_is_one_program(function):
     model = Steps(function)
@@ -187,6 +189,7 @@ class Pooled(torch.nn.Module):
         return torch.nn.functional.max_pool1d(self.pool(x).relu(), 2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("model", "shapes", "sizes"),
     [
@@ -310,6 +313,7 @@ class Diagonal(torch.nn.Module):
         return torch.diagonal(x, -1) * 2, y
 
 
+@pytest.mark.thorough
 def test_a_diagonal_of_any_sizes_is_one_program():
     shapes = ({0: Dim("n", min=0, max=5), 1: Dim("m", min=0, max=5)},)
     report = check(Diagonal(), (torch.randn(3, 4),), dynamic_shapes=shapes)

@@ -42,6 +42,7 @@ def test_where_a_question_is_not_defined_is_not_passed_over(name, branches):
     judge(program, report)
 
 
+@pytest.mark.thorough
 def test_what_is_explored_anew_serves_the_example():
     """The fault: a trace on torch's general path left fewer findings, and one of them was at the example."""
     body = [
@@ -96,6 +97,7 @@ def judged(program, **options):
     judge(program, report)
 
 
+@pytest.mark.thorough
 @few(4)
 @given(programs())
 def test_a_verdict_is_true_at_every_point_of_the_box(program):
@@ -120,12 +122,14 @@ def test_the_regions_of_a_wide_program_partition_its_box(program):
     judged(program, branches="split")
 
 
+@pytest.mark.thorough
 @few(25)
 @given(probing_programs())
 def test_a_verdict_on_a_program_that_asks_for_layouts_is_true_at_every_point_of_the_box(program):
     judged(program)
 
 
+@pytest.mark.thorough
 @few(25)
 @given(probing_programs())
 def test_the_regions_of_a_program_that_asks_for_layouts_partition_its_box(program):
@@ -141,6 +145,7 @@ def test_the_number_of_regions_does_not_depend_on_the_example(program):
     assert len({(report.status, len(report.regions)) for report in reports}) == 1, list(map(str, reports))
 
 
+@pytest.mark.thorough
 def test_a_program_of_one_size_alone_is_merged_into_one_that_serves_it():
     """The fault: explored from ten on, its program served no other size, and the one that serves ten came later."""
 

@@ -175,6 +175,7 @@ def test_what_is_declared_anew_holds_and_is_refused_outside(case):
     assert taken
 
 
+@pytest.mark.thorough
 def test_one_line_that_branches_is_one_diagnostic_and_it_speaks_true():
     """Of the smallest sizes that fail; each size that it speaks of takes another side, whatever the other one is."""
     mod = model("return x + y.sum() if (x.shape[0], y.shape[0]) in ((4, 8), (8, 4)) else x - 1", "xy")

@@ -80,6 +80,7 @@ def declarations(draw):
     return program, (entry,), tuple(text.format(a=a, b=b) for text in fitting), point
 
 
+@pytest.mark.thorough
 @few(part=8)
 @given(declarations())
 def test_repairs_of_random_declarations_close(drawn):
@@ -135,6 +136,7 @@ DECLARED = {
 RELATED = ((), ("{0} <= 36",), ("{0} + {1} <= 60", "{1} != 7"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", DECLARED)
 @pytest.mark.parametrize("body", BODIES)
 def test_repairs_close_in_every_form_of_declaration(body, form):
@@ -164,6 +166,7 @@ def test_a_tensor_without_an_example_closes():
     assert closed(mod, (TensorSpec(torch.float32, (N,)),), None, ("n <= 30",))
 
 
+@pytest.mark.thorough
 def test_a_nested_input_closes():
     mod = model("return a[0].view(-1, 4), a[1]['b'].view(3)", "a")
     args = ([torch.ones(12), {"b": torch.ones(3)}],)
@@ -180,6 +183,7 @@ class Both(torch.nn.Module):
         return x.view(-1, 4), F.interpolate(y[None, None], scale_factor=0.3)
 
 
+@pytest.mark.thorough
 def test_one_repair_covers_what_is_refuted_and_where_both_raise():
     """The fault: sizes at which both raise were looked for only where nothing else was refuted."""
     report = check(Both(), vectors(12, 9), dynamic_shapes=({0: N}, {0: M}))

@@ -50,6 +50,7 @@ def test_what_torch_takes_for_a_constant_though_the_model_computes_it_is_refused
         check(Gradient(), (torch.randn(3, 4),), dynamic_shapes=({0: Dim("b", min=1, max=8)},))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("lowest", [1, 2])
 def test_the_branches_of_cond_may_give_fresh_tensors(lowest):
     shapes = ({0: Dim("b", min=lowest), 1: Dim("t", min=lowest)},)
@@ -59,6 +60,7 @@ def test_the_branches_of_cond_may_give_fresh_tensors(lowest):
     assert serves(Chosen(), program, [(sign * torch.ones(*each, 4),) for each in sizes for sign in (1, -1)])
 
 
+@pytest.mark.thorough
 def test_where_cond_cannot_be_traced_for_sizes_from_0_on_it_is_for_sizes_from_1_on():
     report = check(Chosen(), (torch.randn(3, 5, 4),), dynamic_shapes=({0: Dim("b"), 1: Dim("t")},))
     assert report.status == "proved"
@@ -248,12 +250,14 @@ SIGNED = [sign * torch.rand(n, m) for n in (1, 2, 8) for m in (1, 3) for sign in
 ROWS = ({0: Dim("n", min=1, max=8), 1: Dim("m", min=1, max=4)},)
 
 
+@pytest.mark.thorough
 def test_a_size_that_torch_writes_into_a_branch_where_it_has_one_value_makes_no_other_program():
     report = check(Means(), (torch.rand(5, 3),), dynamic_shapes=ROWS)
     assert report.status == "proved", str(report)
     assert all(agree(Means(), report.program.module(), (x,)) for x in SIGNED)
 
 
+@pytest.mark.thorough
 def test_another_number_in_a_branch_is_another_program():
     model = MeansOtherwiseOfOne()
     report = check(model, (torch.rand(5, 3),), dynamic_shapes=ROWS)

@@ -116,6 +116,7 @@ def test_a_repair_keeps_every_anchor():
     assert repaired(needed, facts, {"n": 3}, others=[{"n": 7}]) is None
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(12), deadline=None)
 @given(programs(), st.data())
 def test_each_input_that_was_given_lies_in_the_domain_of_every_proved_report(program, data):

@@ -7,7 +7,7 @@ import torch
 from torch.export import Dim
 
 from shapeproof.export import check, load_report
-from shapeproof.export.source.frames import is_stated
+from shapeproof.export.source.errors import is_stated
 
 N = {0: Dim("n", min=1)}
 

@@ -29,6 +29,7 @@ def pyramid(x):
     return x + functional.interpolate(half, scale_factor=2.0)
 
 
+@pytest.mark.thorough
 def test_a_model_with_skips_is_traced_twice_under_auto():
     """The fault: each size that the example may owe to chance was traced, one after the other."""
     auto = ({0: Dim.AUTO, 2: Dim.AUTO, 3: Dim.AUTO},)
@@ -71,6 +72,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", WRITTEN)
 def test_what_is_said_first_is_what_people_write_and_proves(name):
     """The fault: `height*width == 16*(height//4)*(width//4)`, `min(past + step, 128) == past + step`."""

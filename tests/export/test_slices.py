@@ -39,6 +39,7 @@ class _Ordered(torch.fx.Interpreter):
         return super().call_function(target, args, kwargs)
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=examples(25))
 @given(st.lists(st.builds(slice, BOUNDS, BOUNDS, st.none() | st.integers(1, 3)), min_size=1, max_size=3))
 def test_written_bounds_are_those_that_eager_takes_at_every_size(where: list[slice]) -> None:
@@ -57,6 +58,7 @@ def test_a_slice_that_lies_within_every_size_stays_as_it_is() -> None:
     assert list(node.args[1:4]) == [0, 1, 3]
 
 
+@pytest.mark.thorough
 def test_a_slice_in_a_branch_is_written_too() -> None:
     class Branching(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -32,6 +32,7 @@ def test_a_list_names_what_torch_takes_it_to_name(text):
     assert (report.status, report.inputs) == ("proved", want)
 
 
+@pytest.mark.thorough
 def test_what_the_model_makes_constant_is_not_an_error_and_what_names_nothing_is_a_note():
     mod = built("class Model(torch.nn.Module):\n    def forward(self, x):\n        return x.view(3, 4)\n")
     report = check(mod, (torch.ones(3, 4),), dynamic_shapes=Sources("L['x'],L['z'],L['x']:5"))
@@ -77,6 +78,7 @@ def test_what_torch_has_learned_is_one_program():
     torch._dynamo.reset()
 
 
+@pytest.mark.thorough
 def test_what_is_proved_is_a_list_with_which_torch_compiles_once():
     mod = built(
         "class Model(torch.nn.Module):\n    def forward(self, x, k, d):\n        return x.view(4, -1) * k + d['a'][0]\n"

@@ -87,6 +87,7 @@ def damaged(manifest):
         yield json.dumps({key: manifest[key] for key in manifest if key != part}), f"'{part}' is missing"
 
 
+@pytest.mark.thorough
 def test_damaged_regions_are_one_sentence(three, tmp_path):
     three.save(tmp_path / "three.pt2")
     programs, texts = load_archive(str(tmp_path / "three.pt2"))
@@ -161,6 +162,7 @@ def model(forward):
     return type("Model", (torch.nn.Module,), {"forward": lambda _, x: forward(x)})()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("forward", [*LOOPS, without_a_loop])
 def test_a_loop_over_a_size_is_recognised(forward):
     report = check(model(forward), (torch.randn(5),), dynamic_shapes={"x": {0: Dim("n", min=1, max=8)}})
@@ -194,6 +196,7 @@ def test_a_loop_with_few_rounds_is_split():
     assert all(agree(mod, regions.module(), (torch.randn(n),)) for n in range(19))
 
 
+@pytest.mark.thorough
 def test_a_loop_in_steps_has_a_region_and_a_trace_for_each_number_of_rounds():
     def in_chunks(x):
         parts = [x[start : start + 8].softmax(0) for start in range(0, x.shape[0], 8)]
@@ -211,6 +214,7 @@ def test_a_loop_in_steps_has_a_region_and_a_trace_for_each_number_of_rounds():
     assert all(agree(mod, regions.module(), (torch.randn(n),)) for n in range(21))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rows", [0, 1, 2])
 def test_programs_that_are_the_same_only_whole_are_not_one_region(rows):
     """The fault: taken apart, `roll` divides by the number of rows; a program of none was made, and thrown away."""

@@ -85,6 +85,7 @@ def agrees(report, forward, sizes=range(13)):
         assert torch.equal(run(x), forward(x))
 
 
+@pytest.mark.thorough
 def test_what_is_promised_decides_a_branch_and_is_asserted():
     assert report_of(unless_more(plain)).status == "refuted"
     report = report_of(unless_more(bounded))
@@ -97,6 +98,7 @@ def test_a_promise_over_a_derived_dim_is_computed_from_the_size():
     assert report_of(unless_more(bounded), 2 * Dim("k", min=0, max=6)).status == "proved"
 
 
+@pytest.mark.thorough
 def test_a_promise_in_a_branch_of_a_cond_is_checked_there_or_undecided():
     """As the range that a fake states there: the graph of a branch holds no such check, which the audit finds."""
     forward = lambda keep: lambda x: torch.cond(x.sum() > 0, lambda x: keep(x).sum(), lambda x: x.sum(), [x])  # noqa: E731
@@ -145,6 +147,7 @@ def test_a_result_that_is_an_operand_is_not_stated_of():
     assert report_of(forward).status == "refuted"
 
 
+@pytest.mark.thorough
 @few(8)
 @given(st.integers(0, 2), st.integers(1, 3), st.integers(-1, 4), st.integers(0, 14))
 def test_a_proved_program_is_right_whatever_is_promised(a, b, c, most):

@@ -69,6 +69,7 @@ def test_exports_in_threads_give_what_they_give_alone():
     assert {model: verdict(model) for model in MODELS} == alone
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("outer", "inner"), list(itertools.permutations(MODELS, 2)))
 def test_an_export_within_another_gives_what_it_gives_alone(outer, inner):
     """Wherever the outer one is: what it has switched off for itself is off for nobody else."""
@@ -92,6 +93,7 @@ def test_one_thread_exports_at_a_time():
     assert len([thread for thread, _ in itertools.groupby(seen)]) == len(set(seen)) == 3
 
 
+@pytest.mark.thorough
 def test_programs_are_taken_apart_in_threads():
     programs = [export(Settles(), (torch.ones(3, 4),), dynamic_shapes=SHAPES) for _ in range(2)]
     tasks = [program.run_decompositions for program in programs] + [lambda: verdict(Doubtful)]

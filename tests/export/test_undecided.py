@@ -31,6 +31,7 @@ def few_traces(monkeypatch):
     monkeypatch.setattr(explorer, "TRACE_LIMIT", TRACES)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("few_traces")
 @pytest.mark.parametrize("branches", ["error", "split"])
 def test_data_that_answer_otherwise_are_refused(branches):
@@ -59,6 +60,7 @@ def test_where_data_cannot_be_refused_there_is_no_program(branches):
     assert "for every input" not in str(report)
 
 
+@pytest.mark.thorough
 def test_what_the_solver_does_not_show_to_be_covered_is_refused():
     """The fault: with sizes left, and none of them found, the export ended in a UsageError."""
     body = ["z = x[:, :2]", "if z.is_contiguous():", "    return z + 1", "return z + 2"]

@@ -63,6 +63,7 @@ def test_sizes_at_which_no_data_pass_are_refuted(function, required, witness, li
         assert count != 3 or outcome(Model(function), (*beside, torch.tensor(count))) != RAISES
 
 
+@pytest.mark.thorough
 def test_the_help_that_is_given_makes_the_export_succeed():
     report = verdict(at_least_two, Dim("n", min=1, max=16))
     assert report.diagnostics[0].help[0].text == 'n = Dim("n", min=2, max=16)'
@@ -76,6 +77,7 @@ def test_a_relation_of_two_sizes_is_said_as_one():
     assert found.witness == {"x.shape[0]": 1, "y.shape[0]": 1}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [Dim.AUTO, Dim("n")])
 def test_inferred_sizes_are_given_up(n):
     report = verdict(at_least_two, n, Dim.AUTO)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -130,6 +131,7 @@ def readable(text):
     return None
 
 
+@pytest.mark.thorough
 @some
 @given(formulas, st.lists(given_texts, max_size=4))
 def test_every_question_ends_within_its_budget(text, facts):

@@ -20,6 +20,7 @@ from tests.thoroughness import examples
 many = settings(max_examples=examples(300), deadline=None)
 
 
+@pytest.mark.thorough
 @many
 @given(s.integer_texts, s.points)
 def test_canonical_form_preserves_evaluation(text, point):

@@ -60,6 +60,7 @@ def questions(draw, requirement=requirements):
     return [*BOX, *facts], required, draw(st.one_of(st.none(), st.sampled_from(inside)))
 
 
+@pytest.mark.thorough
 @many
 @given(questions())
 def test_a_repair_implies_what_it_repairs_and_is_not_empty(question):

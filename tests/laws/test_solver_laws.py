@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -94,6 +95,7 @@ def test_a_formula_reduced_by_facts_keeps_its_truth_where_they_hold(facts, quest
             assert holds(reduced, named(known.known, point)) == value
 
 
+@pytest.mark.thorough
 @many
 @given(fact_lists, st.booleans(), st.data())
 def test_knowledge_says_neither_more_nor_less_than_the_facts(facts, at_once, data):
@@ -161,6 +163,7 @@ def test_bounds_do_not_depend_on_what_was_asked_before(facts, terms):
         assert [again.bounds(reducer.reduce(term)) for term in terms] == bounds
 
 
+@pytest.mark.thorough
 @few  # Z3 is asked of every step of every example
 @given(fact_lists, st.lists(questions, max_size=2))
 def test_z3_refutes_nothing_that_the_cheap_steps_claimed(facts, asked):
@@ -189,6 +192,7 @@ def test_ranges_hold_every_point_of_the_facts(facts):
         assert all(point[name] in interval for name, interval in known.ranges.items())
 
 
+@pytest.mark.thorough
 @many
 @given(fact_lists, questions)
 def test_the_ladder_agrees_with_trying_every_point(facts, question):
@@ -203,6 +207,7 @@ def test_the_ladder_agrees_with_trying_every_point(facts, question):
         assert {name: verdict.witness[name] for name in s.NAMES} in failing
 
 
+@pytest.mark.thorough
 @many
 @given(fact_lists, questions)
 def test_truth_agrees_with_trying_every_point(facts, question):
@@ -254,6 +259,7 @@ def test_each_step_alone_agrees_with_trying_every_point(facts, question):
         assert found.answer in ((Answer.UNSAT, Answer.UNKNOWN) if valid else (Answer.SAT, Answer.UNKNOWN))
 
 
+@pytest.mark.thorough
 @many
 @given(questions, s.points)
 def test_lowering_agrees_with_evaluation(question, point):
@@ -301,6 +307,7 @@ def test_bounds_over_a_domain_are_attained_and_not_exceeded(facts, term):
     assert greatest_lower_bound(term, known) == min(values)
 
 
+@pytest.mark.thorough
 @some
 @given(fact_lists, st.lists(st.tuples(questions, st.integers(0, 2)), max_size=4))
 def test_reasons_imply_the_rest_and_none_of_them_is_spare(facts, decisions):
@@ -325,6 +332,7 @@ def test_a_conclusion_is_never_claimed_when_a_fact_is_taken_away(facts, question
     assert answer.always is not False or not any(true_at(question, point) for point in holding)
 
 
+@pytest.mark.thorough
 @some
 @given(fact_lists, fact_lists, questions)
 def test_forks_do_not_hear_of_each_other(facts, others, question):

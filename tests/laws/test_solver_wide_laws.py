@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,6 +38,7 @@ def where(formulas):
     return [point for point in POINTS if all(true_at(formula, point) for formula in formulas)]
 
 
+@pytest.mark.thorough
 @many
 @given(st.lists(questions, max_size=3), st.permutations(BOX), questions, st.data())
 def test_the_ladder_agrees_with_trying_every_point_in_whatever_order_facts_come(facts, box, question, data):
@@ -58,6 +60,7 @@ def of_any_function(formula: Formula) -> Formula:
     return substitute(formula, {"z": unknown("any", symbol("x"))})
 
 
+@pytest.mark.thorough
 @few  # Z3 is asked of each point whether some function makes the facts true there
 @given(st.lists(questions, max_size=3), questions)
 def test_what_is_claimed_of_an_opaque_function_holds_whatever_its_value(facts, question):

@@ -36,6 +36,7 @@ def limit(request, monkeypatch):
         monkeypatch.setattr(profiles, "MOST_KINDS", request.param)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("limit")
 @settings(max_examples=1000, suppress_health_check=[HealthCheck.function_scoped_fixture])  # one limit for all examples
 @given(STREAMS, st.data())

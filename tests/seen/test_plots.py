@@ -25,6 +25,7 @@ def without(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
+@pytest.mark.thorough
 def test_each_size_is_a_row_of_an_svg_that_is_the_same_each_time():
     pytest.importorskip("matplotlib", reason="the plots extra")
     text = svg(SIZES)

@@ -37,6 +37,7 @@ def test_a_backend_is_given_each_program_and_is_called_inside_its_domain_alone()
     assert [type(each).__name__ for each in given] == ["VerifiedProgram"]
 
 
+@pytest.mark.thorough
 def test_onnxruntime_runs_programs_without_gradients_and_leaves_the_others_to_the_model():
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()).eval()
     run = served(model, backend="onnxruntime")

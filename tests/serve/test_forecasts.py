@@ -26,6 +26,7 @@ class Branches(torch.nn.Module):
         return x * x.size()[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("example", [10, 20, 40])
 def test_three_branches_need_two_programs_from_every_example(example):
     found = forecast(Branches(), (torch.rand(example),), dynamic_shapes={"x": {0: Dim("n", min=0, max=100)}})
@@ -41,6 +42,7 @@ def test_one_program_is_the_least_number():
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_what_is_equal_and_not_proved_to_be_is_not_called_the_least():
     class Twice(torch.nn.Module):
         def forward(self, x):

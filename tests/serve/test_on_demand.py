@@ -49,12 +49,14 @@ def test_one_program_serves_all_sizes_after_two_traces():
     assert run.programs[0].domain == ("x.shape[0] >= 0",)
 
 
+@pytest.mark.thorough
 def test_three_branches_need_three_traces_of_which_two_are_kept():
     run, model = served(Branches()), Branches()
     assert all(same(run, model, torch.randn(n)) for n in (10, 20, 40, *range(60)))
     assert (run.traced, len(run.programs)) == (3, 2)
 
 
+@pytest.mark.thorough
 def test_a_miss_says_which_size_which_program_and_which_line():
     run = served(Branches())
     for n in (10, 20, 40):
@@ -74,6 +76,7 @@ def test_a_miss_says_which_size_which_program_and_which_line():
     assert again.traced == 1
 
 
+@pytest.mark.thorough
 def test_a_branch_on_equality_is_the_reason_of_its_program():
     seen = Seen()
     for n in (10, 20):
@@ -196,6 +199,7 @@ def test_a_replaced_parameter_is_used_and_one_of_another_kind_has_the_model_trac
     assert run(torch.ones(4, 3, dtype=torch.float64)).shape == (4, 5)
 
 
+@pytest.mark.thorough
 def test_a_declared_domain_is_served_from_the_first_call():
     model = Branches()
     run = served(model, {"x": {0: Dim("n", min=0, max=100)}})
@@ -233,6 +237,7 @@ def test_otherwise_eager_and_raise_trace_nothing_more():
     assert run.misses[0].outcome == "raised"
 
 
+@pytest.mark.thorough
 def test_no_more_programs_are_kept_than_at_most():
     model = Branches()
     run = served(model, at_most=1)
@@ -252,6 +257,7 @@ def test_values_that_vary_without_end_are_traced_at_most_so_often():
     assert run.traced == 2
 
 
+@pytest.mark.thorough
 def test_a_model_that_cannot_be_traced_is_run_by_itself():
     class Counting(torch.nn.Module):
         calls = 0
@@ -269,6 +275,7 @@ def test_a_model_that_cannot_be_traced_is_run_by_itself():
     assert {miss.outcome for miss in run.misses} == {"eager"}
 
 
+@pytest.mark.thorough
 def test_what_eager_raises_is_raised():
     class Split(torch.nn.Module):
         def forward(self, x):
@@ -289,6 +296,7 @@ class Nested(torch.nn.Module):
         return x * 2 if twice else x
 
 
+@pytest.mark.thorough
 def test_containers_ints_constants_and_keywords():
     run, model = served(Nested(), at_most=20), Nested()
     for size in (2, 3, 5, 1):
@@ -302,6 +310,7 @@ def test_containers_ints_constants_and_keywords():
     assert run.traced <= 13
 
 
+@pytest.mark.thorough
 def test_how_inputs_lie_in_memory_is_looked_at_where_the_model_does():
     class Reading(torch.nn.Module):
         def forward(self, x):
@@ -336,6 +345,7 @@ def test_a_subclass_of_a_tensor_is_run_by_the_model():
     assert "no program is made of it: Mine" in str(run.misses[0])
 
 
+@pytest.mark.thorough
 def test_all_programs_are_saved_as_one_archive(tmp_path):
     model = Branches()
     run = served(model)
@@ -353,6 +363,7 @@ def test_all_programs_are_saved_as_one_archive(tmp_path):
         run.save(tmp_path / "three.pt2")
 
 
+@pytest.mark.thorough
 def test_numbers_are_saved_too(tmp_path):
     class Counted(torch.nn.Module):
         def forward(self, x, n: int):

@@ -108,6 +108,7 @@ def held(seed):
     return True
 
 
+@pytest.mark.thorough
 def test_what_is_proved_to_keep_rows_apart_does():
     assert sum(map(held, range(25))) > 3
 

@@ -58,6 +58,7 @@ def test_100000_calls_of_changing_sizes_from_8_threads():
     soak(100_000)
 
 
+@pytest.mark.thorough
 def test_some_hundred_calls_of_changing_sizes_from_8_threads():
     soak(400)
 

@@ -1,4 +1,4 @@
-"""What cannot be meant is one sentence that says what was wanted."""
+"""Invalid input is refused in one sentence that says what was wanted."""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from shapeproof.constraints.syntax.text import parse_formula as parse
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
@@ -35,6 +37,7 @@ for entry in ledger.entries:
 """
 
 
+@pytest.mark.thorough
 def test_answers_witnesses_and_costs_do_not_depend_on_the_order_of_sets():
     outputs = set()
     for seed in ("1", "2"):

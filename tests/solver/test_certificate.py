@@ -118,6 +118,7 @@ def test_a_wrong_answer_is_found(path):
     assert all(answers["sat"] == 1 for answers in result.answers.values())
 
 
+@pytest.mark.thorough
 def test_what_no_solver_can_prove_is_undecided(path):
     write_certificate(claimed(*corpus.UNDECIDED[0]), path)
     assert recheck(path).status == "undecided"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def test_conditions_hold_just_where_every_fact_does(formulas):
         assert conditions.hold(point) == all(true_at(formula, point) for formula in formulas if has_meaning(formula))
 
 
+@pytest.mark.thorough
 @given(facts, st.sampled_from(POINTS), st.sampled_from(POINTS))
 def test_where_all_hold_only_what_mentions_a_moved_symbol_can_fail(formulas, point, there):
     conditions = Conditions()

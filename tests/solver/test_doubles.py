@@ -224,6 +224,7 @@ def test_the_range_of_a_float_expression_holds_every_value_that_python_computes(
                 assert rounded in bounds.of(parse_term(f"{rounding}({text})"))
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(400))
 @given(real_texts, st.sampled_from(["<", "<=", "==", "!="]), st.integers(-3, 9), boxed_points())
 def test_what_is_cut_off_by_a_fact_about_doubles_is_only_where_it_fails(text, op, value, boxed):

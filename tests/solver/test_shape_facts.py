@@ -49,11 +49,13 @@ def failing_point(formula, given):
     return None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", HOLD)
 def test_true_facts_are_proved(family):
     assert [formula for formula, given in HOLD[family] if prove(formula, given=given).status != "proved"] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", HOLD)
 def test_true_facts_are_true(family):
     points = {formula: failing_point(formula, given) for formula, given in HOLD[family]}
@@ -97,6 +99,7 @@ def wrongly_proved(facts):
                 yield formula, given
 
 
+@pytest.mark.thorough
 def test_nothing_false_is_proved_near_a_fact():
     everything = [fact for facts in HOLD.values() for fact in facts]
     assert list(wrongly_proved(everything[::_EVERY])) == []

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ def test_the_smallest_point_prefers_one_to_minus_one():
     assert smallest(parse("n < 0"), facts("-5 <= n <= 5")) == {"n": -1}
 
 
+@pytest.mark.thorough
 def test_all_points_come_once_and_in_order():
     known = facts("-3 <= a <= 3", "0 <= b <= 4", "a*b >= -2")
     points = [{"a": a, "b": b} for a in range(-3, 4) for b in range(5) if a * b >= -2]

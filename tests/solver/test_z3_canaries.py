@@ -45,6 +45,7 @@ def test_squares_are_divided_within_the_resource_limit():
     assert session.spent < 20_000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("core", Core)
 def test_many_contexts_in_one_process(core):
     # another project met crashes with many contexts in an older release

@@ -1,10 +1,10 @@
-"""One file for each command. A command reads its arguments, calls what does the work, prints, and exits.
+"""One file for each command. A command reads its arguments, calls the code that does the work, prints, and exits.
 
-check.py     the models of specs
-lock.py      their proved contracts, written
-diff.py      what two programs accept, compared
+check.py     checks the models of specs
+lock.py      writes their proved contracts
+diff.py      compares the accepted inputs of two programs
 explain.py   one model, in full
 rule.py      the page of a diagnostic
-seen.py      a spec from what was seen
-recheck.py   a certificate
+seen.py      a spec from a profile of seen inputs
+recheck.py   proves a certificate again
 """

@@ -1,4 +1,4 @@
-"""`shapeproof check [SPEC...]` checks every model of the specs and exits with what is worst."""
+"""`shapeproof check [SPEC...]` checks every model of the specs and exits with the worst status."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ Examples:
   shapeproof check --format junit > shapes.xml"""
 
 _WORD = re.compile(r"[\w.+-]+")
-"""What a shell takes for one word as it stands."""
+"""A name that a shell reads as one word without quotes."""
 
 
 def _models(incomplete: str) -> Iterator[str]:
-    """The models of the spec here that may be typed; none where there is no spec."""
+    """Completions: the names of the models in the spec here; none without a spec."""
     try:
         files = load_specs([])
     except UsageError:
@@ -84,7 +84,7 @@ First = Annotated[bool, typer.Option("--exitfirst", "-x", help="Stop at the firs
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How models are checked: what check, lock and diff are told alike."""
+    """How models are checked: the options common to check, lock and diff."""
 
     jobs: int | None = None
     executor: str | None = None
@@ -131,11 +131,11 @@ def check(  # noqa: PLR0913 - the options of a command
 
 
 def checked(specs: list[Path] | None, options: Options, *, operators: bool = False) -> list[Outcome]:
-    """The outcome of every model of the specs, and of every operator if asked for, or of those whose names match.
+    """Return the outcome of each model, and of each operator if `operators`; with `options.models`, of matching names.
 
     Raises:
-        UsageError: a spec cannot be meant, or there is no such model, cluster or revision.
-        Interrupted: somebody has interrupted.
+        UsageError: a spec is invalid, or there is no such model, cluster or revision.
+        Interrupted: the user has interrupted the run.
     """
     verbosity = Verbosity.of(quiet=options.quiet, verbose=options.verbose)
     found = [
@@ -152,7 +152,7 @@ def checked(specs: list[Path] | None, options: Options, *, operators: bool = Fal
 
 
 def interrupted(stopped: Interrupted) -> NoReturn:
-    """Say what was not done, and exit."""
+    """Say which models were not checked, and exit."""
     open_ = [outcome.check.name for outcome in stopped.outcomes if outcome.skipped]
     done = len(stopped.outcomes) - len(open_)
     rest = f", not {', '.join(open_)}" if open_ else ""
@@ -161,10 +161,10 @@ def interrupted(stopped: Interrupted) -> NoReturn:
 
 
 def selected(checks: Sequence[Check], patterns: Sequence[str]) -> list[Check]:
-    """The checks whose names match one of these, as in a shell.
+    """Return the checks whose names match a pattern, as in a shell.
 
     Raises:
-        UsageError: one of them matches no name.
+        UsageError: a pattern matches no name.
     """
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(check.name, pattern) for check in checks):
@@ -173,7 +173,7 @@ def selected(checks: Sequence[Check], patterns: Sequence[str]) -> list[Check]:
 
 
 def exit_status(outcomes: Sequence[Outcome]) -> int:
-    """The exit status of what is worst among what was checked: a wrong verdict, then none, then undecided."""
+    """Return the worst exit status of the checks: first a wrong verdict, then none, then undecided."""
     found = {_status(outcome) for outcome in outcomes if not outcome.passed and not outcome.skipped}
     return next((status for status in (1, NO_VERDICT, EXIT_STATUS["undecided"]) if status in found), 0)
 
@@ -181,7 +181,7 @@ def exit_status(outcomes: Sequence[Outcome]) -> int:
 def _status(outcome: Outcome) -> int:
     if outcome.result.status is None:
         return NO_VERDICT
-    return EXIT_STATUS[outcome.result.status] or 1  # proved, where that is not expected
+    return EXIT_STATUS[outcome.result.status] or 1  # a proof that was not expected
 
 
 def _executor(address: str | None, jobs: int | None) -> Executor:

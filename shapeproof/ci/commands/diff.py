@@ -25,7 +25,7 @@ Examples:
   shapeproof diff --cached --format github"""
 
 _STATUS = {"narrowed": 1, "no verdict": NO_VERDICT, "undecided": EXIT_STATUS["undecided"]}
-"""The exit status of each kind of narrowing; what stands first is worse."""
+"""The exit status of each kind of narrowing, worst first."""
 
 
 def diff(  # noqa: PLR0913 - the options of a command
@@ -62,7 +62,7 @@ def diff(  # noqa: PLR0913 - the options of a command
 
 
 def _compared(locks: Mapping[str, Mapping[str, Locked]], outcomes: Sequence[Outcome]) -> Iterator[Compared]:
-    """What became of each model that is locked."""
+    """Compare each locked model with its outcome."""
     here = {(outcome.check.job.root, outcome.check.name): outcome for outcome in outcomes}
     for root, lock in locks.items():
         for name, before in lock.items():

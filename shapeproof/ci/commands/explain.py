@@ -90,7 +90,7 @@ def explain(  # noqa: PLR0913 - the options of a command
 
 
 def instead(word: str) -> str:
-    """The end of a sentence about a word that names no callable: what to type for what it is, if it is anything."""
+    """Return the end of a sentence about a word that names no callable: the command to type instead, if any."""
     typed = shlex.quote(word)
     if word in pages():
         return f"; it is a diagnostic: type `{page_command(word)}`"
@@ -106,7 +106,7 @@ def instead(word: str) -> str:
 
 
 def _builder(file: Path) -> str:
-    """The function of a file that returns a model, by its name: `build`, else the first that takes no arguments."""
+    """Return the name of the function that builds a model: `build`, else the first that needs no arguments."""
     with contextlib.suppress(OSError, ValueError, SyntaxError, RecursionError):
         found = [node for node in ast.parse(read_bounded(file)).body if isinstance(node, ast.FunctionDef)]
         free = [node.name for node in found if len(node.args.args) == len(node.args.defaults)]
@@ -115,7 +115,7 @@ def _builder(file: Path) -> str:
 
 
 def _quietly(report: Report) -> str:
-    """What did not pass, and the verdict."""
+    """The diagnostics and the verdict."""
     return "\n".join([*(diagnostic_text(each, width()) for each in report.diagnostics), report.status])
 
 

@@ -1,4 +1,4 @@
-"""`shapeproof lock [SPEC...]` writes down what is proved of each model; `shapeproof diff` compares with it."""
+"""`shapeproof lock [SPEC...]` writes the proved contract of each model; `shapeproof diff` compares with it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def lock(  # noqa: PLR0913 - the options of a command
 
 
 def _write(outcomes: Sequence[Outcome]) -> None:
-    """A lock beside each spec."""
+    """Write a lock beside each spec."""
     for root in dict.fromkeys(outcome.check.job.root for outcome in outcomes):
         path = write_lock(Path(root), [outcome for outcome in outcomes if outcome.check.job.root == root])
         say(f"wrote {path}")

@@ -1,4 +1,4 @@
-"""`shapeproof recheck path` proves every claim of a certificate again and exits with what came of it."""
+"""`shapeproof recheck PATH` proves every claim of a certificate again and exits with the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`shapeproof rule ID` prints the page of a diagnostic: what it means, and what to do."""
+"""`shapeproof rule ID` prints the page of a diagnostic: its meaning and its remedies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXAMPLES = "Example: shapeproof rule divides"
 
 
 def _ids(incomplete: str) -> list[tuple[str, str]]:
-    """What may be typed, each with what it is."""
+    """Completions: the ids of diagnostics with their titles."""
     return [(name, title(page)) for name, page in pages().items() if name.startswith(incomplete)]
 
 

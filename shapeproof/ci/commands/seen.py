@@ -1,4 +1,4 @@
-"""`shapeproof seen PROFILE...` merges profiles of what was seen, and prints them, or a spec for people to edit."""
+"""`shapeproof seen PROFILE...` merges profiles of seen inputs and prints them, or a spec to edit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def seen(
 
 
 def _parameters(target: str, merged: Seen) -> tuple[str, ...]:
-    """The names of the model's parameters, where inputs are known by their places alone. To do so loads the model."""
+    """Return the model's parameter names if some input is known only by position. Loads the model in that case."""
     if not any(slot.is_placed for kind in merged.joints for slot in kind):
         return ()
     from shapeproof.export.declare.from_seen import parameters

@@ -1,7 +1,7 @@
-"""Compares what two programs accept: is there an input that the old one accepts and the new one does not?
+"""Compares the inputs of two programs: is there an input that the old one accepts and the new one rejects?
 
-A contract speaks of sizes (`x.shape[0]`) and of the symbols that they are made of. Here the sizes are the variables
-of both sides; the symbols of each side get names of their own, and are functions of the sizes.
+A contract is stated over sizes (`x.shape[0]`) and over the symbols in them. Here the sizes are variables common to both
+sides; the symbols of each side get a prefix and become functions of the sizes.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The smallest input that is no longer accepted, and the first demand that it does not meet."""
+    """The smallest input that is no longer accepted, and the first condition that it violates."""
 
     sizes: Mapping[str, int]
     """The sizes that vary."""
     point: Mapping[str, int]
-    """All sizes, and what they make of the symbols of the new contract."""
+    """All sizes, and the values of the new contract's symbols at these sizes."""
     demand: str
 
 
 def lost(old: Accepted, new: Accepted) -> Lost | Undecided | None:
-    """The smallest input that is lost, or None if it is proved that there is none. Both take the same inputs.
+    """Return the smallest lost input, or None if it is proved that there is none. Both sides take the same inputs.
 
     >>> from shapeproof.ci.jobs import Accepted
     >>> old = Accepted({"x": ["n", "4"]}, ("x.shape[0] >= 1",))
@@ -58,7 +58,7 @@ def lost(old: Accepted, new: Accepted) -> Lost | Undecided | None:
 
 
 class _Side:
-    """A contract over sizes; its symbols have the prefix. `named` is what the domains of both sides speak of."""
+    """A contract over sizes; its symbols get the prefix. `named` are the names in the domains of both sides."""
 
     def __init__(self, contract: Accepted, prefix: str, named: AbstractSet[str]) -> None:
         self._prefix = prefix
@@ -68,7 +68,7 @@ class _Side:
         self.symbols: dict[str, Term] = {}
         """Each symbol as a function of a size."""
         self.demands: dict[str, Formula] = {}
-        """What is accepted, by the text to show."""
+        """The conditions for acceptance, by the text to show."""
         for name, term in self.sizes.items():
             self._solve(name, term)
         for name, term in self.sizes.items():
@@ -81,11 +81,11 @@ class _Side:
         return parse_term(format_term(term, self._names(term)))
 
     def _names(self, expression: Term | Formula) -> dict[str, str]:
-        """The names of the symbols here; a size is called the same on both sides."""
+        """The prefixed names of the symbols; sizes keep their names."""
         return {name: name if name in self.sizes else f"{self._prefix}.{name}" for name in expression.symbols}
 
     def _solve(self, name: str, term: Term) -> None:
-        """Learn what a symbol is: the size itself where it is one, else what the size was derived from."""
+        """Solve a size for its symbol: `n` if the size is `n`, else `(size - offset) // factor`."""
         if term.is_constant or term.symbols <= self.sizes.keys():
             return
         derived = parse_size(str(term))
@@ -96,9 +96,9 @@ class _Side:
 
 
 def _sizes(key: str, texts: list[str], named: AbstractSet[str]) -> Iterator[tuple[str, str]]:
-    """The sizes of an input by what the user calls them. An int input is called by its own name.
+    """Yield the sizes of an input by the user's names. An int input has its plain name.
 
-    A tensor `n` whose only size is the dim `n` looks the same, but is spoken of as `n.shape[0]`.
+    A tensor `n` whose only size is the dim `n` looks the same, but the domain calls its size `n.shape[0]`.
     """
     if texts == [key] and f"{key}.shape[0]" not in named:
         yield key, key

@@ -1,4 +1,4 @@
-"""The lock file: the proved contract of each model, to compare later ones with."""
+"""The lock file: the proved contract of each model, for comparison with later contracts."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from shapeproof.constraints.syntax.text import parse_formula, parse_term
 from shapeproof.files import read_bounded, write_whole
 
 NAME = "shapeproof.lock"
-"""The lock file, beside the spec."""
+"""The name of the lock file, beside the spec."""
 
 
 _SHOWN = 100
-"""Characters of a place in a file that are shown."""
+"""Number of characters shown of a path inside the file."""
 
 
 class Locked(BaseModel):
-    """What was proved of a model: for every such input the program does what the model does."""
+    """The proved contract of a model: for every such input, the program behaves like the model."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     status: Literal["proved", "undecided"]
     dtypes: dict[str, str]
-    """Of the inputs that the spec declares."""
+    """The dtypes of the inputs that the spec declares."""
     contract: Accepted
 
 
@@ -41,7 +41,7 @@ class _Lock(BaseModel):
 
 
 def locked(outcome: Outcome) -> Locked | None:
-    """What is to be locked of an outcome; None where there is no program."""
+    """The locked form of an outcome; None if there is no program."""
     result, inputs = outcome.result, outcome.check.job.inputs or {}
     if result.status not in {"proved", "undecided"}:
         return None
@@ -56,7 +56,7 @@ def write_lock(folder: Path, outcomes: Sequence[Outcome]) -> Path:
     """Write the lock file of a folder.
 
     Raises:
-        UsageError: it cannot be written, or two models have the same name in it.
+        UsageError: the file cannot be written, or two models have the same name.
     """
     found: dict[str, Locked | None] = {}
     for name, outcome in ((outcome.check.name, outcome) for outcome in outcomes):
@@ -73,10 +73,10 @@ def write_lock(folder: Path, outcomes: Sequence[Outcome]) -> Path:
 
 
 def read_lock(folder: Path) -> dict[str, Locked]:
-    """What is locked in a folder, by model.
+    """Read the lock file of a folder, by model.
 
     Raises:
-        UsageError: there is no lock file, or it is none.
+        UsageError: there is no lock file, or the file is invalid.
     """
     path = folder / NAME
     try:
@@ -94,7 +94,7 @@ def read_lock(folder: Path) -> dict[str, Locked]:
 
 
 def _check_contract(contract: Accepted, sentence: str) -> None:
-    """What is read is compared later, where it is too late to say what is wrong."""
+    """Check that a contract can be parsed; the later comparison could not report the fault."""
     try:
         for text in contract.domain:
             parse_formula(text)

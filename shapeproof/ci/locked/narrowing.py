@@ -1,4 +1,4 @@
-"""What a model no longer accepts, compared with its lock: the smallest such input, what it fails, and that line."""
+"""Inputs that a model no longer accepts, compared with its lock: the smallest, the violated condition, its line."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ _ASKED_FOR = re.compile(r"asked for at (.+):(\d+)$")
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """What was accepted and is no longer, and where that was written."""
+    """A loss of accepted inputs, and the line that causes it."""
 
     message: str
     file: Path
     line: int
     kind: Literal["narrowed", "undecided", "no verdict"] = "narrowed"
-    """Whether it is so, or only not known that everything is still accepted."""
+    """"narrowed" if a loss is proved, "undecided" if it is not known that everything is still accepted."""
     sizes: Mapping[str, int] | None = None
     """The smallest input that is lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A model that is locked, and what it no longer accepts."""
+    """A locked model, and the inputs that it no longer accepts."""
 
     name: str
     narrowing: Narrowing | None
 
 
 def narrowing(before: Locked, outcome: Outcome) -> Narrowing | None:
-    """What the model of an outcome no longer accepts; None if it is proved that there is nothing."""
+    """Return the loss of accepted inputs; None if it is proved that there is none."""
     check, after = outcome.check, locked(outcome)
     if after is None:
         return _no_program(outcome)
@@ -59,7 +59,7 @@ def narrowing(before: Locked, outcome: Outcome) -> Narrowing | None:
 
 
 def _no_program(outcome: Outcome) -> Narrowing:
-    """There is no program any more, which accepts nothing."""
+    """The narrowing where there is no longer a program: no input is accepted."""
     check, result = outcome.check, outcome.result
     for diagnostic in result.diagnostics:
         if diagnostic.file and diagnostic.line and diagnostic.witness:
@@ -74,7 +74,7 @@ def _no_program(outcome: Outcome) -> Narrowing:
 
 
 def _other_inputs(before: Locked, after: Locked) -> Iterator[tuple[str, object, object]]:
-    """What makes every call another one: the names, ranks or dtypes of inputs."""
+    """Yield the differences that change every call: names, ranks or dtypes of inputs."""
     old, new = _ranks(before), _ranks(after)
     if old.keys() != new.keys():
         yield "inputs", sorted(old), sorted(new)
@@ -89,7 +89,7 @@ def _ranks(each: Locked) -> dict[str, int]:
 
 
 def _place(found: Lost, outcome: Outcome) -> tuple[Path, int]:
-    """The line of the spec that the input does not meet; else the user's line that asked for what was inferred."""
+    """The line of the spec that the input violates, else the user's line that asked for an inferred condition."""
     check = outcome.check
     for text, line in check.job.lines.items():
         if text not in check.job.dims and true_at(parse_formula(text), found.point) is False:

@@ -1,10 +1,10 @@
-"""One model is checked in a process of its own.
+"""Checks one model in a separate process.
 
-worker.py       the process: a job comes in, what it finds goes out
-isolation.py    starts it, and outlives it
-frames.py       what the two say to each other
-processes.py    ends a process and all that it has begun
-subjects.py     imports and calls what is to be checked
-tracebacks.py   what its code raised
-spec_help.py    help in the spec's own words
+worker.py       the process: reads a job, writes its answer
+isolation.py    starts the process and survives its crash
+frames.py       the messages between the two
+processes.py    kills a process and all its descendants
+subjects.py     imports and calls the target
+tracebacks.py   the user's frames of an exception or crash
+spec_help.py    help in the words of the spec
 """

@@ -1,7 +1,7 @@
-"""Messages between the process of a job and whoever has begun it, as frames: a mark, a length, a digest, JSON.
+"""Messages between the process of a job and its caller, as frames: magic number, length, digest, JSON.
 
-The user's code runs in the same process. What it writes into the channel by mistake is noticed, never taken for a
-message. This is no defence against code that forges one.
+The user's code runs in the same process. If it writes into the channel by mistake, the digest reveals the error. A
+frame is no defence against code that forges one.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any
 _HEAD = struct.Struct(">4sI16s")
 _MARK = b"spf1"
 MOST = 2**28
-"""Bytes that a message may have."""
+"""Maximum length of a message in bytes."""
 
 
 class GarbledError(Exception):
-    """What came is no frame."""
+    """The bytes are no valid frame."""
 
 
 def frame(message: Any) -> bytes:
-    """The message as bytes."""
+    """Return the message as bytes."""
     body = json.dumps(message).encode()
     return _HEAD.pack(_MARK, len(body), _digest(body)) + body
 
 
 class Frames:
-    """Takes bytes as they come, and gives the messages that are whole.
+    """Collects bytes as they arrive and returns complete messages.
 
     >>> frames = Frames()
     >>> [list(frames.feed(bytes([byte]))) for byte in frame("hello")][-1]
@@ -41,7 +41,7 @@ class Frames:
         self._left = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Any]:
-        """The messages that end in these bytes.
+        """Yield the messages that these bytes complete.
 
         Raises:
             GarbledError: the bytes are no frame.
@@ -64,7 +64,7 @@ class Frames:
 
 
 class Channel:
-    """Where a process writes messages: only while the descriptor is still the one that it was given."""
+    """The channel of a process for messages; usable while its descriptor is still the original file."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -72,7 +72,7 @@ class Channel:
         self._file = _identity(descriptor)
 
     def say(self, message: Any) -> None:
-        """Write a message, unless this process is one that the user's code has forked.
+        """Write a message, unless this is a process that the user's code has forked.
 
         Raises:
             OSError: the user's code has closed the descriptor.

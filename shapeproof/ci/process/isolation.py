@@ -1,4 +1,4 @@
-"""Runs a job in a process of its own, so that a model that crashes, hangs or babbles takes nothing with it."""
+"""Runs a job in a separate process, so that a model that crashes, hangs or prints a lot harms nothing else."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from shapeproof.ci.process.tracebacks import crashed
 from shapeproof.ci.provenance.identity import TOKEN
 
 _TICK = 0.2
-"""Seconds after which a process that has ended is noticed, though something that it has begun holds the channel."""
+"""Seconds until the end of a process is noticed although one of its children still holds the channel open."""
 _MOMENT = 2.0
-"""Seconds that a process takes to end, at most."""
+"""Maximum seconds that a process takes to end."""
 _LAST_WORDS = 2**16
-"""Bytes of what it prints that are kept."""
+"""Number of printed bytes that are kept."""
 _SHOWN = 400
-"""Characters of its last line that are shown."""
+"""Number of characters of the last printed line that are shown."""
 
 Progress = Callable[[str], None]
 
 
 def answer(job: Job, progress: Progress, begun: Callable[[Worker], None] = lambda _: None) -> Answer:
-    """The answer to a job. If its process gives none, why not. `begun` is told of the process."""
+    """Return the answer to a job, or the reason why its process gave none. `begun` receives the worker."""
     try:
         with Worker(job) as worker:
             begun(worker)
@@ -42,7 +42,7 @@ def answer(job: Job, progress: Progress, begun: Callable[[Worker], None] = lambd
 
 
 class Worker:
-    """The process of a job. When the context ends, it and all that it has begun are gone."""
+    """The process of a job. When the context ends, the process and all its descendants are gone."""
 
     def __init__(self, job: Job) -> None:
         self._begin = time.monotonic()
@@ -63,7 +63,7 @@ class Worker:
                 cwd=job.root,
                 env=os.environ | {TOKEN: self._token},
                 pass_fds=(hear, say),
-                start_new_session=True,  # an interrupt at the terminal is ours to handle
+                start_new_session=True,  # we handle the interrupt at the terminal
             )
             self._open = ours.pop_all()
         self._printed = cast("IO[bytes]", self._process.stdout)
@@ -78,17 +78,17 @@ class Worker:
         self._printed.close()
 
     def kill(self) -> None:
-        """End the process and all that it has begun at once, from any thread; its exit status, if it has one, stays."""
-        if self._process.returncode is None:  # afterwards its number may be somebody else's
+        """Kill the process and its descendants at once, from any thread; an exit status that it already has is kept."""
+        if self._process.returncode is None:  # a reaped process may have lost its number to another
             end_all(self._process.pid, self._token)
 
     def answer(self, progress: Progress) -> Answer:
-        """Wait for the answer. If the process ends without one, is silent for too long or garbles it, that is said."""
+        """Wait for the answer. If the process ends, times out or garbles the answer, return that as the reason."""
         with contextlib.suppress(BrokenPipeError):
             _write(self._questions, frame(JOB.dump_python(self._job)))
         try:
             found = self._heard(progress)
-        except (GarbledError, ValueError, KeyError, TypeError):  # ValidationError is a ValueError
+        except (GarbledError, ValueError, KeyError, TypeError):  # pydantic's ValidationError is a ValueError
             return self._failed(f"the process garbled its answer{self._last_words()}")
         if found is not None:
             return found
@@ -97,11 +97,11 @@ class Worker:
             return self._failed(f"the process was ended: there was no verdict within {self._job.timeout:g} s{doing}")
         if not self._ends():
             return self._failed("the process closed the channel of its answer before there was a verdict")
-        self.kill()  # what it has begun may live
+        self.kill()  # its children may still live
         return self._failed(self._ending(self._process.wait()))
 
     def _heard(self, progress: Progress) -> Answer | None:
-        """The answer; None if the process has ended, can give none any more, or is late."""
+        """Return the answer; None if the process has ended, has closed the channel, or is late."""
         with selectors.DefaultSelector() as selector:
             for descriptor in (self._answers, self._printed.fileno()):
                 selector.register(descriptor, selectors.EVENT_READ)
@@ -125,11 +125,11 @@ class Worker:
         return limit is not None and time.monotonic() - self._begin > limit
 
     def _has_ended(self) -> bool:
-        """Without waiting for it, so that its number stays its own."""
+        """True if the process has ended. Does not reap the process, so that its number is not reused."""
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def _ends(self) -> bool:
-        """Whether the process has ended, or is about to: its descriptors are closed a moment before."""
+        """True if the process ends within a moment: its descriptors close shortly before its end."""
         until = time.monotonic() + _MOMENT
         while not (ended := self._has_ended()) and time.monotonic() < until:
             time.sleep(_TICK / 10)
@@ -140,14 +140,14 @@ class Worker:
         return Answer(Result(None, why, seconds=time.monotonic() - self._begin))
 
     def _ending(self, code: int) -> str:
-        """Why there is no answer."""
+        """The reason why there is no answer."""
         if code == -signal.SIGKILL:
             return "the process was killed (SIGKILL), as happens where memory runs out"
         how = f"by {_signal(-code)}" if code < 0 else f"with status {code}"
         return f"the process ended {how} before there was a verdict{self._last_words()}"
 
     def _last_words(self) -> str:
-        """The last line that it printed, without what a terminal would take for a command; and where it crashed."""
+        """The last line that the process printed, without unprintable characters, and the place of a crash."""
         words, where = crashed(self._words.decode(errors="replace"), self._job.root, whole=self._job.traceback)
         last = next((line.strip() for line in reversed(words.split("\n")) if line.strip()), "")
         return (f": {''.join(filter(str.isprintable, last))[:_SHOWN]}" if last else "") + where
@@ -161,7 +161,7 @@ def _signal(number: int) -> str:
 
 
 def _pipe(read: contextlib.ExitStack, written: contextlib.ExitStack) -> tuple[int, int]:
-    """The ends of a pipe, each closed with its stack."""
+    """Open a pipe; each end is closed with its stack."""
     out, into = os.pipe()
     read.callback(os.close, out)
     written.callback(os.close, into)

@@ -1,6 +1,7 @@
-"""Ends a process and everything that it has begun, as far as the system can tell what that is.
+"""Kills a process and everything it has started, within the limits of the system.
 
-A process group catches most. What has left the group is known by its parents, and by a variable of its environment.
+The process group covers most descendants. A process that has left the group is recognised by its parents, and by an
+environment variable.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from shapeproof.ci.provenance.identity import TOKEN
 
 _PROCESSES = Path("/proc")
 _ROUNDS = 100
-"""How often to look again for what was begun meanwhile."""
+"""How many times to look again for processes started meanwhile."""
 
 
 def end_all(leader: int, token: str) -> None:
-    """End the group of a process that nobody has waited for, its descendants, and what has the token; not ourselves."""
+    """Kill the group of an unreaped process, its descendants and every process with the token; spare this process."""
     for _ in range(_ROUNDS):
         found = set(_begun(leader, token)) - {os.getpid()}
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -33,7 +34,7 @@ def end_all(leader: int, token: str) -> None:
 
 
 def _begun(leader: int, token: str) -> Iterator[int]:
-    """The living descendants of a process, and the processes that have the token; none where there is no /proc."""
+    """Yield the living descendants of a process and the processes that have the token; nothing without /proc."""
     parents = dict(_parents())
     mark = f"{TOKEN}={token}".encode()
     for process in parents:
@@ -42,7 +43,7 @@ def _begun(leader: int, token: str) -> Iterator[int]:
 
 
 def _parents() -> Iterator[tuple[int, int]]:
-    """Each living process and its parent."""
+    """Yield each living process with its parent."""
     for folder in _PROCESSES.glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError):
             state, parent = (folder / "stat").read_bytes().rpartition(b") ")[2].split()[:2]

@@ -1,7 +1,7 @@
-"""Help in the words of a spec: the lines to write into its tables, in place of Python's.
+"""Help in the words of a spec: lines for its tables, in place of Python.
 
-Each dim is narrowed in its own table as far as the keys of one go; the rest are relations of the model. Nothing is
-decided here: what a help requires was proved to suffice, and the lines say the same.
+A narrowed dim is written with the keys of its table where these can express it; the rest becomes relations of the
+model. The lines state exactly what the help requires, which was proved to suffice.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from shapeproof.constraints.records.domain import ranges, residue
 from shapeproof.constraints.syntax.text import format_formula, parse_formula
 
 _LINE = 88
-"""How long a line of a spec may be."""
+"""Maximum length of a line of a spec."""
 _KEYS = ("min", "max", "multiple_of", "one_of")
 
 
 def in_spec(diagnostics: Iterable[Diagnostic], job: Job) -> tuple[Diagnostic, ...]:
-    """The diagnostics of a job, with help in the words of its spec, if that declares the inputs.
+    """Reword the help of a job's diagnostics for its spec, if the spec declares the inputs.
 
-    The relations of a model are one list, so each help repeats those of the help before it.
+    The relations of a model are one list, so each help repeats the relations of the previous help.
     """
     if job.inputs is None:
         return tuple(diagnostics)
@@ -44,7 +44,7 @@ def in_spec(diagnostics: Iterable[Diagnostic], job: Job) -> tuple[Diagnostic, ..
 
 
 def _reworded(help_: Help, job: Job, relations: list[str]) -> Help | None:
-    """The help as lines of the spec, if any; what it says as relations is added to those that there are."""
+    """Return the help as lines of the spec, or None if no line changes; append its relations to `relations`."""
     if not help_.requires:
         return help_
     parts = [part for text in help_.requires for part in _parts(parse_formula(text))]
@@ -65,7 +65,7 @@ def _parts(formula: Formula) -> Sequence[Formula]:
 
 
 def _narrowed(name: str, dim: Dim, parts: Sequence[Formula]) -> tuple[Dim, list[Formula]]:
-    """A dim of which the parts hold, as far as its keys can say them, and the parts that they cannot say."""
+    """Narrow a dim to the parts that its keys can express; return the dim and the remaining parts."""
     bounds, step, left = Interval(dim.min, dim.max), dim.multiple_of or 1, list[Formula]()
     for part in parts:
         interval, rest = ranges([part]).get(name), residue(name, part)
@@ -87,7 +87,7 @@ def _narrowed(name: str, dim: Dim, parts: Sequence[Formula]) -> tuple[Dim, list[
 
 
 def _values(name: str, dim: Dim, bounds: Interval, parts: Sequence[Formula]) -> list[int] | None:
-    """The only values that a dim may then have, if these are few and known."""
+    """Return the values that a dim can then have, if they are few and known."""
     if dim.one_of is not None:
         return dim.one_of
     if bounds.lower is not None and bounds.lower == bounds.upper:
@@ -100,7 +100,7 @@ def _values(name: str, dim: Dim, bounds: Interval, parts: Sequence[Formula]) -> 
 
 
 def _said(name: str, dim: Dim) -> Iterator[Formula]:
-    """What the table of a dim demands."""
+    """The conditions that the table of a dim declares."""
     yield from (parse_formula(text) for _, text in demands(name, dim))
     if dim.min is not None:
         yield parse_formula(f"{name} >= {dim.min}")
@@ -117,14 +117,14 @@ def _entries(before: Dim, after: Dim) -> Iterator[str]:
 
 
 def _listed(key: str, texts: Iterable[str]) -> list[str]:
-    """A list as TOML, on one line if it fits."""
+    """Return a list as TOML, on one line if it fits."""
     items = list(texts)
     line = f"{key} = [{', '.join(items)}]"
     return [line] if len(line) <= _LINE else [f"{key} = [", *(f"    {text}," for text in items), "]"]
 
 
 def _table(job: Job) -> str:
-    """What the name of each table begins with in the file."""
+    """Return the prefix of each table name in the file."""
     return "tool.shapeproof." if job.spec == "pyproject.toml" else ""
 
 

@@ -1,6 +1,6 @@
-"""What is checked: imports and calls `module:callable` or `file.py:callable`, and hands what it returns on.
+"""Imports and calls the target, `module:callable` or `file.py:callable`, and passes its result on.
 
-It is the user's code that runs here: whatever it raises becomes a sentence with the user's line (tracebacks.py).
+This code runs the user's code: its exceptions become a sentence with the user's line (tracebacks.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RETURNS = "(model, args, kwargs, dynamic_shapes) or (model, args, kwargs, dynami
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A model, its example and what is declared of it."""
+    """A model, its example inputs and its declarations."""
 
     model: Any
     args: Any
@@ -45,16 +45,16 @@ class Subject:
     narrow: bool = False
     splitting: bool = False
     where: Where = nowhere
-    """Where what is declared is written."""
+    """Finds the source line of a declaration."""
     seen: Seen | None = None
-    """What it was seen to be given, all of which is to be served."""
+    """The profile of inputs that the model has been given; the program must serve all of them."""
 
 
 def load_subject(target: str) -> Subject:
     """Import and call the target.
 
     Raises:
-        UsageError: it cannot be done, or what it returns is something else.
+        UsageError: the target cannot be imported or called, or it returns something else.
     """
     build = _found(target)
     found = _called(target, build)
@@ -65,10 +65,10 @@ def load_subject(target: str) -> Subject:
 
 
 def call_target(target: str) -> Any:
-    """What the target returns when it is called without arguments.
+    """Import the target, call it without arguments and return its result.
 
     Raises:
-        UsageError: it cannot be imported, found or called.
+        UsageError: the target cannot be imported, found or called.
     """
     return _called(target, _found(target))
 
@@ -88,15 +88,15 @@ def _found(target: str) -> Any:
 
 
 def is_file(place: str) -> bool:
-    """Whether that is the path of a file, and not the name of a module."""
+    """True if the text is the path of a file, not the name of a module."""
     return place.endswith(".py") or "/" in place
 
 
 def _imported_file(path: Path) -> ModuleType:
-    """The module in a file: that of its package where it is in one, else a module of its own.
+    """Import the module in a file: as part of its package if it is in one, else as a top-level module.
 
     Raises:
-        UsageError: there is no such file, or another module is imported in its place.
+        UsageError: there is no such file, or another module is imported under its name.
     """
     file = path.resolve()
     if not file.is_file():
@@ -113,7 +113,7 @@ def _imported_file(path: Path) -> ModuleType:
 
 
 def _imported_alone(file: Path) -> ModuleType:
-    """The module in a file that is in no package; where its name is taken (`json.py`), it has another one."""
+    """Import a file that is in no package; if its name is taken (`json.py`), the module gets another name."""
     free = file.stem.isidentifier() and file.stem not in sys.modules
     name = file.stem if free else f"file_{file.stem.replace('.', '_')}"
     spec = importlib.util.spec_from_file_location(name, file)
@@ -134,7 +134,7 @@ def _import_from(folder: Path) -> None:
 
 
 def _callables(module: ModuleType) -> list[str]:
-    """What a module has of its own that can be called."""
+    """Names of the public callables that a module defines."""
     found = {name: each for name, each in vars(module).items() if not name.startswith("_") and callable(each)}
     return [name for name, each in found.items() if inspect.getmodule(each) is module]
 
@@ -145,10 +145,10 @@ def _called(target: str, build: Any) -> Any:
 
 
 def check_subject(subject: Subject, progress: Callable[[str], None]) -> Report:
-    """Check the model. To do so loads torch.
+    """Check the model. This loads torch.
 
     Raises:
-        UsageError: the declarations cannot be meant, or the model cannot be traced at its own example.
+        UsageError: the declarations are invalid, or the model cannot be traced at its example.
     """
     check_version()
     with refused("the exporter cannot be loaded"):
@@ -175,7 +175,7 @@ def check_subject(subject: Subject, progress: Callable[[str], None]) -> Report:
 
 
 def questions(report: Report) -> Iterator[str]:
-    """What was asked of the solver, a line for each question and answer, in the user's names."""
+    """Yield a line for each question to the solver and its answer, in the user's names."""
     asked = report.answers
     found = () if asked is None else ((entry.formula, entry.verdict) for entry in asked.entries)
     names = {} if asked is None else asked.names
@@ -190,43 +190,43 @@ def questions(report: Report) -> Iterator[str]:
 
 @contextlib.contextmanager
 def beside() -> Iterator[None]:
-    """What the user's code prints inside this block goes to stderr; if it closes its streams, ours stay open."""
+    """Redirect the user's prints inside this block to stderr; if the user's code closes its streams, ours stay open."""
     with contextlib.redirect_stdout(_Shared(sys.stderr)), contextlib.redirect_stderr(_Shared(sys.stderr)):
         yield
 
 
 class _Shared(io.TextIOBase):
-    """A stream that writes to another one, and does not close it."""
+    """A stream that writes to another stream without closing it."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write."""
+        """Write the text to the other stream."""
         return self._stream.write(text)
 
     def flush(self) -> None:
-        """Write what is held back."""
+        """Flush the other stream."""
         self._stream.flush()
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the descriptor of the other stream."""
         return self._stream.fileno()
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """True if the other stream is a terminal."""
         return self._stream.isatty()
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """As the other's."""
+        """The encoding of the other stream."""
         return self._stream.encoding
 
 
 @contextlib.contextmanager
 def refused(what: str) -> Iterator[None]:
-    """Whatever the user's code raises becomes a sentence; `sys.exit` in it must not pass for a verdict."""
+    """Turn any exception of the user's code into a `UsageError`; `sys.exit` in it must not pass for a verdict."""
     try:
         yield
     except (UsageError, KeyboardInterrupt, GeneratorExit):

@@ -1,6 +1,6 @@
-"""Where the user's own code was when it raised, or when its process crashed: a sentence, its last frames, or all of it.
+"""The place in the user's code of an exception or crash: as a sentence, as its last frames, or as a whole traceback.
 
-Frames of this package, of torch, of what is installed and of the standard library are not the user's.
+Frames of this package, torch, installed packages and the standard library are not the user's.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from shapeproof.wording import short
 _PACKAGE = f"{Path(shapeproof.__file__).parent}/"
 _LIBRARIES = (*INSTALLED, _PACKAGE)
 _SHOWN = 5
-"""Frames that are shown."""
+"""Number of frames that are shown."""
 _WIDTH = 120
 _FATAL = "Fatal Python error: "
-"""How that begins which `faulthandler` writes when a process crashes."""
+"""The first words that `faulthandler` writes when a process crashes."""
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
 
 
 def sentence(what: str, error: BaseException) -> str:
-    """What could not be done, and why: the error as the last line of a traceback shows it, and the user's line."""
+    """Describe a failure: `what`, the last line of the traceback, and the user's file and line."""
     frames = _own(traceback.extract_tb(error.__traceback__))
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{what}: {_first_line(error)}{place}"
 
 
 def told(error: UsageError, *, whole: bool) -> str:
-    """The sentence, and by which lines of the user's it came to that; `whole`: the traceback of the user's code."""
+    """Return the message followed by the user's frames; `whole`: by the traceback of the user's code."""
     cause = error.__cause__
     if cause is None:
         return str(error)
@@ -47,7 +47,7 @@ def told(error: UsageError, *, whole: bool) -> str:
 
 
 def crashed(printed: str, folder: str, *, whole: bool) -> tuple[str, str]:
-    """What a process in a folder printed before it crashed, and where it was then, as lines that follow a sentence."""
+    """Split the output of a crashed process into the text before the crash and lines that show where it crashed."""
     words, fatal, rest = printed.rpartition(_FATAL)
     if not fatal:
         return printed, ""
@@ -58,7 +58,10 @@ def crashed(printed: str, folder: str, *, whole: bool) -> tuple[str, str]:
 
 
 def _first_line(error: BaseException) -> str:
-    """Of a message of many lines, the first that says something; an error of the user's may fail to say anything."""
+    """The kind of an error and the first line of its message that is not blank.
+
+    The user's error may fail to print its message.
+    """
     try:
         first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     except Exception:  # noqa: BLE001 - `__str__` is the user's code
@@ -67,7 +70,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _lines(frames: Iterable[FrameSummary], folder: str = "") -> list[str]:
-    """The last frames of the user's, the innermost last; files as seen from a folder, or else from here."""
+    """Return the last frames of the user's code, the innermost last; paths are relative to `folder` if it is given."""
     own = _own(frames)
     hidden = [f"  ... {len(own) - _SHOWN} more"] if len(own) > _SHOWN else []
     return [*hidden, *(_line(frame, folder) for frame in own[-_SHOWN:])]
@@ -81,7 +84,7 @@ def _line(frame: FrameSummary, folder: str) -> str:
 
 
 def _own(frames: Iterable[FrameSummary]) -> Sequence[FrameSummary]:
-    """The frames in the user's files; where there are none, the innermost in an installed package but torch."""
+    """Return the frames in the user's files, or else the innermost frame in an installed package other than torch."""
     real = [frame for frame in frames if Path(frame.filename).exists()]
     own = [frame for frame in real if not frame.filename.startswith(_LIBRARIES)]
     return own or [frame for frame in real if _is_of_a_package(frame.filename)][-1:]
@@ -93,7 +96,7 @@ def _is_of_a_package(file: str) -> bool:
 
 
 def _without_ours(found: TracebackType | None) -> TracebackType | None:
-    """The traceback from where this package called something else; as it is, where it did not."""
+    """Drop the leading frames of this package from a traceback; keep the traceback if it has only such frames."""
     theirs = found
     while theirs is not None and theirs.tb_frame.f_code.co_filename.startswith(_PACKAGE):
         theirs = theirs.tb_next

@@ -1,9 +1,10 @@
-"""A process that checks one model: a job comes in, what it does and finds goes out, on descriptors of its own.
+"""A process that checks one model: reads a job and writes progress and the answer, on separate descriptors.
 
     python -m shapeproof.ci.process.worker BEGIN QUESTIONS ANSWERS
 
-BEGIN is the time now, in nanoseconds: a file that changed later may not be what was read. What the user's code prints
-is no answer. When QUESTIONS is closed, whoever asked is gone, and the process ends at once.
+BEGIN is the current time in nanoseconds: a file that changed later may differ from the content that was read. Text that
+the user's code prints is not part of the answer. When QUESTIONS is closed, the caller is gone, and the process ends at
+once.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def _operator_verdict(job: Job, progress: Any, begin: float) -> Result:
 
 
 def _subject(job: Job) -> Subject:
-    """The model, with inputs as the job declares them or as the target returns them."""
+    """The model of a job, with inputs from the job or from the target."""
     if job.inputs is None:
         found = load_subject(job.target)
         constraints = (*found.constraints, *job.relations)
@@ -121,7 +122,7 @@ def _subject(job: Job) -> Subject:
 
 
 def _inputs(job: Job) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The tensors that the job declares, and what else holds of their sizes."""
+    """The tensors that the job declares, and the relations between their sizes."""
     declared = job.inputs or {}
     with refused("the exporter cannot be loaded"):
         import torch
@@ -138,7 +139,7 @@ def _inputs(job: Job) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def _where(job: Job, elsewhere: Where, name: str) -> SourceLocation | None:
-    """The line of the spec that declares a dim, a relation or a size; what it does not say is written elsewhere."""
+    """The line of the spec that declares a dim, relation or size; `elsewhere` finds other declarations."""
     lines = [line for text, line in job.lines.items() if text == name or text.startswith(f"{name} == ")]
     return SourceLocation(str(Path(job.root, job.spec)), lines[0]) if lines else elsewhere(name)
 
@@ -152,7 +153,7 @@ def _torch_dim(name: str, job: Job) -> Any:
 
 
 def _torch_size(size: int | str, dims: dict[str, Any]) -> Any:
-    """A size as torch.export declares it."""
+    """Return a size as torch.export declares it."""
     if isinstance(size, int):
         return size
     derived = parse_size(size)
@@ -162,7 +163,7 @@ def _torch_size(size: int | str, dims: dict[str, Any]) -> Any:
 
 
 def _end_with_the_asker(questions: int) -> None:
-    """Wait until the descriptor is closed, and end then, with every process that the model may have begun."""
+    """Wait until the descriptor is closed, then kill this process and every process that the model has started."""
     while os.read(questions, 4096):
         pass
     end_all(os.getpid(), os.environ.get(TOKEN, ""))

@@ -1,7 +1,7 @@
-"""What a verdict was made from, so that it is made again when that changes.
+"""Records the inputs of a verdict, so that a change of one causes a new check.
 
 sources.py    the code, data and variables that a process has read
-watch.py      what code asks of the machine, as it asks
+watch.py      observes what code asks of the operating system
 opened.py     files that are opened without an audit event
-identity.py   a thing's content as a digest
+identity.py   digests of content
 """

@@ -1,9 +1,9 @@
-"""What a thing that a verdict depends on is, as a digest: the same digest, the same content.
+"""The digest of each dependency of a verdict: the same digest means the same content.
 
 /path        the content of a file
-/path/       what is in a folder
-/path/*      what can be imported from a folder
-stat:/path   whether there is something at a path: a folder, or a file and how long it is
+/path/       the names in a folder
+/path/*      the names in a folder that can be imported
+stat:/path   whether the path exists: as a folder, or as a file with its length
 env:NAME     the value of an environment variable; env:* is all of them
 """
 
@@ -23,20 +23,20 @@ from collections.abc import Iterator, Mapping
 from shapeproof.files import sha256
 
 ABSENT = "absent"
-"""The digest of what was looked for and was not there."""
+"""The digest of a dependency that was looked for and not found."""
 
 ALL_VARIABLES = "env:*"
 TOKEN = "SHAPEPROOF_JOB"  # noqa: S105 - a name, not a secret
-"""The variable by which the processes of a job are known."""
+"""The variable that marks the processes of a job."""
 
 _OURS = frozenset({"__pycache__", ".shapeproof"})
-"""What a check leaves in folders; nothing depends on it."""
+"""Files that a check leaves in folders; no verdict depends on them."""
 _CHANGES = frozenset({TOKEN, "_", "SHLVL", "OLDPWD"})
-"""Variables that a shell sets anew for each command."""
+"""Variables that a shell sets again for each command."""
 _SUFFIXES = tuple(importlib.machinery.all_suffixes())
 _METADATA = (".dist-info", ".egg-info", ".egg", ".pth")
 
-_stat, _lstat = os.stat, os.lstat  # as they are before anybody watches them
+_stat, _lstat = os.stat, os.lstat  # the originals, before `watch` replaces them
 
 
 def _site_packages() -> list[str]:
@@ -47,11 +47,11 @@ INSTALLED = tuple(
     os.path.join(folder, "")
     for folder in (*_site_packages(), sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
 )
-"""Folders of what is installed."""
+"""The folders of installed packages and of the standard library."""
 
 
 def digest(key: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The digest of what the key names."""
+    """Return the digest of the dependency that the key names."""
     try:
         if key.startswith("env:"):
             return _of_variables(key, environment)
@@ -62,12 +62,12 @@ def digest(key: str, environment: Mapping[str, str] = os.environ) -> str:
         if key.endswith("/"):
             return sha256("\n".join(sorted(_listed(key))).encode(errors="surrogateescape"))
         return _content(key)
-    except (OSError, ValueError):  # a path with a NUL is no path
+    except (OSError, ValueError):  # ValueError: a path with a NUL is no path
         return ABSENT
 
 
 def state(path: str) -> str | None:
-    """What changes whenever a file is written to, or another one takes its place; None where there is none."""
+    """Return a text that changes when a file is written to or replaced; None if there is no such file."""
     try:
         found = _stat(path)
     except (OSError, ValueError):
@@ -81,9 +81,9 @@ _known: dict[tuple[str, str], str] = {}
 
 
 def contents(states: Mapping[str, str]) -> dict[str, str] | None:
-    """The digest of each file that is still in that state, each read once in a process; None if one is not.
+    """Return the digest of each file if all are still in their state, else None. Each file is read once per process.
 
-    A key that is no file stands for itself: its digest is given already.
+    A key of a folder stands for itself: its value is already a digest.
     """
     found = {}
     for path, known in states.items():
@@ -97,14 +97,14 @@ def contents(states: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def digest_in(path: str, known: str) -> str:
-    """The digest of a file in a state, each read once in a process."""
+    """Return the digest of a file in a state; each is read once per process."""
     if (path, known) not in _known:
         _known[path, known] = digest(path)
     return _known[path, known]
 
 
 def versions() -> dict[str, str]:
-    """What is installed, the interpreter, and what the environment tells both."""
+    """The installed packages, the interpreter, and the environment variables that affect the interpreter and loader."""
     installed = importlib.metadata.distributions(path=_site_packages())
     told = {name: value for name, value in os.environ.items() if name.startswith(("PYTHON", "LD_"))}
     return {
@@ -128,7 +128,7 @@ def _of_variables(key: str, environment: Mapping[str, str]) -> str:
 
 
 def _look(path: str) -> str:
-    """What `os.stat` and its like tell of a path that does not change by itself."""
+    """Return what `os.stat` and the like tell about a path, without the fields that change by themselves."""
     link = stat.S_ISLNK(_lstat(path).st_mode)
     found = _stat(path)
     kind = f"file of {found.st_size}" if stat.S_ISREG(found.st_mode) else str(stat.S_IFMT(found.st_mode))
@@ -136,9 +136,9 @@ def _look(path: str) -> str:
 
 
 def _importable(folder: str) -> Iterator[str]:
-    """The names in a folder that an import could find; a regular package is told from a folder of another kind."""
+    """Yield the names in a folder that an import could find; a regular package also lists its `__init__` files."""
     if not os.path.isdir(folder):
-        yield _content(folder)  # an archive, maybe
+        yield _content(folder)  # perhaps an archive
         return
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -163,8 +163,8 @@ def _listed(folder: str) -> Iterator[str]:
 
 
 def _content(path: str) -> str:
-    """Raises OSError where there is no file; what is none has no content that could be compared."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO would wait for a writer
+    """Return the digest of a regular file, else ABSENT: a special file has no content to compare. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a FIFO would wait for a writer
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return ABSENT

@@ -1,7 +1,7 @@
-"""Notices which files below a folder are opened, by whatever code: an extension module raises no audit event.
+"""Notices which files below a folder are opened by any code: an extension module raises no audit event.
 
-The kernel tells of every process that opens one, so that too many files may be named, and none too few. It does so on
-Linux; elsewhere nothing is noticed. Folders of tools (hidden ones, installed packages) are not looked at.
+The kernel reports opens by every process, so the result may name too many files, but not too few. This works on Linux;
+on other systems the result is empty. Hidden folders and installed packages are not watched.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from shapeproof.ci.provenance.identity import INSTALLED
 
 _OPEN, _OVERFLOW, _FOLDER = 0x20, 0x4000, 0x40000000
-"""Of inotify: events to be told of, and what is told with them."""
+"""Flags of inotify: the event to report, and flags of a report."""
 _EVENT = struct.Struct("iIII")
 _MOST = 4096
-"""Folders that are watched; a project with more of them is not."""
+"""Maximum number of watched folders; a larger project is not watched."""
 _PYTHON = (".py", ".pyc")
-"""Files that only Python opens, which says so itself."""
+"""Files that only Python opens; Python raises an audit event for them."""
 
 
 class Opened:
@@ -30,7 +30,7 @@ class Opened:
         self._folders: dict[int, str] = {}
         self._descriptor = -1
         folders = [folder for folder, _ in zip(_walk(root), range(_MOST + 1), strict=False)]
-        with contextlib.suppress(AttributeError, OSError):  # no Linux
+        with contextlib.suppress(AttributeError, OSError):  # not Linux
             libc = ctypes.CDLL(None)
             if len(folders) <= _MOST:
                 self._descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -39,7 +39,7 @@ class Opened:
                 self._folders = {number: path for number, path in watched.items() if number >= 0}
 
     def paths(self) -> set[str] | None:
-        """The files; None if there were too many to tell."""
+        """Return the files; None if the kernel's queue overflowed."""
         found: set[str] = set()
         for number, mask, name in self._events():
             if mask & _OVERFLOW:
@@ -49,7 +49,7 @@ class Opened:
         return found
 
     def _events(self) -> Iterator[tuple[int, int, str]]:
-        with contextlib.suppress(OSError):  # there are no more, or the user's code has closed the descriptor
+        with contextlib.suppress(OSError):  # no more events, or the user's code has closed the descriptor
             while data := os.read(self._descriptor, 2**16):
                 while data:
                     number, mask, _, length = _EVENT.unpack_from(data)
@@ -58,7 +58,7 @@ class Opened:
 
 
 def _walk(folder: str) -> Iterator[str]:
-    """The folder and those below it that may hold data of the project."""
+    """The folder and its subfolders that may hold data of the project."""
     if os.path.join(folder, "").startswith(INSTALLED) or os.path.exists(os.path.join(folder, "pyvenv.cfg")):
         return
     yield folder

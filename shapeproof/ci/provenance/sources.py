@@ -1,7 +1,7 @@
-"""Which part of the machine a process has read: the code, the data and the variables that its verdict depends on.
+"""Records what a process has read: the code, data and variables that its verdict depends on.
 
-Sound means: when in doubt, None, so that the model is checked again. Law: what is named here and has the same digest
-later gives the same verdict. Not seen is what an extension module reads by itself outside the working directory.
+Law: if everything named here has the same digest later, the verdict is the same. When in doubt, the result is None, and
+the model is checked again. One gap: files that an extension module reads outside the working directory.
 """
 
 from __future__ import annotations
@@ -25,35 +25,36 @@ _OUTSIDE = frozenset(
     | {"pty.spawn", "subprocess.Popen", "urllib.Request"}
     | {f"socket.{name}" for name in ("connect", "sendto", "sendmsg", "getaddrinfo", "gethostbyname", "gethostbyaddr")}
 )
-"""After one of these, the process may know anything."""
+"""After one of these events, the process may know anything."""
 
 _NOT_READ = os.O_WRONLY | os.O_TRUNC | os.O_EXCL
-"""Opened with one of these, a file tells nothing."""
+"""Opened with one of these flags, a file tells the process nothing."""
 
 _IMPORTERS = frozenset({"_frozen_importlib_external", "importlib._bootstrap_external", "importlib.metadata", "pkgutil"})
-"""Whose listings are about what can be imported."""
+"""Modules that list a folder only to learn what can be imported."""
 
 _KERNEL = ("/proc/", "/sys/")
 _EMPTY = frozenset({"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"})
-"""Devices that hold nothing which could change."""
+"""Devices without content that could change."""
 
 
 class Recorder:
-    """Records what this process reads, from when it is made; what it has imported before is known without that.
+    """Records what this process reads from now on; modules imported before are taken from `sys.modules`.
 
-    `begin` is when the process began, in nanoseconds since the epoch. A recorder cannot be taken off again.
+    `begin` is the start time of the process, in nanoseconds since the epoch. A recorder cannot be removed.
     """
 
     def __init__(self, begin: int) -> None:
         self._begin = begin
         self._read: dict[str, str | None] = {}
-        """Each file that was opened, and its state then; None where it was not there."""
+        """Each file that was opened, with its state at that time; None if it was absent."""
         self._folders: dict[str, str] = {}
-        """Each folder that was listed (`folder/`) or imported from (`folder/*`), and each path that was looked at
-        (`stat:path`): its digest then."""
+        """The digest at the time of each folder that was listed (`folder/`) or imported from (`folder/*`), and of each
+        path that was looked at (`stat:path`).
+        """
         self._written: set[str] = set()
         self._made: set[str] = set()
-        """Folders that the process has made: what it then finds there is no news."""
+        """Folders that the process has made: their later content is not an input."""
         self._variables: dict[str, str] = {}
         self._environment = dict(os.environ)
         self._doubtful = False
@@ -64,7 +65,7 @@ class Recorder:
         watch(self)
 
     def sources(self) -> dict[str, str] | None:
-        """What was read to its digest, apart from what is installed; None if that cannot be said for sure."""
+        """Return the digest of each source except installed files; None if the sources are not known for sure."""
         self._silent = True
         self._add_unseen()
         files = self._files()
@@ -75,14 +76,14 @@ class Recorder:
         return found | {f"env:{name}": known for name, known in sorted(self._variables.items())}
 
     def installed(self) -> dict[str, str]:
-        """The installed files that were read, by path, and the state of each (see `identity.contents`)."""
+        """Return the state of each installed file that was read (see `identity.contents`)."""
         self._silent = True
         files = {path: state(path) for path in sorted(self._files()) if _installed(path)}
         found = {path: known for path, known in files.items() if known is not None}
         return found | {key: known for key, known in sorted(self._folders.items()) if _installed(key)}
 
     def _add_unseen(self) -> None:
-        """What was opened by code that raises no audit event."""
+        """Add the files opened by code that raises no audit event."""
         found = self._opened_below.paths()
         self._doubtful = self._doubtful or found is None
         for path in (found or set()) - self._read.keys() - self._written:
@@ -93,7 +94,7 @@ class Recorder:
         return {path for path in (*self._read, *map(_source, _module_files())) if not path.startswith(_KERNEL)}
 
     def _is_settled(self, files: set[str]) -> bool:
-        """Whether everything is now as it was when it was read."""
+        """True if every source is in the same state as when it was read."""
         for folder in _import_folders():
             self._note_folder(f"{folder}/*")
         return (
@@ -103,11 +104,11 @@ class Recorder:
         )
 
     def audited(self, event: str, args: tuple[Any, ...]) -> None:
-        """The hook: what it raised would be raised in the user's code."""
+        """Handle an audit event. An exception here would be raised in the user's code."""
         if self._silent or event.startswith(("object.", "import")):
             return
         match event, args:
-            case "open", (int(), _, _):  # a descriptor, which somebody got by a path
+            case "open", (int(), _, _):  # a descriptor, which was opened by a path before
                 pass
             case "open", (str() | bytes() as path, mode, int() as flags) if mode is not None or os.path.isabs(path):
                 if flags & _NOT_READ:
@@ -131,7 +132,7 @@ class Recorder:
                 self._doubtful = self._doubtful or event in _OUTSIDE
 
     def looked_at(self, path: str | bytes) -> None:
-        """It matters whether there is something at the path, and what."""
+        """Record that the process looked at a path."""
         if self._silent or sys.is_finalizing():
             return
         found = _absolute(path)
@@ -139,7 +140,7 @@ class Recorder:
             self._note_folder(f"stat:{found}")
 
     def variable(self, name: str) -> None:
-        """An environment variable matters, or all do: a package that goes through them looks for its own."""
+        """Record that a variable was read; ALL counts unless an installed package iterates over the environment."""
         if self._silent or (name == ALL and asked_by(INSTALLED)):
             return
         self._variables[name] = digest(ALL_VARIABLES if name == ALL else f"env:{name}", self._environment)
@@ -159,7 +160,7 @@ class Recorder:
             self._silent = silent
 
     def _is_new(self, path: str) -> bool:
-        """Whether the file may be another one than what was read."""
+        """True if the file may have changed since it was read."""
         try:
             found = os.stat(path)
         except OSError:
@@ -172,7 +173,7 @@ def _installed(path: str) -> bool:
 
 
 def _absolute(path: str | bytes) -> str:
-    """As of now: the working directory may be another one later. Links are not followed."""
+    """Return the absolute path now, since the working directory may change later. Links are not followed."""
     try:
         return os.path.abspath(os.fsdecode(path))
     except OSError:  # there is no working directory
@@ -180,7 +181,7 @@ def _absolute(path: str | bytes) -> str:
 
 
 def _has_children() -> bool:
-    """Whether another process was begun, by whatever means: one has ended, or one lives."""
+    """True if another process was started by any means: one has ended, or one lives."""
     if resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss:
         return True
     tasks = Path("/proc/self/task").glob("*/children")
@@ -188,7 +189,7 @@ def _has_children() -> bool:
 
 
 def _has_unknown_code() -> bool:
-    """Whether a module comes from a loader of the user's that names no file."""
+    """True if a module comes from the user's loader and names no file."""
     for module in list(sys.modules.values()):
         spec = getattr(module, "__spec__", None)
         if isinstance(spec, importlib.machinery.ModuleSpec) and spec.loader is not None and not spec.has_location:
@@ -199,7 +200,7 @@ def _has_unknown_code() -> bool:
 
 
 def _is_known(loader: type) -> bool:
-    """Whether the class of a loader is Python's or an installed package's."""
+    """True if the class of a loader belongs to Python or an installed package."""
     home = sys.modules.get(loader.__module__)
     file = getattr(home, "__file__", None)
     return _installed(file) if isinstance(file, str) else loader.__module__.startswith("_frozen_importlib")
@@ -213,7 +214,7 @@ def _module_files() -> Iterator[str]:
 
 
 def _import_folders() -> Iterator[str]:
-    """Where a new file could come before one that was imported, or in place of one that was not found."""
+    """Folders where a new file could shadow an imported module or provide one that was not found."""
     for path in sys.path:
         yield os.path.abspath(path)
     for module in list(sys.modules.values()):
@@ -224,7 +225,7 @@ def _import_folders() -> Iterator[str]:
 
 
 def _source(path: str) -> str:
-    """The source of compiled code: what is read of an unchanged module is its cached form."""
+    """Return the source of compiled code: for an unchanged module Python reads only the cached form."""
     if not path.endswith(".pyc"):
         return path
     try:

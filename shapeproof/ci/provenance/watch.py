@@ -1,8 +1,8 @@
-"""Watches what the code of this process asks of the machine, as it asks.
+"""Observes what the code of this process asks of the operating system.
 
-Python's audit events tell what is opened, listed, connected to and begun. They do not tell of `os.stat` and of
-`os.environ`, which are therefore replaced by ones that tell. What is heard goes to a listener; nothing is judged here,
-and nothing that is asked is answered otherwise.
+Python's audit events report files that are opened, folders that are listed, connections and new processes. They do not
+report `os.stat` and `os.environ`, so these are replaced by versions that report to a listener and give the same
+answers.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from types import FrameType
 from typing import Any, ClassVar, Protocol
 
 ALL = "*"
-"""In place of the name of a variable: the code has gone through all of them."""
+"""In place of a variable's name: the code has iterated over all variables."""
 
 _LOOKS = ("stat", "lstat", "access", "readlink")
-"""Functions of `os` that tell something about a path, and raise no audit event."""
+"""Functions of `os` that tell something about a path and raise no audit event."""
 
 _SETS = (os.supports_fd, os.supports_dir_fd, os.supports_follow_symlinks, os.supports_effective_ids)
 
 
 class Listener(Protocol):
-    """Is told what the process asks. What it raised would be raised in the user's code."""
+    """Receives what the process asks. An exception of the listener would be raised in the user's code."""
 
     def audited(self, event: str, args: tuple[Any, ...]) -> None:
-        """An audit event."""
+        """Receive an audit event."""
 
     def looked_at(self, path: str | bytes) -> None:
-        """It is asked what stands at a path."""
+        """Receive a path whose state is queried."""
 
     def variable(self, name: str) -> None:
-        """An environment variable is read, or ALL are."""
+        """Receive the name of an environment variable that is read, or ALL."""
 
 
 def watch(listener: Listener) -> None:
-    """Tell a listener from now on. This cannot be undone."""
+    """Report to a listener from now on. This cannot be undone."""
     for name in _LOOKS:
         _replace(name, listener.looked_at)
     _Variables.hear = listener.variable
@@ -63,7 +63,7 @@ def _replace(name: str, hear: Callable[[str | bytes], None]) -> None:
 
 
 class _Variables(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - `os.environ` is one, and must stay one
-    """`os.environ`, which tells what is read."""
+    """`os.environ` with reads reported."""
 
     hear: ClassVar[Callable[[str], None]] = staticmethod(lambda _: None)
 
@@ -93,9 +93,9 @@ _WATCHERS = (__file__, str(Path(__file__).with_name("sources.py")))
 
 
 def asked_by(installed: tuple[str, ...]) -> bool:
-    """Whether what is asked now is asked by a package in one of these folders (or by this one), not by the user's code.
+    """True if a package in one of these folders, or this package, asks now; false if the user's code does.
 
-    The standard library asks for whoever has called it.
+    The standard library asks on behalf of its caller.
     """
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect is too slow
     while frame is not None:

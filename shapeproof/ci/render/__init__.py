@@ -1,10 +1,10 @@
-"""What was found, in the form that a reader wants: one file for each form. Nothing is decided here.
+"""Writes outcomes in the form that a reader wants: one file for each form.
 
 text.py         for people
 github.py       annotations of a pull request
 json.py, junit.py, sarif.py   for other tools
-findings.py     what all forms say of a finding
-narrowings.py   and of what is no longer accepted
+findings.py     the remarks that all forms share
+narrowings.py   the forms of `shapeproof diff`
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RENDERERS: Mapping[Format, Callable[[Sequence[Outcome]], str]] = {
 
 
 def render(outcomes: Sequence[Outcome], form: Format, *, quiet: bool = False) -> str:
-    """The outcomes in a form; `quiet`: of the text, what did not pass and the last line alone."""
+    """Return the outcomes in a form; `quiet` shortens the text to the failed models and the last line."""
     if form is Format.TEXT:
         return text.render(outcomes, quiet=quiet)
     return _RENDERERS[form](outcomes)

@@ -1,4 +1,4 @@
-"""What there is to say about outcomes that did not pass, one remark for each place: what annotations are made of."""
+"""Remarks about outcomes that did not pass, one for each place; annotations are made from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNEXPECTED = "unexpected"
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something to say about a line of a file."""
+    """A message about a line of a file."""
 
     id: str
     severity: Severity
@@ -29,7 +29,7 @@ class Remark:
 
 
 def remarks(outcome: Outcome) -> Iterator[Remark]:
-    """What to say about an outcome. A line that is not in the project is said of the model's line in the spec."""
+    """Yield the remarks about an outcome. A line outside the project is replaced by the model's line in the spec."""
     check, result = outcome.check, outcome.result
     if outcome.passed:
         return
@@ -52,13 +52,13 @@ def remarks(outcome: Outcome) -> Iterator[Remark]:
 
 
 def shown(path: Path, folder: Path | None = None) -> str:
-    """The path as seen from a folder (by default the working directory), where it is below that."""
+    """Return the path relative to a folder (by default the working directory) if it lies below that folder."""
     absolute, base = path.resolve(), (folder or Path()).resolve()
     return absolute.relative_to(base).as_posix() if absolute.is_relative_to(base) else absolute.as_posix()
 
 
 def in_repository(path: Path) -> str:
-    """The path as who annotates wants it: from the root of the repository, which on GitHub is the workspace."""
+    """Return the path from the root of the repository, which on GitHub is the workspace."""
     return shown(path, Path(os.environ.get("GITHUB_WORKSPACE", "")))
 
 

@@ -13,12 +13,12 @@ from shapeproof.export.report.render import page_command
 
 
 def render(outcomes: Sequence[Outcome]) -> str:
-    """The outcomes as annotations and as text. What the text holds is no command."""
+    """Return the outcomes as annotations followed by the text; commands inside the text are escaped."""
     return annotated([remark for outcome in outcomes for remark in remarks(outcome)], text.render(outcomes))
 
 
 def annotated(found: Sequence[Remark], shown: str) -> str:
-    """Remarks as annotations, and a text, none of whose lines is a command."""
+    """Return remarks as annotations, followed by a text whose commands are escaped."""
     return "\n".join([*map(_command, found), no_command(shown)])
 
 

@@ -1,4 +1,4 @@
-"""For programs: everything that is known, as JSON."""
+"""For programs: all known data, as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMAT = 1
 
 
 def render(outcomes: Sequence[Outcome]) -> str:
-    """The outcomes as one object."""
+    """Return the outcomes as one object."""
     passed = all(outcome.passed for outcome in outcomes)
     models = [_model(outcome) for outcome in outcomes]
     return json.dumps(

@@ -15,7 +15,7 @@ _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render(outcomes: Sequence[Outcome]) -> str:
-    """The outcomes as test suites."""
+    """Return the outcomes as test suites."""
     root = ET.Element("testsuites", _counts(outcomes))
     for file, group in groupby(outcomes, lambda outcome: shown(outcome.check.file)):
         members = list(group)
@@ -51,5 +51,5 @@ def _add_case(suite: ET.Element, file: str, outcome: Outcome) -> None:
 
 
 def _legal(text: str) -> str:
-    """The text without what XML cannot hold."""
+    """Replace the characters that XML cannot hold."""
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

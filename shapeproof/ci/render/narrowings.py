@@ -1,4 +1,4 @@
-"""What `shapeproof diff` found, in the form that a reader wants."""
+"""Writes the result of `shapeproof diff` in the form that a reader wants."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DiffFormat(StrEnum):
 
 
 def render_diff(found: Sequence[Compared], new: Sequence[str], form: DiffFormat) -> str:
-    """The comparison of each locked model, and the models that are not locked, in a form."""
+    """Return the comparison of each locked model, and the models that are not locked, in a form."""
     remarks = [_remark(each.name, each.narrowing) for each in found if each.narrowing]
     match form:
         case DiffFormat.TEXT:

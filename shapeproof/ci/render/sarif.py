@@ -18,12 +18,12 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def render(outcomes: Sequence[Outcome]) -> str:
-    """The outcomes as a log with one run."""
+    """Return the outcomes as a log with one run."""
     return log([remark for outcome in outcomes for remark in remarks(outcome)])
 
 
 def log(found: Sequence[Remark]) -> str:
-    """Remarks as a log with one run."""
+    """Return remarks as a log with one run."""
     known = pages()
     rules = [_rule(name, known.get(name)) for name in sorted({remark.id for remark in found})]
     driver = {"name": "shapeproof", "version": shapeproof.__version__, "rules": rules}
@@ -32,7 +32,7 @@ def log(found: Sequence[Remark]) -> str:
 
 
 def _rule(name: str, page: str | None) -> dict[str, Any]:
-    """What a diagnostic is, with its page, which is nowhere on the web; one without a verdict has none."""
+    """Describe a diagnostic with its page, which has no address on the web; a remark without a verdict has no page."""
     if page is None:
         return {"id": name}
     return {
@@ -55,11 +55,11 @@ def _result(remark: Remark) -> dict[str, Any]:
 
 
 def _fingerprint(remark: Remark) -> str:
-    """The same for one finding wherever its line has moved to."""
+    """Return an identity of a finding that does not depend on its line."""
     return sha256(json.dumps([remark.model, remark.id, remark.message]))
 
 
 def _uri(path: Path) -> str:
-    """Relative to the root of the repository."""
+    """Return the URI of a path relative to the root of the repository."""
     text = in_repository(path)
     return Path(text).as_uri() if text.startswith("/") else Path("/", text).as_uri().removeprefix("file:///")

@@ -17,7 +17,7 @@ _WIDTH = 100
 
 
 def render(outcomes: Sequence[Outcome], *, quiet: bool = False) -> str:
-    """The reports, the table unless it is to be quiet, and how many passed."""
+    """Return the reports of failed models, the table unless `quiet`, and the counts."""
     reports = [_report(outcome) for outcome in outcomes if not outcome.passed and not outcome.skipped]
     return "\n".join([*reports, *([] if quiet else [_table(outcomes)]), _counts(outcomes)])
 

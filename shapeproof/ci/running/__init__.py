@@ -1,9 +1,9 @@
-"""Many jobs: recalled, run, remembered.
+"""Runs many jobs: recalls earlier answers, runs the rest, remembers the new answers.
 
 run.py         the main path
 executors.py   processes of this machine
 cluster.py     a Dask cluster
-cache.py       answers that still hold
+cache.py       earlier answers that still hold
 changes.py     which files differ from a revision
-display.py     what is being done, on stderr
+display.py     progress on stderr
 """

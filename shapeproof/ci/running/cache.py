@@ -1,9 +1,9 @@
-"""Remembers answers, and finds the one that still holds: same job, same versions, same content of all that was read.
+"""Remembers answers; an answer still holds for the same job, versions and content of all files that were read.
 
-An entry is a digest, a line feed, and JSON that has this digest. Where anything is in doubt (an entry that cannot be
-read, that is about another job, or that does not show what it was made from) nothing is found.
+An entry is a digest, a line feed, and JSON with this digest. A doubtful entry counts as absent: one that cannot be
+read, belongs to another job, or does not list its sources.
 
-What is installed is the same for most models. It stands in a file of its own, named by its digest.
+Most models share the same installed files. Their digests are in a separate file, named by its own digest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shapeproof.ci.provenance.identity import contents, digest, digest_in, state
 from shapeproof.files import read_bounded, sha256, write_whole
 
 FOLDER = ".shapeproof"
-"""Where a cache is, beside the spec."""
+"""The folder of the cache, beside the spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class _Entry:
     job: Job
     answer: Answer
     installed: str
-    """The digest of what is installed, which names its file."""
+    """The digest of the list of installed files; the list's file is named after it."""
 
 
 _ENTRY = TypeAdapter(_Entry)
@@ -38,12 +38,12 @@ _SOURCES = TypeAdapter(Sources)
 
 
 def remember(job: Job, answer: Answer) -> None:
-    """Keep an answer, if there is a verdict and what it depends on is known."""
+    """Keep an answer if it has a verdict and its dependencies are known."""
     installed = contents(answer.installed)
     if answer.result.status is None or not answer.sources or installed is None:
         return
     folder = Path(job.root, FOLDER)
-    with contextlib.suppress(OSError):  # a folder that cannot be written to has no cache
+    with contextlib.suppress(OSError):  # without write permission there is no cache
         folder.mkdir(exist_ok=True)
         if not (folder / ".gitignore").exists():
             write_whole(folder / ".gitignore", "*\n")
@@ -56,15 +56,15 @@ def remember(job: Job, answer: Answer) -> None:
 
 
 class Recall:
-    """Finds what still holds. Each file is read once in its life: it lasts as long as nobody edits."""
+    """Finds answers that still hold. Each file is read once per instance: the files must not change meanwhile."""
 
     def __init__(self, changed: AbstractSet[str], here: Mapping[str, str]) -> None:
-        """`changed` are the real paths of files that are not as in the revision, `here` the versions now."""
+        """`changed` are the real paths of files that differ from the revision, `here` the current versions."""
         self._changed, self._here = changed, here
         self._installed: dict[Path, bool] = {}
 
     def result(self, job: Job) -> Result | None:
-        """The verdict of an earlier run that still holds, and depends on none of the changed files."""
+        """Return the verdict of an earlier run if it still holds and depends on no changed file."""
         entry = _read(job)
         if (
             entry is None
@@ -79,8 +79,8 @@ class Recall:
         return entry.answer.result if self._is_installed(job, entry.installed) else None
 
     def _is_touched(self, path: str) -> bool:
-        """Whether the file is one of those that changed, or in one of them (a submodule is listed as a whole)."""
-        if not path.startswith("/") or path.endswith(("/", "/*")):  # not the content of a file
+        """True if the file changed or lies in a changed folder (git lists a submodule as a whole)."""
+        if not path.startswith("/") or path.endswith(("/", "/*")):  # no content of a file
             return False
         real = os.path.realpath(path)
         return real in self._changed or any(str(folder) in self._changed for folder in Path(real).parents)
@@ -93,7 +93,7 @@ class Recall:
 
 
 def recall(job: Job, changed: AbstractSet[str], here: Mapping[str, str]) -> Result | None:
-    """The verdict on one job, as Recall finds it."""
+    """Return the verdict on one job, as `Recall` finds it."""
     return Recall(changed, here).result(job)
 
 
@@ -102,7 +102,7 @@ def _holds(sources: Mapping[str, str]) -> bool:
 
 
 def _now(key: str) -> str:
-    """The digest now."""
+    """The current digest."""
     known = state(key) if key.startswith("/") and not key.endswith(("/", "/*")) else None
     return digest(key) if known is None else digest_in(key, known)
 
@@ -123,7 +123,7 @@ def _parsed_sources(path: Path) -> Sources:
 
 
 def _is_whole(path: Path, name: str) -> bool:
-    """Whether the file has the digest that is its name."""
+    """True if the file's digest is its name."""
     return digest(str(path)) == name
 
 

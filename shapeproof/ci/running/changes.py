@@ -1,4 +1,4 @@
-"""Which files differ from a revision of git."""
+"""The files that differ from a revision of git."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from shapeproof.constraints.errors import UsageError
 
 
 def changed_since(revision: str, folder: Path) -> frozenset[str]:
-    """The real paths of files that are not as they were in the revision: changed, new or gone.
+    """Return the real paths of files that differ from the revision: changed, new or deleted.
 
     Raises:
         UsageError: the folder is in no repository, or there is no such revision.
     """
     top = Path(_git(folder, "rev-parse", "--show-toplevel", failing=f"{folder} is in no git repository").strip("\n"))
     if revision == "HEAD" and not _git(top, "rev-list", "--all", "--max-count=1", failing="").strip():
-        return frozenset({os.path.realpath(top)})  # nothing is committed yet: everything is new
+        return frozenset({os.path.realpath(top)})  # no commits yet: every file is new
     unknown = f"there is no revision {revision!r} in {top}"
     commit = _git(top, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}", failing=unknown).strip()
     changed = _git(top, "diff", "--name-only", "--no-renames", "-z", commit, "--", failing=unknown)

@@ -1,4 +1,4 @@
-"""Runs jobs on a Dask cluster: each is a task, which runs its job in a process of its own as on this machine.
+"""Runs jobs on a Dask cluster: each job is a task, which runs it in a separate process on its machine.
 
 The machines of the cluster need the same packages, and the project in the same folder. Loads `distributed` (an extra).
 """
@@ -18,7 +18,7 @@ from shapeproof.constraints.errors import UsageError
 
 SCHEME = "dask://"
 PATIENCE = 10
-"""Seconds in which the scheduler must answer."""
+"""Seconds that the scheduler has to answer."""
 
 
 class Dask:
@@ -31,7 +31,7 @@ class Dask:
             raise UsageError(f"there is no Dask scheduler at {address}: {error}") from None
 
     def run(self, jobs: Sequence[Job], hear: Hear) -> Generator[tuple[int, Answer], None, None]:  # noqa: ARG002 - tasks are silent
-        """The answers, by index, as they come. When the iterator is closed, no process is left."""
+        """Yield the answers, by index, as they arrive. Closing the iterator kills all processes."""
         stop = distributed.Event(f"shapeproof-{uuid.uuid4()}", client=self._client)
         with self._client:
             futures = {
@@ -48,13 +48,13 @@ class Dask:
 
 def _result(future: distributed.Future) -> Answer:
     error = future.exception()
-    if error is not None:  # the task's machine was lost, or is not like this one
+    if error is not None:  # the task's machine was lost or is set up differently
         return Answer(Result(None, f"the cluster did not answer: {type(error).__name__}: {error}"))
     return from_json(ANSWER, future.result())
 
 
 def _answer(job: str, stop: str) -> str:
-    """The task: runs on a machine of the cluster."""
+    """Run a job as a task on a machine of the cluster."""
     stopped = distributed.Event(stop, client=distributed.get_client())
     done = threading.Event()
 
@@ -62,7 +62,7 @@ def _answer(job: str, stop: str) -> str:
         try:
             while not (done.is_set() or stopped.wait(timeout=1)):
                 pass
-        finally:  # if the scheduler is gone, too
+        finally:  # also if the scheduler is gone
             worker.kill()
 
     def begun(worker: Worker) -> None:

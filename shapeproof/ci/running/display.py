@@ -1,6 +1,6 @@
-"""Shows on stderr what is being done: a live list on a terminal, else a line now and then, and one for each thing done.
+"""Shows progress on stderr: a live list on a terminal, else a line now and then and one per finished model.
 
-Quiet: nothing. Verbose: a line for each step, with its time. Nothing that is shown here is a verdict to rely on.
+Quiet: no output. Verbose: a line for each step, with its time. No line shown here is a verdict to rely on.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from shapeproof.ci.terminal import say
 from shapeproof.constraints.errors import UsageError
 
 PATIENCE = 1.0
-"""Seconds before anything is shown."""
+"""Seconds before the first output."""
 _PAUSE, _GROWTH = 5.0, 1.25
-"""Seconds, and by how much longer something must have taken, before there is another line about it: an hour gets 30."""
+"""Minimum seconds between two lines about a task, and growth of its age between them: an hour gives 30 lines."""
 _TICK = 0.5
-"""Seconds between looks at what is due."""
+"""Seconds between checks for lines that are due."""
 
 
 class Verbosity(Enum):
@@ -35,10 +35,10 @@ class Verbosity(Enum):
 
     @classmethod
     def of(cls, *, quiet: bool, verbose: bool) -> Verbosity:
-        """What two options say.
+        """Return the verbosity that two options select.
 
         Raises:
-            UsageError: they contradict each other.
+            UsageError: both options are set.
         """
         if quiet and verbose:
             raise UsageError("expected --quiet or --verbose, got both")
@@ -46,7 +46,7 @@ class Verbosity(Enum):
 
 
 class _Task:
-    """Something that is being done."""
+    """A task in progress."""
 
     def __init__(self, name: str, now: float) -> None:
         self._name, self._begin = name, now
@@ -55,16 +55,16 @@ class _Task:
         self.shown: TaskID | None = None
 
     def line(self, now: float) -> str:
-        """What is done now, and for how long the whole has been."""
+        """The current step, with the time since the task began."""
         return f"{self.label} ({now - self._begin:.1f} s)"
 
     @property
     def label(self) -> str:
-        """What is done now."""
+        """The current step."""
         return f"{self._name}: {self.text}" if self._name else self.text
 
     def is_due(self, now: float) -> bool:
-        """Whether a line about it is due; it is not due again before it has taken a quarter longer."""
+        """True if a line is due; the next one is due after the task's age has grown by a quarter."""
         if now < self._due:
             return False
         self._due = max(now + _PAUSE, self._begin + (now - self._begin) * _GROWTH)
@@ -72,7 +72,7 @@ class _Task:
 
 
 class Display:
-    """Follows what goes on, by name. May be told of it from several threads."""
+    """Follows tasks by name. Several threads may report to it."""
 
     def __init__(self, verbosity: Verbosity = Verbosity.NORMAL) -> None:
         console = Console(stderr=True, highlight=False)
@@ -99,7 +99,7 @@ class Display:
             self._progress.stop()
 
     def tell(self, name: str, text: str) -> None:
-        """What is being done about something now."""
+        """Report the current step of a task."""
         now = time.monotonic()
         with self._lock:
             task = self._tasks.setdefault(name, _Task(name, now))
@@ -110,7 +110,7 @@ class Display:
             say(plain_line(task.line(now)))
 
     def done(self, name: str, line: str) -> None:
-        """Something is done; a line for each."""
+        """Report the end of a task; each end gets a line."""
         with self._lock:
             task = self._tasks.pop(name, None)
             if task is not None and task.shown is not None:
@@ -121,7 +121,7 @@ class Display:
             say(plain_line(line))
 
     def beat(self, now: float) -> None:
-        """Show what is due at this time."""
+        """Show the lines that are due at this time."""
         if self._live:
             if now >= self._begin + PATIENCE:
                 self._progress.start()

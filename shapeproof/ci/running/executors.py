@@ -1,4 +1,4 @@
-"""Where jobs run: in processes of this machine, several at a time."""
+"""Runs jobs in processes of this machine, several at a time."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from shapeproof.ci.jobs import Answer, Job, Result
 from shapeproof.ci.process.isolation import Worker, answer
 
 Hear: TypeAlias = Callable[[int, str], None]
-"""Is told what the job of that index does now."""
+"""Receives the index of a job and its current step."""
 
 
 class Executor(Protocol):
-    """Runs jobs, each in a process of its own."""
+    """Runs jobs, each in a separate process."""
 
     def run(self, jobs: Sequence[Job], hear: Hear) -> Generator[tuple[int, Answer], None, None]:
-        """The answers, by index, as they come. When the iterator is closed, no process is left."""
+        """Yield the answers, by index, as they arrive. Closing the iterator kills all processes."""
 
 
 class Local:
@@ -31,7 +31,7 @@ class Local:
         self._stopped = threading.Event()
 
     def run(self, jobs: Sequence[Job], hear: Hear) -> Generator[tuple[int, Answer], None, None]:
-        """The answers, by index, as they come. When the iterator is closed, no process is left."""
+        """Yield the answers, by index, as they arrive. Closing the iterator kills all processes."""
         pool = ThreadPoolExecutor(self._processes)
         try:
             futures = {pool.submit(self._answer, index, job, hear): index for index, job in enumerate(jobs)}
@@ -50,5 +50,5 @@ class Local:
 
     def _begun(self, worker: Worker) -> None:
         self._running.add(worker)
-        if self._stopped.is_set():  # since it was asked above
+        if self._stopped.is_set():  # set since the check above
             worker.kill()

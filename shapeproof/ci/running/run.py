@@ -1,4 +1,4 @@
-"""Runs the checks of specs: recalls what still holds, has an executor do the rest, remembers what came of it."""
+"""Runs the checks of specs: recalls answers that still hold, runs the rest on an executor, remembers new answers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from shapeproof.ci.running.executors import Executor
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Which earlier verdicts are taken: those that still hold; with a revision, of what is as it was there, too."""
+    """Reuses earlier verdicts that still hold and, given a revision, depend on no file changed since."""
 
     revision: str | None = None
 
     def recalled(self, checks: Sequence[Check]) -> dict[int, Result]:
-        """The verdicts that are taken, by index.
+        """Return the verdicts to reuse, by index.
 
         Raises:
             UsageError: there is no such revision.
@@ -37,7 +37,7 @@ class Memory:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Somebody has interrupted a run; `outcomes` has what was done by then, and names the rest."""
+    """The user has interrupted a run; `outcomes` holds the finished checks and marks the rest as skipped."""
 
     def __init__(self, outcomes: list[Outcome]) -> None:
         super().__init__()
@@ -52,11 +52,11 @@ def run_checks(
     *,
     exit_first: bool = False,
 ) -> list[Outcome]:
-    """The outcome of each check, in their order; `exit_first`: what is open when one has not passed is left.
+    """Return the outcome of each check, in order; `exit_first`: stop at the first check that does not pass.
 
     Raises:
         UsageError: there is no such revision.
-        Interrupted: somebody has interrupted.
+        Interrupted: the user has interrupted the run.
     """
     recalled = memory.recalled(checks) if memory is not None else {}
     found = {index: Outcome(checks[index], result, unchanged=True) for index, result in recalled.items()}
@@ -68,7 +68,7 @@ def run_checks(
     )
     why = "not run"
     try:
-        with contextlib.closing(answers):  # so that an interrupt here ends the processes, too
+        with contextlib.closing(answers):  # an interrupt here kills the processes, too
             for place, answer in answers:
                 check = checks[waiting[place]]
                 found[waiting[place]] = outcome = Outcome(check, answer.result)
@@ -87,7 +87,7 @@ def _first_failed(found: Mapping[int, Outcome]) -> Outcome | None:
 
 
 def _with_the_rest(checks: Sequence[Check], found: Mapping[int, Outcome], why: str) -> list[Outcome]:
-    """The outcomes in the order of the checks; what has none was left, and why."""
+    """The outcomes in the order of the checks; those without an outcome are skipped, for the reason `why`."""
     left = Result(None, why)
     return [found.get(index, Outcome(check, left, skipped=True)) for index, check in enumerate(checks)]
 

@@ -1,8 +1,8 @@
 """The spec file: which models are checked, at which sizes.
 
-spec.py          the file, read
+spec.py          reads the file
 dims.py          its sizes and relations
-seen_spec.py     a spec written from what was seen
-spec_errors.py   what is wrong with it, in a sentence
-toml_lines.py    at which line
+seen_spec.py     writes a spec from a profile of seen inputs
+spec_errors.py   words the fault of an invalid spec
+toml_lines.py    finds the line of a key
 """

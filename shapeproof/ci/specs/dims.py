@@ -1,4 +1,4 @@
-"""Sizes and relations of a spec: what a text such as "2*batch + 1" means, and what the entries of a dim demand."""
+"""Sizes and relations of a spec: parses a size such as "2*batch + 1", and states the conditions of a dim's entries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A size that is `factor*name + offset`."""
+    """The size `factor*name + offset`."""
 
     name: str
     factor: int = 1
@@ -26,13 +26,13 @@ class Derived:
 
 
 def parse_size(text: str) -> Derived:
-    """The size that a text means.
+    """Parse a size.
 
     >>> parse_size("2*batch + 1")
     Derived(name='batch', factor=2, offset=1)
 
     Raises:
-        ValueError: it is no dim, nor one with a factor and an offset.
+        ValueError: the text is neither a dim nor a dim with a factor and an offset.
     """
     term = parse_term(text)
     if len(term.symbols) == 1:
@@ -45,7 +45,7 @@ def parse_size(text: str) -> Derived:
 
 
 def demands(name: str, dim: Dim) -> Iterator[tuple[str, str]]:
-    """What an entry of a dim demands that torch's Dim cannot say, with the key that does.
+    """Yield the conditions of a dim that torch's Dim cannot express, each with its key.
 
     >>> from shapeproof.ci.specs.spec import Dim
     >>> list(demands("n", Dim(max=64, multiple_of=8)))
@@ -58,10 +58,10 @@ def demands(name: str, dim: Dim) -> Iterator[tuple[str, str]]:
 
 
 def check_dims(dims: Mapping[str, Dim], tables: Mapping[str, Mapping[str, Model | Operator]]) -> None:
-    """Every size and relation can be read, and names dims that there are.
+    """Check that every size and relation can be parsed and names existing dims.
 
     Raises:
-        SpecError: one does not.
+        SpecError: a size or relation is invalid, or a dim has min > max.
     """
     for name, dim in dims.items():
         if dim.min is not None and dim.max is not None and dim.min > dim.max:
@@ -77,7 +77,7 @@ def check_dims(dims: Mapping[str, Dim], tables: Mapping[str, Mapping[str, Model 
 
 
 def _dim_of(size: str, dims: Mapping[str, Dim], path: list[str | int]) -> str:
-    """The dim that a size names."""
+    """Return the dim that a size names."""
     try:
         derived = parse_size(size)
     except (ValueError, Unevaluable):
@@ -92,7 +92,7 @@ def _dim_of(size: str, dims: Mapping[str, Dim], path: list[str | int]) -> str:
 
 
 def _check_relation(text: str, known: set[str] | None, path: list[str | int]) -> None:
-    """The relation can be read, and names dims of the model where its inputs are in the spec."""
+    """Check that a relation can be parsed; if the spec has the model's inputs, that it names their dims."""
     try:
         parse_relation(text, known)
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""What was seen, as a spec for people to edit: a draft of claims, which `shapeproof check` proves or refutes."""
+"""A profile of seen inputs, written as a spec to edit: a draft of claims that `shapeproof check` proves or refutes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from shapeproof.seen.text import ENOUGH
 
 
 def spec_text(seen: Seen, target: str) -> str:
-    """The spec of one model.
+    """Return the spec of one model.
 
     Raises:
-        UsageError: a spec cannot say what was seen: inputs that are no tensors, or several kinds of calls.
+        UsageError: a spec cannot express the profile: an input is no tensor, or there are several kinds of calls.
     """
     if len(seen.joints) != 1:
         raise UsageError(f"expected calls of one kind, got {len(seen.joints)}: a spec has one dtype and rank per input")
@@ -35,13 +35,13 @@ def spec_text(seen: Seen, target: str) -> str:
 
 @dataclass(slots=True)
 class _Sizes:
-    """How each size is written: a number, a dim of its own, or one with a factor and an offset."""
+    """The text of each size: a number, a separate dim, or a dim with a factor and an offset."""
 
     texts: list[str]
     dims: dict[str, int] = field(default_factory=dict)
-    """The dims, each with the size that it is."""
+    """The column of the size that defines each dim."""
     own: dict[str, str] = field(default_factory=dict)
-    """From the name of a size to its dim, for sizes that are dims."""
+    """From the name of a size to its dim, for sizes that define a dim."""
 
 
 def _sizes(kind: Kind, joint: Joint) -> _Sizes:
@@ -61,7 +61,7 @@ def _sizes(kind: Kind, joint: Joint) -> _Sizes:
 
 
 def _derived(joint: Joint, column: int, sizes: _Sizes) -> str | None:
-    """A size as a dim with a factor and an offset, if two points more than determine them were seen."""
+    """Express a size as a dim with a factor and an offset, if enough points beyond the two that fix them were seen."""
     for dim, earlier in sizes.dims.items():
         found = affine(joint, earlier, column)
         if found is None:
@@ -111,7 +111,7 @@ def _is_about(relation: Relation, name: str) -> bool:
 
 
 def _joined(believed: Sequence[Relation], own: Mapping[str, str]) -> Iterator[str]:
-    """The relations between sizes that are dims of their own; what the dims say already is left out."""
+    """The relations between sizes that define a dim, except relations that the dims already state."""
     for relation in believed:
         symbols = relation.formula.symbols
         if symbols <= own.keys() and (len(symbols) > 1 or not str(relation.formula).endswith("== 0")):

@@ -1,8 +1,8 @@
-"""The spec file: which models are checked, at which sizes, and what is expected of them.
+"""The spec file: which models are checked, at which sizes, and which verdict is expected.
 
-TOML, as `shapeproof.toml` or under `[tool.shapeproof]` of a pyproject. The classes here are its grammar; the JSON
-Schema that editors use (`spec.schema.json`) is made from them. A spec that cannot be meant is one sentence with its
-line. No model is loaded here.
+The spec is TOML, as `shapeproof.toml` or under `[tool.shapeproof]` of a pyproject. The classes here are its grammar;
+the JSON Schema for editors (`spec.schema.json`) is generated from them. An invalid spec raises one sentence with the
+line at fault. Loading a spec loads no model.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from shapeproof.files import read_bounded
 
 Status: TypeAlias = Literal["proved", "refuted", "undecided", "vacuous"]
 Found: TypeAlias = Status | Literal["agrees"]
-"""Of an operator that was run and not proved: no run differs."""
+"""A verdict; `agrees` is for an operator that was run and not proved: no run differs."""
 Dtype: TypeAlias = Literal[
     "bool", "uint8", "int8", "int16", "int32", "int64",
     "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
@@ -35,10 +35,10 @@ Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Positive = Annotated[int, Field(ge=1, le=2**63 - 1)]
 
 _SHOWN = 600
-"""Characters of a sentence that are shown."""
+"""Number of characters of an error message that are shown."""
 
 DEFAULTS = ("shapeproof.toml", "pyproject.toml")
-"""Where a spec is looked for if none is named: the first that is there and has one."""
+"""File names of the default spec: the first file that exists and contains a spec is used."""
 
 
 class _Table(BaseModel):
@@ -131,7 +131,7 @@ class Spec(_Table):
 
 @dataclass(frozen=True, slots=True)
 class SpecFile:
-    """A spec, and where it stands."""
+    """A spec with its file."""
 
     path: Path
     spec: Spec
@@ -139,7 +139,7 @@ class SpecFile:
     prefix: tuple[str, ...] = ()
 
     def line(self, *keys: str | int) -> int:
-        """The line at which the key is given, or the nearest table above it."""
+        """Return the line of the key, or of the nearest table above it."""
         for length in range(len(keys), 0, -1):
             if (line := line_of(self.text, [*self.prefix, *keys[:length]])) > 1:
                 return line
@@ -147,7 +147,7 @@ class SpecFile:
 
 
 def load_specs(paths: list[Path]) -> list[SpecFile]:
-    """The specs at these paths; without any, the one in the working directory.
+    """Load the specs at these paths; without paths, the spec in the working directory.
 
     Raises:
         UsageError: a file cannot be read, or is no spec.
@@ -161,10 +161,10 @@ def load_specs(paths: list[Path]) -> list[SpecFile]:
 
 
 def find_spec(folder: Path) -> Path | None:
-    """The spec of a folder: shapeproof.toml, else a pyproject.toml that has one.
+    """Find the spec of a folder: shapeproof.toml, or else a pyproject.toml that contains one.
 
     Raises:
-        UsageError: a pyproject.toml that cannot be read.
+        UsageError: a pyproject.toml cannot be read.
     """
     for path in (folder / name for name in DEFAULTS):
         if path.is_file() and (path.name != "pyproject.toml" or "shapeproof" in _tools(_parsed(path, _read(path)))):
@@ -173,10 +173,10 @@ def find_spec(folder: Path) -> Path | None:
 
 
 def load_spec(path: Path) -> SpecFile:
-    """The spec in a file; in a pyproject.toml, its table [tool.shapeproof].
+    """Load the spec in a file; in a pyproject.toml, its table [tool.shapeproof].
 
     Raises:
-        UsageError: the file cannot be read, or is no spec; the sentence names file and line.
+        UsageError: the file cannot be read, or is no spec; the message names file and line.
     """
     text = _read(path)
     document: Any = _parsed(path, text)
@@ -194,19 +194,19 @@ def load_spec(path: Path) -> SpecFile:
 
 
 def _short(message: str) -> str:
-    """What is wrong may be wrong by its length, and is named in the sentence."""
+    """Shorten a message: the wrong value that it quotes may be very long."""
     return message if len(message) <= _SHOWN else f"{message[: _SHOWN // 2]} ... {message[-_SHOWN // 2 :]}"
 
 
 def parse_spec(document: Mapping[str, Any]) -> Spec:
-    """The spec that a parsed TOML document is.
+    """Validate a parsed TOML document as a spec.
 
     >>> spec = parse_spec({"models": {"net": {"target": "package.module:build"}}})
     >>> spec.models["net"].expect
     'proved'
 
     Raises:
-        SpecError: it is none; `path` leads to what is wrong.
+        SpecError: the document is no spec; `path` leads to the fault.
     """
     try:
         spec = Spec.model_validate(document)
@@ -217,13 +217,13 @@ def parse_spec(document: Mapping[str, Any]) -> Spec:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of a spec."""
+    """Return the JSON Schema of a spec."""
     closed: dict[str, Any] = _closed(Spec.model_json_schema())
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | closed
 
 
 def _closed(node: Any) -> Any:
-    """A table whose keys have a pattern has no others, which pydantic checks but does not write."""
+    """Forbid other keys in tables whose keys have a pattern; pydantic checks this but does not write it."""
     if isinstance(node, list):
         return [_closed(each) for each in node]
     if not isinstance(node, dict):
@@ -234,7 +234,7 @@ def _closed(node: Any) -> Any:
 
 def _read(path: Path) -> str:
     try:
-        return read_bounded(path).decode("utf-8-sig")  # some editors begin a file with a mark
+        return read_bounded(path).decode("utf-8-sig")  # some editors begin a file with a byte order mark
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -254,7 +254,7 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
 
 
 def _split(message: str, text: str) -> tuple[str, int]:
-    """What the TOML parser says, and the line that it says it of ("at end of document" is one, too)."""
+    """Split a message of the TOML parser into text and line; "at end of document" is the last line."""
     found = re.fullmatch(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", message)
     what, line = found.groups() if found else (message, None)
     return what, int(line) if line else text.rstrip().count("\n") + 1

@@ -1,4 +1,4 @@
-"""Words what is wrong with a spec: one sentence, with the key at fault and the nearest that would be right."""
+"""Words the fault of an invalid spec: one sentence with the key at fault and the nearest valid choice."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pydantic_core import ErrorDetails
 from shapeproof.constraints.errors import UsageError, nearest
 
 FORM = "module.path:callable or path/to/file.py:callable"
-"""What a target may be."""
+"""The form of a target."""
 
 
 class SpecError(UsageError):
-    """A spec that cannot be meant; `path` leads to what is wrong."""
+    """An invalid spec; `path` leads to the fault."""
 
     def __init__(self, message: str, path: Iterable[str | int]) -> None:
         super().__init__(message)
@@ -23,7 +23,7 @@ class SpecError(UsageError):
 
 
 def worded(error: ValidationError, root: type[BaseModel], document: Any) -> SpecError:
-    """One thing that is wrong, as a sentence: a key that is misspelt before the one that is therefore missing."""
+    """Word one fault as a sentence: a misspelt key comes before the key that is missing because of it."""
     errors = error.errors(include_url=False)
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     path = _present(first["loc"], document)
@@ -51,7 +51,7 @@ def worded(error: ValidationError, root: type[BaseModel], document: Any) -> Spec
 
 
 _SHOWN = 80
-"""Characters of what stands there that are shown."""
+"""Number of characters shown of an invalid value."""
 
 _KINDS = {
     "int_type": "an integer",
@@ -72,7 +72,7 @@ def _wanted(error: ErrorDetails) -> str:
 
 
 def _brief(value: object) -> str:
-    """What stands there, in a few words."""
+    """Describe an invalid value in a few words."""
     if isinstance(value, int) and abs(value) >= 10**40:
         return "an integer of more than 40 digits"
     text = repr(value)
@@ -84,7 +84,7 @@ def _dotted(path: tuple[str | int, ...]) -> str:
 
 
 def _present(loc: tuple[str | int, ...], document: Any) -> tuple[str | int, ...]:
-    """The part of an error's place that is in the document: the rest names alternatives, or what is missing."""
+    """Return the part of an error's location that is in the document; the rest names alternatives or missing keys."""
     path: list[str | int] = []
     for key in loc:
         inside = isinstance(document, dict) and key in document
@@ -96,7 +96,7 @@ def _present(loc: tuple[str | int, ...], document: Any) -> tuple[str | int, ...]
 
 
 def _keys(schema: Mapping[str, Any], path: tuple[str | int, ...]) -> list[str]:
-    """The keys of the table that the path leads to."""
+    """The keys of the table at a path."""
     node: Mapping[str, Any] = schema
     for key in path:
         node = _resolved(schema, node)
@@ -106,14 +106,14 @@ def _keys(schema: Mapping[str, Any], path: tuple[str | int, ...]) -> list[str]:
 
 
 def _of_any_key(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the values of a table of tables are."""
+    """The schema of the values in a table of tables."""
     patterns = list(node.get("patternProperties", {}).values())
     values: Mapping[str, Any] = patterns[0] if patterns else node["additionalProperties"]
     return values
 
 
 def _resolved(schema: Mapping[str, Any], node: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The node itself, where it is a reference or may be left out."""
+    """Resolve a schema node that is a reference or is optional."""
     node = node["anyOf"][0] if "anyOf" in node and "properties" not in node else node
     found: Mapping[str, Any] = schema["$defs"][node["$ref"].rpartition("/")[2]] if "$ref" in node else node
     return found

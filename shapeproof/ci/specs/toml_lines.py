@@ -1,4 +1,4 @@
-"""Finds the line of a TOML document at which a key is given. The standard parser forgets where it read what."""
+"""Finds the line of a key in a TOML document, which the standard parser does not record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 def line_of(text: str, path: Sequence[str | int]) -> int:
-    r"""The line where the statement begins that first gives the path a value; 1 if the document has no such path.
+    r"""Return the line of the statement that first gives the path a value; 1 if the document has no such path.
 
     >>> line_of("[dims.batch]\n\nmax = 8\n", ["dims", "batch", "max"])
     3
@@ -24,7 +24,7 @@ def _lines(text: str) -> Mapping[Path, int]:
     """The line of every path of a document."""
     found: dict[Path, int] = {}
     tables: dict[Path, int] = {}
-    """How many tables each array of tables has so far."""
+    """The number of tables so far in each array of tables."""
     here: Path = ()
     for line, statement, document in _statements(text):
         if statement.lstrip().startswith("["):
@@ -38,11 +38,14 @@ def _lines(text: str) -> Mapping[Path, int]:
 
 
 _ENDS = ("]", '"""', "'''")
-"""One of these is in the last line of a statement of several lines."""
+"""The last line of a statement of several lines contains one of these."""
 
 
 def _statements(text: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Each header and each assignment, with its line and what it means by itself: it ends where that is something."""
+    """Yield each header and each assignment with its line and its value when parsed alone.
+
+    A statement ends where the lines so far parse and give a value.
+    """
     lines = text.split("\n")
     begin = 0
     for end in range(1, len(lines) + 1):
@@ -59,10 +62,10 @@ def _statements(text: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
 
 
 def _opened(header: Any, tables: dict[Path, int]) -> Path:
-    """The path of the table that a header opens, in the last table of each array of tables on the way."""
+    """The path of the table that a header opens, in the last table of each array of tables on the path."""
     path: Path = ()
     while header:
-        if isinstance(header, list):  # `[[name]]`: the innermost
+        if isinstance(header, list):  # `[[name]]`: the innermost array
             tables[path] = tables.get(path, 0) + 1
             return (*path, tables[path] - 1)
         if path in tables:
@@ -73,7 +76,7 @@ def _opened(header: Any, tables: dict[Path, int]) -> Path:
 
 
 def _paths(value: Any) -> Iterator[Path]:
-    """The way to everything that is in a value."""
+    """The path of everything inside a value."""
     if not isinstance(value, dict | list):
         return
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value):

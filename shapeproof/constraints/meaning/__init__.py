@@ -1,7 +1,7 @@
-"""What terms and formulas mean. `evaluate` is the definition; the others agree with it.
+"""The meaning of terms and formulas. `evaluate` is the definition; the other modules agree with it.
 
 evaluate.py      the value at a point
 compiled.py      the same, as one Python function for very many points
-definedness.py   where there is a value at all
+definedness.py   where an expression has a value at all
 intervals.py     bounds of the values over a box
 """

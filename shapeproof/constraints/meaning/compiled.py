@@ -1,7 +1,8 @@
-"""Formulas as one Python function, for trying very many points; it agrees with evaluate.py, which defines the meaning.
+"""Formulas compiled to one Python function, for trying very many points. evaluate.py defines the meaning.
 
-The text of the function is made here from interned nodes: operators, integers and local names, never a user's text. It
-computes every node, also those that Python would not reach; where that raises, evaluate.py is asked instead.
+The source of the function consists of operators, integers and local names that are generated here from interned nodes;
+it contains no text from the user. The function computes every node, even those that Python's short-circuiting would
+skip. If one of them raises, the function falls back to evaluate.py.
 """
 
 from __future__ import annotations
@@ -25,14 +26,15 @@ if TYPE_CHECKING:
 
 _LONGEST_SUM = 64
 _SHORT = {"and", "or", "xor", "rshift", "trunc", "floor", "ceil", "round"}
-"""Functions whose values are no longer than what they are given, or a double."""
+"""Functions whose values are at most as long as their arguments, or as a double."""
 _OF_DOUBLE = 1100
 
 
 def compiled(formulas: Sequence[Formula], names: Sequence[str], bits: int = 64) -> Callable[..., bool]:
-    """A function of the symbols, in this order and of so many bits, that says whether all the formulas hold.
+    """Compile the formulas to a predicate on the symbols, in the order of `names`: True if all the formulas hold.
 
-    It raises Unevaluable where that depends on a formula that has no value there.
+    The symbols have at most `bits` bits. The predicate raises Unevaluable if a formula without a value decides the
+    answer.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> compiled([parse_formula("h % 4 == 0"), parse_formula("h // w > 1")], ["h", "w"])(12, 4)
@@ -56,9 +58,9 @@ def compiled(formulas: Sequence[Formula], names: Sequence[str], bits: int = 64) 
 def first_holding(
     groups: Sequence[Sequence[Formula]], names: Sequence[str], bits: int = 64
 ) -> Callable[..., int | None]:
-    """A function of the symbols that gives the index of the first group of which all formulas hold; None if none does.
+    """Compile the groups to a function that returns the index of the first group whose formulas all hold, or None.
 
-    A formula that has no value at a point does not hold there.
+    A formula without a value at a point does not hold there.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> find = first_holding([[parse_formula("n <= 3")], [parse_formula("n % 4 == 0")]], ["n"])
@@ -90,7 +92,7 @@ def _function(formulas: Sequence[Formula], names: Sequence[str], bits: int) -> C
 
 
 class _Writer:
-    """The lines of a function of some symbols: each node is computed once, before it is first asked for."""
+    """Writes the source lines of a function of some symbols. Each node is computed once, before its first use."""
 
     def __init__(self, names: Sequence[str], bits: int) -> None:
         self._arguments = {name: f"v{index}" for index, name in enumerate(names)}
@@ -101,7 +103,7 @@ class _Writer:
         self._lines: list[str] = []
 
     def text(self, formula: Formula) -> str:
-        """The local name of its value."""
+        """Emit the lines that compute the formula, and return the local name of its value."""
         local, lengths = self._local, self._lengths
         for node in postorder(formula):
             if node not in local:
@@ -113,15 +115,15 @@ class _Writer:
         return local[formula]
 
     def inline(self, formula: Formula) -> str:
-        """Its value as an expression: comparisons of one symbol with a number are written where they are asked for."""
+        """Return the value as an expression. Only comparisons of one symbol with a number are inlined."""
         return _compared(formula, self._arguments) or self.text(formula)
 
     def answer(self, conditions: Sequence[str], value: str) -> None:
-        """Return a value where all conditions are met."""
+        """Emit a line that returns `value` if all conditions are met."""
         self._lines.append(f"    if {' and '.join(conditions) or 'True'}: return {value}")
 
     def function(self, value: str) -> Callable[..., Any]:
-        """The function, which returns this value where no answer was given."""
+        """Compile the lines; the function returns `value` if no earlier line returned."""
         source = "\n".join([f"def test({', '.join(self._arguments.values())}):", *self._lines, f"    return {value}"])
         charge(len(source))
         exec(source, self._constants)  # noqa: S102  (the text is made above, of names made above)
@@ -130,7 +132,7 @@ class _Writer:
 
 
 def _compared(formula: Formula, arguments: dict[str, str]) -> str | None:
-    """A comparison of a symbol with a number, or a connective of such; None for any other formula."""
+    """Return a comparison of one symbol with a number, or `and`/`or` of such, as source; None for any other formula."""
     match formula:
         case Compare(op, term):
             parts = dict(term.monomials)
@@ -176,7 +178,7 @@ def _expression(node: Node, local: dict[Node, str], arguments: dict[str, str], c
 
 
 def _length(node: Node, lengths: dict[Node, int], bits: int) -> int:
-    """How many bits the value has at most, if it is an integer."""
+    """Return an upper bound on the bits of an integer value."""
     match node:
         case Symbol():
             return bits
@@ -194,7 +196,7 @@ def _bits(monomial: Monomial, coefficient: int, lengths: dict[Node, int]) -> int
 
 
 def _sum(term: Term, local: dict[Node, str], lengths: dict[Node, int]) -> str:
-    """The sum; in groups where it is long, since Python reads no text that nests deep, and nests every sum."""
+    """Return the sum as source, in parenthesised groups if it is long: Python's parser rejects deeply nested sums."""
     products = [_product(*each, local, lengths) for each in term.monomials]
     while len(products) > _LONGEST_SUM:
         groups = (products[start : start + _LONGEST_SUM] for start in range(0, len(products), _LONGEST_SUM))
@@ -203,7 +205,10 @@ def _sum(term: Term, local: dict[Node, str], lengths: dict[Node, int]) -> str:
 
 
 def _product(monomial: Monomial, coefficient: int, local: dict[Node, str], lengths: dict[Node, int]) -> str:
-    """The coefficient in hexadecimal: Python reads no long decimal. What may grow long is watched."""
+    """Return the product as source, with a hexadecimal coefficient, since Python reads no long decimals.
+
+    Products that may grow too long are wrapped in `sized` and `power`, which check the length.
+    """
     if _bits(monomial, coefficient, lengths) <= operators.FEW_BITS:
         return "*".join(
             [hex(coefficient), *(f"{local[atom]}**{power}" if power > 1 else local[atom] for atom, power in monomial)]
@@ -213,7 +218,7 @@ def _product(monomial: Monomial, coefficient: int, local: dict[Node, str], lengt
 
 
 def _called(node: Node, local: dict[Node, str], constants: dict[str, Any]) -> str:
-    """A node whose meaning is a function: bound to a name of its own."""
+    """Return the source of a node whose meaning is a function: the function is bound to a fresh name."""
     name = f"f{len(local)}"
     match node:
         case Apply(op, args):

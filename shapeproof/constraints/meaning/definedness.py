@@ -1,7 +1,7 @@
-"""Where an expression has a value: the condition under which evaluating it does not raise.
+"""Where an expression has a value: the condition under which its evaluation does not raise.
 
-Exact for integers: no divisor is zero, no exponent or shift is negative, on the sides of conditions that are taken.
-Of floats it demands nonzero divisors and arguments in the domain of the function; overflow it leaves out.
+For integers the condition is exact: on the branches that are taken, no divisor is zero and no exponent or shift count
+is negative. For floats it requires nonzero divisors and arguments inside the function's domain; it ignores overflow.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from shapeproof.constraints.terms import Apply, Term, Where
 
 
 def defined(root: Node) -> Formula:
-    """The condition under which evaluating `root` does not raise. It does not raise itself.
+    """Return the condition under which evaluating `root` does not raise. Evaluating the condition does not raise.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> defined(parse_formula("a // b < 2")), defined(parse_formula("b == 0 or a // b < 2"))
@@ -39,7 +39,7 @@ def _defined(node: Node, known: dict[Node, Formula]) -> Formula:
 
 
 def _in_turn(args: tuple[Formula, ...], known: dict[Node, Formula], *, stops: bool) -> Formula:
-    """Each operand is defined, or one before it has decided: `stops` is the value that does."""
+    """Each operand is defined, or an earlier operand has short-circuited; `stops` is the short-circuiting value."""
     result: Formula = TRUE
     for arg in reversed(args):
         decides = arg if stops else arg.negation
@@ -48,7 +48,7 @@ def _in_turn(args: tuple[Formula, ...], known: dict[Node, Formula], *, stops: bo
 
 
 def demanded(node: Node) -> Formula:
-    """What a node itself demands of its children."""
+    """Return what a node itself requires of its children: for `a // b`, `b != 0`."""
     match node:
         case FloorDiv(_, divisor):
             return ne(divisor, 0)
@@ -66,5 +66,5 @@ def demanded(node: Node) -> Formula:
 
 
 def _real(op: str, value: Real | Term) -> Formula:
-    """A comparison with zero, of the integer where there is one: its conversion keeps its sign."""
+    """Return a comparison with zero. For a converted integer, compare the integer: conversion keeps the sign."""
     return real_compare(op, value.term if isinstance(value, FromInt) else value, RealConstant(0.0))

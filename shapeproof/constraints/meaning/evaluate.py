@@ -1,9 +1,9 @@
-"""The definition of truth: the value of a term or formula at a point, as Python computes it. Nothing is approximated.
+"""The definition of truth: the value of a term or formula at a point, exactly as Python computes it.
 
-Integers are exact; one of more than some ten thousand digits is not computed. Doubles are IEEE. What Python would raise
-is raised: ZeroDivisionError for a zero divisor even where the result is unused, but not on the side of a condition that
-is not taken. Every node is visited once, without recursion; an error is a value like another until something needs the
-node that raised it.
+Integers are exact; integers of more than some ten thousand digits are not computed. Doubles are IEEE. Evaluation raises
+what Python raises: a zero divisor raises ZeroDivisionError even if the result is unused, but not in a branch that is
+not taken. Each node is visited once, without recursion. An error is stored as the node's value and raised when another
+node needs it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Environment = Mapping[str, int | float]
 
 
 def evaluate(term: Term, env: Environment) -> int:
-    """The integer that `term` is at `env`.
+    """Return the integer value of `term` at `env`.
 
     >>> from shapeproof.constraints.terms import symbol
     >>> evaluate((symbol("n") + 7) // 8 * 8, {"n": 13})
@@ -35,17 +35,17 @@ def evaluate(term: Term, env: Environment) -> int:
 
 
 def evaluate_real(real: Real, env: Environment) -> float:
-    """The double that `real` is at `env`."""
+    """Return the double value of `real` at `env`."""
     return float(_value(real, env))
 
 
 def evaluate_number(number: Term | Real, env: Environment) -> float:
-    """The integer or the double that a number is at `env`."""
+    """Return the integer or double value of a number at `env`."""
     return evaluate(number, env) if isinstance(number, Term) else evaluate_real(number, env)
 
 
 def holds(formula: Formula, env: Environment) -> bool:
-    """Whether `formula` holds at `env`.
+    """True if `formula` holds at `env`; raise what Python raises.
 
     >>> from shapeproof.constraints.formulas import divides
     >>> from shapeproof.constraints.terms import symbol
@@ -56,7 +56,7 @@ def holds(formula: Formula, env: Environment) -> bool:
 
 
 def true_at(formula: Formula, env: Environment) -> bool | None:
-    """Whether `formula` holds at `env`; False where Python raises, None where it has no value there.
+    """True if `formula` holds at `env`; False if it fails or Python raises; None if it has no value there.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> formula = parse_formula("8 // n >= 2")
@@ -72,7 +72,7 @@ def true_at(formula: Formula, env: Environment) -> bool | None:
 
 
 def holds_at(formula: Formula, env: Environment) -> bool:
-    """Whether `formula` has a value at `env` and holds. Nothing is raised: what is undefined does not hold.
+    """True if `formula` has a value at `env` and holds. Where the formula is undefined, it does not hold.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> [holds_at(parse_formula("8 // n >= 2"), {"n": n}) for n in (4, 0)]
@@ -83,12 +83,12 @@ def holds_at(formula: Formula, env: Environment) -> bool:
 
 @lru_cache(maxsize=MEMORY)
 def has_meaning(formula: Formula) -> bool:
-    """Whether it can be evaluated, given a value for each of its symbols."""
+    """True if the formula can be evaluated, given a value for each of its symbols."""
     return not any(isinstance(node, Unknown) for node in postorder(formula))
 
 
 class _Values(dict[Node, Any]):
-    """The values so far. Reading one that could not be computed raises what computing it raised."""
+    """The values so far. Reading a value that could not be computed raises the error of its computation."""
 
     def of(self, node: Node) -> Any:  # int, float or bool, by the class of the node
         value = self[node]

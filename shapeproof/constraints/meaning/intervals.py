@@ -1,7 +1,7 @@
-"""Sound integer bounds of terms over boxes. It may say "unbounded" or "don't know", and is never wrong.
+"""Sound integer bounds of terms over boxes. An answer may be "unbounded" or "unknown"; no answer is wrong.
 
-Integers throughout, never floats: None stands for no bound, and for one of thousands of digits. What is said is about
-the points of the box where the term or formula is defined; that it is defined everywhere is for others to prove.
+Bounds are integers, not floats; None stands for no bound, and for a bound of thousands of digits. An answer covers the
+points of the box where the term or formula is defined; definedness.py gives the condition for that.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from shapeproof.constraints.work import charge
 _DEEPEST_FACTORING = 6
 _MOST_RELAXATIONS = 6
 _FARTHEST = 1 << 2**14
-"""No end is farther out than this."""
+"""The largest absolute value of a bound."""
 
 End: TypeAlias = tuple[int, int]  # (-1, 0) is minus infinity, (0, n) is n, (1, 0) is infinity: in the right order
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The integers from `lower` to `upper`, both included; None where there is no bound.
+    """The integers from `lower` to `upper`, both included; None for no bound.
 
     >>> Interval(1, 8) * Interval(-2, None)
     Interval(lower=-16, upper=None)
@@ -47,12 +47,12 @@ class Interval:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no integer is in it."""
+        """True if the interval contains no integer."""
         return self.lower is not None and self.upper is not None and self.lower > self.upper
 
     @property
     def single(self) -> int | None:
-        """The one integer in it, or None where there are more or none."""
+        """The only integer in the interval; None if the interval has several, or none."""
         return self.lower if self.lower == self.upper else None
 
     def __neg__(self) -> Interval:
@@ -82,7 +82,7 @@ class Interval:
         return Interval(*_within_reach(least, greatest))
 
     def __and__(self, other: Interval) -> Interval:
-        """The integers in both."""
+        """Return the intersection."""
         lower, upper = self.lower, self.upper
         if lower is None or (other.lower is not None and other.lower > lower):
             lower = other.lower
@@ -91,7 +91,7 @@ class Interval:
         return self if lower is self.lower and upper is self.upper else Interval(lower, upper)
 
     def ends(self) -> tuple[End, End]:
-        """Both ends, infinite ones included, in a form that `min` and `max` order."""
+        """Return both ends, infinite ones included, in a form that `min` and `max` order."""
         return (-1, 0) if self.lower is None else (0, self.lower), (1, 0) if self.upper is None else (0, self.upper)
 
 
@@ -105,7 +105,7 @@ def _plus(left: int | None, right: int | None) -> int | None:
 def _multiplied(
     low: int | None, high: int | None, least: int | None, most: int | None
 ) -> tuple[int | None, int | None]:
-    """The ends of `[low, high] * [least, most]`."""
+    """Return the ends of `[low, high] * [least, most]`."""
     if low is high is None or least is most is None:
         return (0, 0) if low == high == 0 or least == most == 0 else (None, None)
     if low is None or high is None or least is None or most is None:
@@ -119,7 +119,7 @@ def _multiplied(
 
 
 def _within_reach(low: int | None, high: int | None) -> tuple[int | None, int | None]:
-    """The ends, none farther out than the farthest."""
+    """Weaken ends beyond the farthest bound: to the farthest bound, or to None."""
     if low is not None and not -_FARTHEST <= low <= _FARTHEST:
         low = _FARTHEST if low > 0 else None
     if high is not None and not -_FARTHEST <= high <= _FARTHEST:
@@ -128,7 +128,7 @@ def _within_reach(low: int | None, high: int | None) -> tuple[int | None, int | 
 
 
 def _raised(base: int, exponent: int) -> int:
-    """`base**exponent`, or what has its sign and is beyond reach as well."""
+    """Return `base**exponent`, or a value of the same sign that is out of reach too."""
     if (abs(base).bit_length() - 1) * exponent <= _FARTHEST.bit_length():
         return int(base**exponent)
     return -2 * _FARTHEST if base < 0 and exponent % 2 else 2 * _FARTHEST
@@ -152,7 +152,7 @@ def _over_positive(numerator: Interval, divisor: Interval) -> Interval:
 
 
 def hull(parts: Iterable[Interval]) -> Interval:
-    """The least interval that holds all the parts, of which there is at least one.
+    """Return the smallest interval that contains all the parts; there must be at least one.
 
     >>> hull([Interval(1, 2), Interval(5, None)])
     Interval(lower=1, upper=None)
@@ -162,7 +162,7 @@ def hull(parts: Iterable[Interval]) -> Interval:
 
 
 class Bounds:
-    """Bounds over one box, remembered from one question to the next.
+    """Bounds over one box; results are memoised.
 
     >>> from shapeproof.constraints.terms import symbol
     >>> b, n = symbol("b"), symbol("n")
@@ -175,12 +175,12 @@ class Bounds:
         self._known: dict[Node, Interval | bool | None] = {}
 
     def of(self, term: Term) -> Interval:
-        """Where `term` lies."""
+        """Return an interval that contains `term` everywhere in the box."""
         value = self._visit(term)
         return value if isinstance(value, Interval) else Interval()
 
     def truth(self, formula: Formula) -> bool | None:
-        """True or False if `formula` is that wherever it is defined in the box, None if this cannot be seen."""
+        """True or False if `formula` has that value wherever it is defined in the box; None if that is not seen."""
         value = self._visit(formula)
         return value if isinstance(value, bool) else None
 
@@ -221,7 +221,7 @@ class Bounds:
         return value if isinstance(value, Interval) else Interval()
 
     def _applied(self, node: Apply) -> Interval:
-        """Bounds of the few functions that have simple ones; the value itself where there are no symbols."""
+        """Return bounds of the few functions with simple ones; without symbols, the exact value."""
         if not node.symbols:
             try:
                 value = evaluate(of_atom(node), {})
@@ -251,7 +251,7 @@ class Bounds:
 
     @staticmethod
     def _power(base: Interval, exponent: Interval) -> Interval:
-        """`base**exponent` for a base of at least 1: monotone in both, and defined where the exponent is at least 0."""
+        """`base**exponent` for a base of at least 1: monotone in both, and defined for exponents of at least 0."""
         if exponent.upper is not None and exponent.upper < 0:
             return Interval()
         lower = _raised(base.lower or 1, max(0, exponent.lower or 0))
@@ -278,10 +278,10 @@ class Bounds:
             return None
 
     def _polynomial(self, poly: Poly) -> Interval:
-        """The polynomial as it stands, and with its floor divisions replaced by their numerators one after another.
+        """Bound the polynomial as it is, and with its floor divisions replaced one by one by their numerators.
 
-        Let `scale*poly == rest + factor*d*(n // d)`. That is `rest + factor*n - factor*(n % d)`, where parts of `rest`
-        and `n` may cancel, and `n % d` lies between 0 and d.
+        If `scale*poly == rest + factor*d*(n // d)`, then `scale*poly == rest + factor*n - factor*(n % d)`. Parts of
+        `rest` and `n` may cancel, and `n % d` lies between 0 and d.
         """
         found = self._factored(poly)
         halved = with_halves_rounded_up(poly)
@@ -299,7 +299,7 @@ class Bounds:
         return found
 
     def _relaxed(self, poly: Poly) -> tuple[Poly, int, Interval] | None:
-        """`(p, scale, loss)` with `scale * poly` in `p + loss` and one floor division fewer at the top, if any."""
+        """Return `(p, scale, loss)`: `scale * poly` is in `p + loss`, and p has one top-level floor division fewer."""
         atoms = {atom for monomial in poly for atom, power in monomial if isinstance(atom, FloorDiv) and power == 1}
         for atom in sorted(atoms, key=lambda each: each.key, reverse=True):
             step = self._without(atom, poly)
@@ -321,7 +321,7 @@ class Bounds:
         return joined, scale, -(self._factored(factor) * remainder)
 
     def _summed(self, poly: Poly) -> Interval:
-        """Monomial by monomial."""
+        """Bound the polynomial monomial by monomial."""
         charge(1 + 4 * polynomials.size(poly))
         low: int | None = 0
         high: int | None = 0
@@ -339,7 +339,7 @@ class Bounds:
         return Interval(low, high)
 
     def _factored(self, poly: Poly, depth: int = 0) -> Interval:
-        """Monomial by monomial, and with the atom that most monomials share factored out, then the next."""
+        """Bound monomial by monomial, and again with the most frequent atoms factored out, one after another."""
         total = self._summed(poly)
         if total.single is not None or depth > _DEEPEST_FACTORING:
             return total
@@ -354,7 +354,7 @@ class Bounds:
 
 
 def _most_shared(poly: Poly) -> Node | None:
-    """The atom that occurs in the most monomials, if in two or more."""
+    """Return the atom that occurs in the most monomials, if it occurs in at least two."""
     counts: dict[Node, int] = {}
     for monomial in poly:
         for atom, _ in monomial:
@@ -364,7 +364,7 @@ def _most_shared(poly: Poly) -> Node | None:
 
 
 def _remainder(divisor: Interval) -> Interval:
-    """Where `n % d` lies for d in the interval."""
+    """Return an interval that contains `n % d` for every d in the divisor interval."""
     above = divisor.upper is None or divisor.upper > 0
     below = divisor.lower is None or divisor.lower < 0
     upper = (None if divisor.upper is None else divisor.upper - 1) if above else 0
@@ -383,7 +383,7 @@ def _compared(op: str, value: Interval) -> bool | None:
 
 
 def bounds(term: Term, ranges: Mapping[str, Interval]) -> Interval:
-    """Where `term` lies when every symbol is within its range; symbols without a range are unbounded.
+    """Return an interval that contains `term` if every symbol is in its range; symbols without a range are unbounded.
 
     >>> from shapeproof.constraints.terms import symbol
     >>> n = symbol("n")
@@ -394,7 +394,7 @@ def bounds(term: Term, ranges: Mapping[str, Interval]) -> Interval:
 
 
 def truth(formula: Formula, ranges: Mapping[str, Interval]) -> bool | None:
-    """True or False if `formula` is that wherever it is defined in the box, None if bounds do not show it.
+    """True or False if `formula` has that value wherever it is defined in the box; None if bounds do not show it.
 
     >>> from shapeproof.constraints.formulas import le
     >>> from shapeproof.constraints.terms import symbol

@@ -1,7 +1,7 @@
-"""Data that the rooms above hand to each other. Nothing is decided here.
+"""Plain records that the rooms above exchange.
 
-domain.py        what is declared of the sizes
-decisions.py     what a trace depended on
+domain.py        declarations about the sizes
+decisions.py     the guards of a trace
 verdicts.py      Proved, Refuted, Undecided, Vacuous
-diagnostics.py   what is said to the user
+diagnostics.py   messages to the user, as data
 """

@@ -1,4 +1,4 @@
-"""What a trace depended on: each question that was asked about sizes, the answer taken, and who asked. Data only."""
+"""The guards of a trace: each question about sizes, the answer that the trace took, and the code that asked."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from shapeproof.constraints.formulas import Formula
 
 
 class Kind(Enum):
-    """Why a decision was made."""
+    """The reason for a guard."""
 
     BRANCH = "branch"
-    """Code took a side because of a size."""
+    """Code branched on a size."""
     ASSUMED = "assumed"
-    """The tracer assumed an answer that eager never asks for."""
+    """The tracer assumed an answer that eager does not ask for."""
     ASSERTED = "asserted"
-    """Eager raises exactly where it fails."""
+    """Eager raises exactly where the formula fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A line of somebody's program."""
+    """A line of a program."""
 
     file: str
     line: int
@@ -33,7 +33,7 @@ class SourceLocation:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One question, the outcome that the trace went on with, the user's line and the framework's.
+    """One guard: the question, the outcome that the trace continued with, the user's line and the framework's line.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> Decision(parse_formula("b == 1"), Kind.ASSUMED, outcome=False).taken
@@ -49,10 +49,13 @@ class Decision:
 
     @property
     def taken(self) -> Formula:
-        """What the trace took to hold."""
+        """The formula that the trace relies on: the question or its negation."""
         return self.formula if self.outcome else self.formula.negation
 
     @property
     def of_the_model(self) -> bool:
-        """Whether the user's own code takes a side there: where else it takes the same is not in the question."""
+        """True if the user's own code branches here.
+
+        The question alone does not tell where else that code takes the same side.
+        """
         return self.kind is Kind.BRANCH and self.operator is None and self.where is not None

@@ -1,4 +1,4 @@
-"""What is said to the user, as data: an id, a sentence, where, notes, a witness, help. Layout is somebody else's."""
+"""Messages to the user as data: id, sentence, place, notes, witness, help. The rooms above do the layout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Severity: TypeAlias = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A labelled remark, such as "because: h % 4 == 0", with the line that it is about."""
+    """A labelled remark, such as "because: h % 4 == 0", and the line that the remark refers to."""
 
     label: str
     text: str
@@ -22,12 +22,12 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """A change that settles the matter, and what proves that it does."""
+    """A change that settles the diagnostic, and the proof that it does."""
 
     text: str
     proof: str
     requires: tuple[str, ...] = ()
-    """What the change declares in addition, as `constraints=` has it; empty for a change of the model."""
+    """The additional declarations of the change, as texts for `constraints=`; empty for a change of the model."""
 
     def __post_init__(self) -> None:
         if not self.text.strip():
@@ -37,7 +37,7 @@ class Help:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding. `witness` maps names as the user writes them to values.
+    """One finding. `witness` maps the user's names to values.
 
     >>> Diagnostic("SP001", "the program differs from eager", witness={"x.shape[0]": 1}).severity
     'error'
@@ -52,4 +52,4 @@ class Diagnostic:
     witness: Mapping[str, int] | None = None
     help: tuple[Help, ...] = ()
     weakest: Help | None = None
-    """What else settles it and asks for less, where the help is what people would rather write."""
+    """A help that also settles the finding and requires less, if `help` is the one that users would rather write."""

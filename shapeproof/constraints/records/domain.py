@@ -1,4 +1,4 @@
-"""What the user declared about the sizes: variables, and formulas with where each was written. It decides nothing."""
+"""The user's declarations about sizes: variables, and formulas with the place of each declaration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VariableKind: TypeAlias = Literal["size", "int", "unbacked", "dim"]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a declaration was written, and how."""
+    """The text of a declaration, and where it was written."""
 
     text: str
     where: SourceLocation | None = None
@@ -35,7 +35,7 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A symbol: its name in formulas, what the user calls it (`x.shape[0]`), and what it is."""
+    """A symbol: its name in formulas, the user's name for it (`x.shape[0]`), and its kind."""
 
     name: str
     user_name: str
@@ -58,21 +58,21 @@ class Domain:
 
     @property
     def formulas(self) -> tuple[Formula, ...]:
-        """What was declared."""
+        """The declared formulas."""
         return tuple(declaration.formula for declaration in self.declarations)
 
     @property
     def user_names(self) -> dict[str, str]:
-        """What the user calls each symbol: the `rename` of text.py."""
+        """Symbol -> the user's name for it; the `rename` argument of text.py."""
         return {name: variable.user_name for name, variable in self.symbols.items()}
 
     def ranges(self) -> dict[str, Interval]:
-        """The bounds that single declarations put on single symbols, for every symbol that has one."""
+        """Return the bounds that single declarations put on single symbols, for every symbol with such a bound."""
         return ranges(self.formulas)
 
 
 def ranges(formulas: Iterable[Formula]) -> dict[str, Interval]:
-    """The bounds of symbols that are written as such among the formulas: `n <= 8`, `n == 3`, or these joined by `and`.
+    """Return the bounds that the formulas state directly: `n <= 8`, `n == 3`, or these joined by `and`.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> ranges([parse_formula("2*n <= 17"), parse_formula("n >= 3 and m == 4")])
@@ -93,7 +93,7 @@ def ranges(formulas: Iterable[Formula]) -> dict[str, Interval]:
 
 
 def _bound(op: str, coefficient: int, offset: int) -> Interval:
-    """The values of n with `coefficient*n + offset op 0`; the coefficient is 1 or -1, as in every such comparison."""
+    """Return the values of n with `coefficient*n + offset op 0`; in canonical form, the coefficient is 1 or -1."""
     value = -offset * coefficient
     if op == "==":
         return Interval(value, value)
@@ -101,7 +101,7 @@ def _bound(op: str, coefficient: int, offset: int) -> Interval:
 
 
 def residue(name: str, formula: Formula) -> tuple[int, int] | None:
-    """`(modulus, rest)` if the formula says just that `name % modulus == rest`.
+    """Return `(modulus, rest)` if the formula says exactly that `name % modulus == rest`; otherwise None.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> residue("n", parse_formula("n % 16 == 3"))

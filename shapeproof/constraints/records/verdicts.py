@@ -1,4 +1,4 @@
-"""The answers to "does it hold?": Proved, Refuted, Undecided, Vacuous. Never a bool, and never None.
+"""The answers to "does it hold?": Proved, Refuted, Undecided, Vacuous. Law: an answer is a verdict, not a bool or None.
 
 >>> Refuted({"n": 1}, Evidence("evaluation")).status
 'refuted'
@@ -16,7 +16,7 @@ Step: TypeAlias = Literal["canonical", "facts", "intervals", "evaluation", "z3",
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Which step of the ladder answered, and what it saw."""
+    """The step of the ladder that answered, and its detail."""
 
     step: Step
     detail: str = ""
@@ -33,18 +33,18 @@ class Verdict:
 
     @property
     def witness(self) -> Mapping[str, int] | None:
-        """The values that refute it, or None."""
+        """The values that refute the formula, or None."""
         return None
 
     @property
     def evidence(self) -> Evidence | None:
-        """What justifies the answer, or None where there is no answer."""
+        """The justification of the answer, or None for an answer without one."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Proved(Verdict):
-    """It holds at every point where the facts hold."""
+    """The formula holds at every point where the facts hold."""
 
     status: ClassVar[Status] = "proved"
     evidence: Evidence
@@ -52,7 +52,7 @@ class Proved(Verdict):
 
 @dataclass(frozen=True, slots=True)
 class Refuted(Verdict):
-    """It fails at `witness`, where all the facts hold."""
+    """The formula fails at `witness`, where all the facts hold."""
 
     status: ClassVar[Status] = "refuted"
     witness: Mapping[str, int]
@@ -61,7 +61,7 @@ class Refuted(Verdict):
 
 @dataclass(frozen=True, slots=True)
 class Undecided(Verdict):
-    """The budget ran out: `reason` says what was tried, `spent` how much of it."""
+    """No step answered within the budget: `reason` says why, and `spent` counts the work."""
 
     status: ClassVar[Status] = "undecided"
     reason: str
@@ -70,7 +70,7 @@ class Undecided(Verdict):
 
 @dataclass(frozen=True, slots=True)
 class Vacuous(Verdict):
-    """The facts contradict each other, so anything follows: `core` names those that clash."""
+    """The facts contradict each other, so every formula follows. `core`: an unsat core, if `prove` was asked."""
 
     status: ClassVar[Status] = "vacuous"
     core: tuple[str, ...] = field(default=())

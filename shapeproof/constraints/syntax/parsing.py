@@ -1,7 +1,7 @@
-"""Text in Python's syntax to terms, reals and formulas: one pass over the tokens with two stacks, no recursion.
+"""Parse text in Python's syntax to terms, reals and formulas: one pass over the tokens, two stacks, no recursion.
 
-A name may have dots and brackets, so `x.shape[0]` is one symbol; any other name can be written between backquotes.
-A function between backquotes is one without a meaning; every other function must be known.
+A name may contain dots and brackets, so `x.shape[0]` is one symbol; backquotes quote any other name. A backquoted
+function has no meaning; any other function must be one of the known functions.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ _BINDING = (
     | dict.fromkeys(_COMPARISONS, printing.COMPARISON)
     | {"and": printing.AND, "or": printing.OR, "if": printing.TERNARY}
 )
-_CHAINED = frozenset({*_COMPARISONS, "and", "or", "+", "-"})  # kept side by side until all operands are there
+_CHAINED = frozenset({*_COMPARISONS, "and", "or", "+", "-"})  # reduced once the whole chain is read
 _RIGHT = frozenset({"**", "if"})
 _PREFIX = {"not": printing.NOT, "-": printing.UNARY, "+": printing.UNARY, "~": printing.UNARY}
 _CONSTANTS: dict[str, Value] = {
@@ -118,9 +118,9 @@ _CONSTANTS: dict[str, Value] = {
 
 @dataclass(slots=True)
 class _Pending:
-    """An operator or parenthesis whose operands are not complete; `at` is where it stands in the text.
+    """An operator or parenthesis that waits for operands; `at` is its position in the text.
 
-    Of a call, `base` counts the values before it, and `inside` is where its arguments begin.
+    For a call, `base` counts the values before it, and `inside` is the position of its first argument.
     """
 
     text: str
@@ -133,21 +133,21 @@ class _Pending:
 
 _MOST_WORK = 2**22
 _WORK_EACH = 16
-"""What bringing a text into canonical form may cost, and in addition for each of its characters."""
+"""The work allowed to canonicalise a text: a fixed part, plus this much for each character."""
 _LONGEST_GROUP = 1_000
 _MOST_GROUPS = 1 << 14
 _GROUPS: dict[str, Value] = {}
-"""What texts in parentheses are: questions about one model repeat them, and a value does not depend on its place."""
+"""The values of texts in parentheses. Questions about one model repeat them, and a value does not depend on context."""
 
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Value:
-    """The term, real or formula that the text is."""
+    """Return the term, real or formula that the text denotes."""
     return _Parser(text).run()
 
 
 def as_truth(value: Value) -> Formula:
-    """A formula; a number is true where it is not 0, as in Python."""
+    """Return the value as a formula; as in Python, a number is true if it is not 0."""
     match value:
         case Formula():
             return value
@@ -158,7 +158,7 @@ def as_truth(value: Value) -> Formula:
 
 
 class _Parser:
-    """`values` are complete, `pending` waits for more; the word being read stands between `at` and `end`."""
+    """`values` are complete, `pending` waits for operands; the current word spans from `at` to `end`."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -186,7 +186,7 @@ class _Parser:
         return self._values[0]
 
     def _word(self) -> str:
-        """The next word; empty at the end."""
+        """Return the next word; the empty string at the end."""
         match = _TOKEN.match(self._text, self._end)
         if match is None:
             self._at = len(self._text)
@@ -195,7 +195,7 @@ class _Parser:
         return match[1]
 
     def _operand(self, word: str) -> bool:
-        """Read what begins a value; whether a value is still to come."""
+        """Read the first word of a value; return True if a value must still follow."""
         if word in _PREFIX:
             self._pending.append(_Pending(word, self._at, _PREFIX[word], "prefix"))
             return True
@@ -217,7 +217,7 @@ class _Parser:
         return not self._text[call.inside : self._at].strip()
 
     def _group(self) -> bool:
-        """A parenthesis: at once to its end where the text in it was read before."""
+        """Read a parenthesis; if its text was parsed before, jump to its end."""
         if self._closings is None:
             self._closings = _closings(self._text)
         end = self._closings.get(self._at, self._at)
@@ -238,7 +238,7 @@ class _Parser:
         return False
 
     def _after_operand(self, word: str) -> bool:
-        """Read what may follow a value; whether another value is to come."""
+        """Read a word that may follow a value; return True if another value must follow."""
         if word == ")":
             self._close()
             return False
@@ -275,7 +275,7 @@ class _Parser:
             _GROUPS[self._text[opened.at : self._end]] = self._values[-1]
 
     def _reduce(self, wanted: Callable[[_Pending], bool] = lambda _: True) -> None:
-        """Apply the operators on top of the stack, down to the innermost open parenthesis, as long as `wanted`."""
+        """Apply the operators on top of the stack, down to the innermost open parenthesis, while `wanted` is true."""
         while self._pending and self._pending[-1].binding >= 0 and wanted(self._pending[-1]):
             top = self._pending.pop()
             operators = [top.text]
@@ -294,12 +294,12 @@ class _Parser:
             raise self._error(str(error), at) from error
 
     def _error(self, message: str, at: int | None = None) -> FormulaSyntaxError:
-        """The error at a place in the text, or at the word being read."""
+        """Return the error at a position, by default the current word."""
         return FormulaSyntaxError(message, (self._at if at is None else at) + 1)
 
 
 def _closings(text: str) -> dict[int, int]:
-    """Where each opening parenthesis stands -> where the text behind the closing one begins."""
+    """Map the position of each opening parenthesis to the position behind its closing one."""
     opened: list[int] = []
     closings = {}
     for match in _PARENTHESIS.finditer(text):
@@ -315,7 +315,7 @@ def _literal(text: str) -> Value:
         if text[:2] in {"0x", "0X"}:
             return t.constant(int(text, 16))
         return t.constant(int(text)) if text.isdecimal() else RealConstant(float(text))
-    except ValueError as error:  # Python converts no decimal of more than some thousand digits
+    except ValueError as error:  # Python does not convert decimals of more than some thousand digits
         raise UsageError("This integer is too long in decimal; write it in hexadecimal.") from error
 
 
@@ -329,7 +329,7 @@ def _prefixed(operators: list[str], operands: list[Value]) -> Value:
 
 
 def _combined(operators: list[str], operands: list[Value]) -> Value:
-    """An operator, or a chain of comparisons, of `and` or of `or`, applied to its operands."""
+    """Apply an operator, or a chain of comparisons, `and` or `or`, to its operands."""
     match operators[0]:
         case "and":
             return f.conjunction(*map(as_truth, operands))
@@ -347,7 +347,7 @@ def _combined(operators: list[str], operands: list[Value]) -> Value:
 
 
 def _summed(operators: list[str], numbers: list[Number]) -> Number:
-    """A sum, from the left; integers are added at once."""
+    """Return a sum, from the left; a sum of integers alone is added in one step."""
     signed = list(zip(["+", *operators], numbers, strict=True))
     integers = [(sign, number) for sign, number in signed if isinstance(number, Term)]
     if len(integers) == len(signed):

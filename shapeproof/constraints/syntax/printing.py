@@ -1,10 +1,10 @@
-"""Terms, reals and formulas as Python text. What is printed parses back to the same object; nothing is evaluated.
+"""Print terms, reals and formulas as Python text. The text parses back to the same object.
 
-A text writes what nodes share as often as they do, so that of some nodes it would have no end in practice: it is cut
-off after half a million characters, and what was cut off does not parse.
+A text repeats every shared node, so it may grow exponentially. It is cut off after half a million characters; a text
+that was cut off does not parse.
 
-What canonical form hides is shown again: `a - b*(a//b)` as `a % b`, and `-(-n//4)` as the rounding up that it is,
-`(n + 3)//4`. Comparisons put each summand on the side where its coefficient is positive.
+Printing undoes canonical form: `a - b*(a//b)` becomes `a % b`, and `-(-n//4)` becomes the usual rounding up,
+`(n + 3)//4`. A comparison puts each summand on the side where its coefficient is positive.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]`]*\])*"
 KEYWORDS = frozenset({"and", "or", "not", "if", "else", "True", "False", "inf", "nan"})
 REAL_FUNCTIONS = ("sqrt", "exp", "log", "log2", "sin", "cos", "tan", "tanh", "sinh", "cosh", "asin", "acos", "atan")
 
-# How tightly each form binds, as in Python.
+# The precedence of each form, as in Python.
 TERNARY, OR, AND, NOT, COMPARISON, BIT_OR, BIT_XOR, BIT_AND, SHIFT, SUM, PRODUCT, UNARY, POWER, PRIMARY = range(14)
 
 INTEGER_INFIX = {
@@ -54,7 +54,7 @@ _AND_SO_ON = " ..."
 
 @dataclass(frozen=True, slots=True)
 class _Binary:
-    """A division or remainder as it is shown, which need not be how it is stored."""
+    """A division or remainder as it is printed, which may differ from the stored form."""
 
     operator: str
     left: Term
@@ -64,11 +64,11 @@ class _Binary:
 _Shown: TypeAlias = Node | _Binary
 _Factor: TypeAlias = tuple[_Shown, int]
 _Summand: TypeAlias = tuple[int, tuple[_Factor, ...]]
-_Piece: TypeAlias = "str | tuple[_Shown | tuple[_Summand, ...], int]"  # text, or what to show in which surroundings
+_Piece: TypeAlias = "str | tuple[_Shown | tuple[_Summand, ...], int]"  # text, or a node and its least precedence
 
 
 def format_node(node: Node, rename: Mapping[str, str] | None = None) -> str:
-    """The text of a term, real, formula or atom; `rename` says how to show symbols.
+    """Return the text of a term, real, formula or atom; `rename` maps symbols to displayed names.
 
     >>> from shapeproof.constraints.formulas import divides
     >>> from shapeproof.constraints.terms import symbol
@@ -135,7 +135,7 @@ def _backquoted(name: str) -> str:
 
 
 def integer_text(value: int) -> str:
-    """An integer as it is written, of whatever length: Python refuses to write one of thousands of digits in decimals.
+    """Return an integer as text: in hexadecimal if it has thousands of digits, since Python refuses the decimal.
 
     >>> integer_text(12), integer_text(10**5000)[:6]
     ('12', '0x31e2')
@@ -207,7 +207,7 @@ def _formula(node: Formula) -> tuple[int, list[_Piece]]:
 
 
 def _comparison(op: str, term: Term) -> list[_Piece]:
-    """`term op 0` with both sides positive, and the constant where it reads best."""
+    """Lay out `term op 0` with positive summands on both sides, and the constant where it reads best."""
     left: list[_Summand] = []
     right: list[_Summand] = []
     offset = 0
@@ -241,7 +241,7 @@ def _sum(summands: tuple[_Summand, ...]) -> tuple[int, list[_Piece]]:
 
 
 def _product(coefficient: int, factors: tuple[_Factor, ...]) -> tuple[int, list[_Piece]]:
-    """One summand. A division that stands alone needs no parentheses; with a sign or other factors it does."""
+    """Lay out one summand. A lone division needs no parentheses; with a sign or other factors it does."""
     sign: list[_Piece] = ["-"] if coefficient < 0 else []
     parts: list[list[_Piece]] = [] if factors and abs(coefficient) == 1 else [[integer_text(abs(coefficient))]]
     least = PRODUCT if len(factors) == 1 and not parts and not sign else UNARY
@@ -252,7 +252,7 @@ def _product(coefficient: int, factors: tuple[_Factor, ...]) -> tuple[int, list[
 
 
 def _summands(term: Term) -> tuple[_Summand, ...]:
-    """What to show of a term: its polynomial, then its checks as summands that are 0."""
+    """Return the summands to print for a term: its polynomial, then its checks as summands of value 0."""
     poly, remainders = with_halves_rounded_up(term.poly), []
     for atom in dict.fromkeys(atom for monomial in poly for atom, _ in monomial if isinstance(atom, FloorDiv)):
         step = _remainder(atom, poly)
@@ -266,7 +266,7 @@ def _summands(term: Term) -> tuple[_Summand, ...]:
 
 
 def _remainder(atom: FloorDiv, poly: Poly) -> tuple[Poly, _Summand] | None:
-    """`rest + k*(n % d)` for a polynomial in which `n // d` has the factor `-k*d`, if that is no longer."""
+    """Return the polynomial as `rest + k*(n % d)`, if `n // d` has the factor `-k*d` and the result is no longer."""
     ratios = {monomial: polynomials.over(monomial, ((atom, 1),)) for monomial in poly}
     beside = {ratio: poly[monomial] for monomial, ratio in ratios.items() if ratio is not None}
     below, numerator = atom.divisor.poly, atom.numerator.poly
@@ -287,7 +287,7 @@ def _remainder(atom: FloorDiv, poly: Poly) -> tuple[Poly, _Summand] | None:
 
 
 def _turned(coefficient: int, monomial: Monomial) -> _Summand:
-    """The summand with each `n // c` where n starts with a minus sign written as `-((-n + c - 1) // c)`."""
+    """Return the summand with each `n // c` as `-((-n + c - 1) // c)`, where n starts with a minus sign."""
     factors: list[_Factor] = []
     for atom, exponent in monomial:
         match atom:

@@ -1,9 +1,9 @@
-"""The language of terms and formulas: parse and print. `parse(str(x)) is x`, for terms, reals and formulas alike.
+"""The language of terms and formulas: parse and print. Law: `parse(str(x)) is x`, for terms, reals and formulas.
 
-The syntax is Python's, with Python's precedence: `+ - * // % ** / << >> & | ^ ~`, comparisons (chained too),
+The syntax is Python's, with Python's precedence: `+ - * // % ** / << >> & | ^ ~`, comparisons (also chained),
 `and or not`, `a if c else b`, `min max abs int float floor ceil trunc round` and the usual functions of `math`.
-A condition is a formula; a number where a condition is wanted means that it is not 0. In addition `truth(p)` is an
-opaque condition, `real(a)` a float that is given, `x.shape[0]` one symbol, and backquotes make a name of any text.
+Where a condition is expected, a number n means `n != 0`. In addition, `truth(p)` is an opaque condition, `real(a)` a
+given float, `x.shape[0]` one symbol, and backquotes turn any text into a name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def parse_any(text: str) -> Term | Real | Formula:
-    """What the text is: a term, a real or a formula.
+    """Return the term, real or formula that the text denotes.
 
     >>> parse_any("x.shape[0] % 4"), parse_any("x / 2"), parse_any("x < 2")
     (x.shape[0] % 4, x / 2, x <= 1)
@@ -38,7 +38,7 @@ def parse_any(text: str) -> Term | Real | Formula:
 
 
 def parse_formula(text: str) -> Formula:
-    """The formula that the text is.
+    """Return the formula that the text denotes; a number n means `n != 0`.
 
     >>> parse_formula("1 <= h//4 and not h % 4")
     h >= 4 and h % 4 == 0
@@ -47,10 +47,10 @@ def parse_formula(text: str) -> Formula:
 
 
 def parse_relation(text: str, names: Collection[str] | None = None) -> Formula:
-    """The formula that a user wrote: a condition, and no number, over these names (None: over any).
+    """Return the formula that a user wrote: a condition, not a number, over these names (None: over any names).
 
     Raises:
-        UsageError: it cannot be meant; the sentence begins with the text.
+        UsageError: the text is invalid; the message begins with the text.
 
     >>> parse_relation("2*n <= m", {"n", "m"})
     2*n <= m
@@ -72,7 +72,7 @@ def parse_relation(text: str, names: Collection[str] | None = None) -> Formula:
 
 
 def parse_term(text: str) -> Term:
-    """The integer term that the text is.
+    """Return the integer term that the text denotes.
 
     >>> parse_term("x + (4 - x%4) % 4")
     4*((x + 3)//4)
@@ -84,7 +84,7 @@ def parse_term(text: str) -> Term:
 
 
 def format_term(term: Term, rename: Mapping[str, str] | None = None) -> str:
-    """The text of a term; `rename` says how to show symbols.
+    """Return the text of a term; `rename` maps symbols to displayed names.
 
     >>> format_term(parse_term("s0 // 2"), {"s0": "x.shape[0]"})
     'x.shape[0]//2'
@@ -93,7 +93,7 @@ def format_term(term: Term, rename: Mapping[str, str] | None = None) -> str:
 
 
 def format_formula(formula: Formula, rename: Mapping[str, str] | None = None) -> str:
-    """The text of a formula; `rename` says how to show symbols.
+    """Return the text of a formula; `rename` maps symbols to displayed names.
 
     >>> format_formula(parse_formula("0 < s0 < 9"), {"s0": "x.shape[0]"})
     'x.shape[0] >= 1 and x.shape[0] <= 8'

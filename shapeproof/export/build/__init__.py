@@ -1,11 +1,11 @@
-"""The program that is handed out: its domain as assertions, its sizes, its forms.
+"""Builds the program that export returns: its domain as assertions, its sizes, its other forms.
 
 conclude   the verdict and the program                         conclude.py, program.py
 enforce    the domain inside the graph                         assertions.py, data_assertions.py, clamps.py, hints.py
-audit      the assertions that are there, against the proof    closing_audit.py
+audit      the graph's assertions, against the proof           closing_audit.py
 bound      least upper bounds of sizes from data               bounds.py
-transform  decompositions, held against the program            decompose.py, core_operators.py
-accepted/  what a program may be given
+transform  decompositions, compared with the program           decompose.py, core_operators.py
+accepted/  the inputs that a program accepts
 regions/   several programs: dispatched, or merged
 static/    a program at the bounds of its sizes
 """

@@ -1,8 +1,8 @@
-"""Puts the declared domain into a traced program, as assertions that every consumer of the graph executes.
+"""Writes the declared domain into a traced program, as assertions that every consumer of the graph executes.
 
-Guards outside the graph are dropped by `unflatten` and by AOTInductor; an `_assert_scalar` inside it is run by both,
-and by the module, after save and load and after `run_decompositions()`. Each assertion carries a sentence in the
-user's names. Whoever calls decides what to assert; closing_audit.py sees whether it is there.
+`unflatten` and AOTInductor drop guards outside the graph. Both execute an `_assert_scalar` inside the graph, and so
+does the module, after save and load and after `run_decompositions()`. Each assertion carries a message in the user's
+names. closing_audit.py verifies that the assertions are complete.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SENTENCE = "input outside the declared domain: {}"
 def assert_domain(program: torch.export.ExportedProgram, inputs: Inputs, formulas: Iterable[Formula]) -> None:
     """Add an assertion for each formula, and for each input size that is a function of others.
 
-    A formula that has no form in a graph is left out: the closing audit finds it.
+    A formula without graph form is left out; the closing audit reports it.
     """
     writer = _Writer(program, inputs)
     writer.kinds()
@@ -50,7 +50,7 @@ def assert_domain(program: torch.export.ExportedProgram, inputs: Inputs, formula
 
 
 def without_kinds(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The module without what is asserted of dtypes and ranks, where something else holds its inputs against them."""
+    """Remove the assertions on the dtypes and ranks of inputs from a module whose guards check them."""
     for node in module.graph.find_nodes(op="call_function", target=symbols.KIND_ASSERTION):
         seen = node.args[0]
         given = seen.args[0] if seen.target is torch.ops.aten.permute.default else seen
@@ -63,10 +63,10 @@ def without_kinds(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def word_checks(program: torch.export.ExportedProgram, trial: Trial, budget: Budget) -> None:
-    """Give each assertion on data the sentence of the check that it stands for.
+    """Give each assertion on data the message of the user's check that it stands for.
 
-    Torch makes several assertions of some checks, bounds of one symbol first: such a one speaks for the check that
-    implies it.
+    Torch splits some checks into several assertions, such as bounds of one symbol. An assertion that a check implies
+    gets that check's message.
     """
     translator = tracer.translator_of(program)
     sentences = {check.formula: check.message for check in trial.checks if check.message}
@@ -89,7 +89,7 @@ def _implying(formula: Formula, trial: Trial, sentences: Mapping[Formula, str], 
 
 
 class _Writer:
-    """Writes size computations and assertions after the inputs of a graph."""
+    """Writes size computations and assertions behind the inputs of a graph."""
 
     def __init__(self, program: torch.export.ExportedProgram, inputs: Inputs) -> None:
         self._graph = program.graph_module.graph
@@ -115,8 +115,8 @@ class _Writer:
     def kinds(self) -> None:
         """Assert the rank, dtype, device and layout of each tensor.
 
-        Another rank fails where the dimensions are permuted. The permuted tensor is the one that is asserted on: so the
-        node lives on when torch traces the graph again.
+        The assertion is on `permute(x, (0, 1, ...))`, which raises for another rank. The assertion uses the permuted
+        tensor, so the permute node survives when torch traces the graph again.
         """
         for node in self._nodes.values():
             noted = node.meta["val"]
@@ -127,7 +127,7 @@ class _Writer:
                 nodes.insert_call(self._before, symbols.KIND_ASSERTION, (seen, None, None, noted.dtype), kind)
 
     def relations(self) -> list[tuple[Formula, str]]:
-        """Input sizes that are functions of the symbols: equal to what the declaration says."""
+        """Return `size == term`, and its text, for each input size that is a function of the symbols."""
         found = []
         for leaf in self._inputs.leaves:
             for i, term in enumerate(leaf.terms):
@@ -143,14 +143,14 @@ class _Writer:
         return found
 
     def check(self, formula: Formula, text: str) -> None:
-        """Assert one formula."""
+        """Assert one formula, with its text in the message."""
         for part in _as_inequalities(formula):
             condition = self._computation.formula(part)
             if isinstance(condition, torch.fx.Node):
                 self._call(symbols.ASSERTION, condition, SENTENCE.format(text))
 
     def finish(self) -> None:
-        """Leave a graph that is consistent."""
+        """Erase unused nodes, and lint and recompile the graph."""
         for node in self._sizes.values():
             if not node.users:
                 self._graph.erase_node(node)
@@ -167,16 +167,16 @@ class _Writer:
         return self._sizes[key]
 
     def _call(self, target: Callable[..., Any], *args: Any) -> Any:
-        """The node for an application, or the value itself where nothing is symbolic."""
+        """Return the node of a call, or the value if no argument is a node."""
         if not any(isinstance(arg, torch.fx.Node) for arg in args):
             return target(*args)
         return nodes.insert_call(self._before, target, args)
 
 
 def _as_inequalities(formula: Formula) -> list[Formula]:
-    """An equality as two inequalities.
+    """Split an equality into two inequalities.
 
-    When torch loads a program it solves an asserted equality for a symbol, and the check is gone.
+    Torch solves an asserted equality for a symbol when it loads a program, and drops the check.
     """
     match formula:
         case f.Compare("==", term):

@@ -1,8 +1,8 @@
-"""How large a program's tensors get whose sizes come out of data: least upper bounds over the whole domain, proved.
+"""Upper bounds of a program's tensors with sizes from data: least upper bounds over the whole domain, proved.
 
-A target that plans memory ahead of time needs a number where the graph has a symbol: `nonzero` of a 5 by 5 tensor is
-`[<=25, 2]`. A bound is the greatest value that the facts allow, found by the solver; where there is none, what would
-bound the size is named. Nothing here changes the program.
+A target that plans memory ahead of time needs a number instead of a symbol: `nonzero` of a 5 by 5 tensor is
+`[<=25, 2]`. The solver finds the greatest value that the facts allow. For a size without a bound, `missing` names what
+would bound it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from shapeproof.solver.answers.optimum import least_upper_bound
 from shapeproof.solver.budget import Budget
 
 _ASSUMED = 2**16
-"""The bound that is tried on a size, to find out whether it is what is missing."""
+"""A trial bound: if it bounds a size, the size lacks only upper bounds of declared sizes."""
 
 
 class Bounding:
@@ -35,9 +35,9 @@ class Bounding:
 
     Args:
         program: the program.
-        found: what is known wherever it is entered.
-        inputs: what was declared.
-        budget: what one solver question may cost.
+        found: the exploration, which has the facts of the program.
+        inputs: the declared inputs.
+        budget: the limit of one solver question.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Bounding:
         self._translator = tracer.translator_of(self._program)
 
     def tensors(self) -> Bounds:
-        """Every tensor of the program with a size that comes out of data, in program order."""
+        """Return each tensor of the program that has a size from data, in program order."""
         return Bounds(
             self._bound(name, tensor)
             for node in self._program.graph.nodes
@@ -73,7 +73,7 @@ class Bounding:
         return self._translator.term(symbols.size_expression(size))
 
     def _limit(self, term: Term) -> int | None:
-        """The least upper bound of a size; the best that is proved where the budget runs out; None if there is none."""
+        """Return the least upper bound of a size; beyond the budget, the best proved bound; None if there is none."""
         if term not in self._known:
             found = least_upper_bound(term, self._facts, self._budget)
             proved = self._facts.known.bounds(self._facts.reduce(term)).upper
@@ -81,7 +81,7 @@ class Bounding:
         return self._known[term]
 
     def _missing(self, term: Term) -> str:
-        """What would bound a size: upper bounds of declared sizes, or else a check on data."""
+        """Say what would bound a size: upper bounds of declared sizes, or else a torch._check on data."""
         names = self._inputs.user_names
         unbounded = [name for name in sorted(names) if self._facts.range_of(name).upper is None]
         if unbounded and self._bounded_by(term, unbounded):
@@ -100,10 +100,10 @@ class Bounding:
     # ------------------------------------------------------------------ memory
 
     def peak_bytes(self) -> int | None:
-        """An upper bound of the bytes that the program's tensors hold at once, or None if some tensor has none.
+        """Return an upper bound of the bytes that the program's tensors hold at once; None if some tensor is unbounded.
 
-        The program is run node by node and frees a storage after its last use; inputs, parameters and buffers are held
-        throughout. What an operator allocates for itself while it runs is not counted.
+        The bound assumes that the program runs node by node and frees a storage after its last use. Inputs, parameters
+        and buffers are held throughout. Temporary memory inside an operator is not counted.
         """
         try:
             sizes = {storage: self._bytes(tensor) for storage, tensor in self._storages()}
@@ -132,7 +132,7 @@ class Bounding:
         return self._facts.known.bounds(self._facts.reduce(term)).upper
 
     def _lifetimes(self) -> Mapping[Any, tuple[int, int]]:
-        """From the node that first has a storage to the last that uses it; an input is there all the time."""
+        """Map each storage to its first node and its last use; inputs live from start to end."""
         nodes = list(self._program.graph.nodes)
         place = {node: index for index, node in enumerate(nodes)}
         found: dict[Any, tuple[int, int]] = {}
@@ -148,7 +148,7 @@ class Bounding:
 
 
 def _tensors(node: torch.fx.Node) -> Iterator[tuple[str, torch.Tensor]]:
-    """The tensors that a node gives, each under a name of its own."""
+    """Yield the tensors that a node returns, each with a unique name: `unbind[0]`."""
     value = node.meta.get("val")
     if isinstance(value, torch.Tensor):
         yield node.name, value
@@ -159,7 +159,7 @@ def _tensors(node: torch.fx.Node) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def short_dtype(dtype: torch.dtype) -> str:
-    """A dtype as graphs print it.
+    """Return a dtype as graphs print it.
 
     >>> short_dtype(torch.float32), short_dtype(torch.int64), short_dtype(torch.bool)
     ('f32', 'i64', 'b8')

@@ -1,14 +1,14 @@
-"""Writes into a program how its slices are clamped: `x[:12]` as `x[:min(12, n)]` where neither is known to be smaller.
+"""Writes out the clamping of slice bounds: `x[:12]` as `x[:min(12, n)]` if neither 12 nor n is known to be smaller.
 
-Every operator clamps its bounds when it runs, so nothing changes there. A compiler wants to know beforehand what a
-slice gives, asks whether `12 <= n`, and may be answered by the example alone: a program that was saved and loaded has
-torch's own ShapeEnv. Where the bound is written out, there is nothing left to ask.
+Slice operators clamp their bounds at run time, so results do not change. A compiler needs the size of the slice ahead
+of time: it asks `12 <= n`, and torch's own ShapeEnv of a loaded program may answer by the hint alone. With the bound
+written out, the compiler has no question.
 
-A bound is rewritten only where its sign is proved, and only in slices of sizes that do not come from data.
+A bound is rewritten only if its sign is proved, and only in slices of sizes that do not come from data.
 
-A program in core operators is for runtimes that may know neither `sym_min` nor `sym_max` (ExecuTorch's verifier admits
-no function of torch as an operator), and its operators are run again by the ShapeEnv of its trace, which asks no
-example: there the bounds are taken off again, and written when the program is saved.
+Runtimes for core operators may support neither `sym_min` nor `sym_max` (ExecuTorch's verifier admits no torch function
+as an operator). The operators of such a program run again in the ShapeEnv of its trace, which answers without hints, so
+`remove_clamps` removes the written bounds. `VerifiedProgram.validate` writes them again before a save.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ _NO_BOUND = (None, torch.iinfo(torch.int64).max)
 
 
 def write_clamps(program: torch.export.ExportedProgram, facts: Facts) -> None:
-    """Write out the bounds of slices that are not proved to lie within the size that is sliced, and in order.
+    """Write out the bounds of slices, unless they are proved to be in order and within the sliced size.
 
     Args:
-        program: changed in place.
-        facts: what holds of every input that it takes.
+        program: modified in place.
+        facts: the facts that hold for every input of the program.
     """
     for graph in _changed(program, facts, _Slice.write):
         graph.lint()
 
 
 def remove_clamps(program: torch.export.ExportedProgram, facts: Facts) -> None:
-    """Leave to slices to clamp their bounds, which they do in any case.
+    """Remove written-out bounds; slice operators clamp their bounds at run time anyway.
 
     Args:
-        program: changed in place.
-        facts: what holds of every input that it takes.
+        program: modified in place.
+        facts: the facts that hold for every input of the program.
     """
     for graph in _changed(program, facts, _Slice.leave):
         graph.eliminate_dead_code()
@@ -62,7 +62,7 @@ def remove_clamps(program: torch.export.ExportedProgram, facts: Facts) -> None:
 def _changed(
     program: torch.export.ExportedProgram, facts: Facts, change: Callable[[_Slice], bool]
 ) -> Iterator[torch.fx.Graph]:
-    """The graphs of a program, and of the bodies in it, in which a slice is changed; each is compiled again after."""
+    """Yield each graph of the program and its bodies in which `change` has changed a slice; recompile it afterwards."""
     translator = tracer.translator_of(program)
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):
@@ -86,7 +86,7 @@ class _Slice:
         self._operand, self._dim, self._start, self._end, self._step = map(named.get, _ARGUMENTS)
 
     def write(self) -> bool:
-        """Write out the bounds that need it; whether one did."""
+        """Write out the bounds that need it; return true if any did."""
         start, end = self._start, self._end
         size = _value(self._operand).shape[self._dim]
         if any(symbols.about_data(_value(each)) for each in (size, start, end)) or isinstance(size, int):
@@ -104,7 +104,7 @@ class _Slice:
         return False
 
     def _clamped(self, bound: Any, length: Term) -> Any:
-        """The bound as it is counted from the beginning, and within the size; as it is where its sign is not known."""
+        """Return the bound, counted from the start and clamped to the size; unchanged if its sign is unknown."""
         at = self._read(_value(bound))
         if self._proved(f.ge(at, 0)) and not self._proved(f.le(at, length)):
             return self._call(torch.sym_min, bound, self._length)
@@ -113,13 +113,13 @@ class _Slice:
         return bound
 
     def _ordered(self, start: Any, end: Any) -> Any:
-        """The end, or the start where that comes later; as it is where one is not counted from the beginning."""
+        """Return the larger of start and end; the end unchanged if either may be negative."""
         first, last = self._read(_value(start)), self._read(_value(end))
         counted = self._proved(f.ge(first, 0)) and self._proved(f.ge(last, 0))
         return self._call(torch.sym_max, start, end) if counted and not self._proved(f.le(first, last)) else end
 
     def leave(self) -> bool:
-        """Take off the bounds what the slice does by itself; whether there was anything."""
+        """Remove the clamps that the slice performs itself; return true if there were any."""
         with contextlib.suppress(Untranslatable, AttributeError):
             length = self._read(_value(self._operand).shape[self._dim])
             start = self._left(self._start, length, None)
@@ -130,7 +130,7 @@ class _Slice:
         return False
 
     def _left(self, bound: Any, length: Term, start: Any) -> Any:
-        """The bound that is clamped to this one, if it is; the slice takes it for the same."""
+        """Return the bound inside a clamp that is equivalent for the slice; any other bound unchanged."""
         if not isinstance(bound, torch.fx.Node) or bound.target not in {torch.sym_min, torch.sym_max}:
             return bound
         for index, other in enumerate(bound.args):
@@ -146,7 +146,7 @@ class _Slice:
         return bound
 
     def _is_counted(self, *bounds: Any) -> bool:
-        """Whether bounds are counted from the beginning."""
+        """True if bounds are proved nonnegative, that is counted from the start."""
         return all(self._proved(f.ge(self._read(_value(bound)), 0)) for bound in bounds)
 
     @functools.cached_property

@@ -1,11 +1,11 @@
-"""The closing audit: is everything that a proof relies on checked by the program itself?
+"""The closing audit: does the program itself check everything that the proof relies on?
 
-A proof holds for inputs in the enforced domain, on data that pass the checks that the trace has learned. Law: each of
-these formulas is implied by the assertions of the final graph, which are read back from the graph (readback.py), and by
-what operators promise. `unmatched` returns those that are not.
+A proof holds for inputs in the enforced domain and for data that pass the checks recorded by the trace.
+Law: each of these formulas follows from the assertions of the final graph, as readback.py reads them, together with the
+guarantees of operators on their results. `unmatched` returns the formulas that do not follow.
 
-A size that a declaration makes of a symbol is read by its own name: with `x: [2*k + 1]` the graph reads `x.shape[0]`,
-and `k` stands for `(x.shape[0] - 1)//2`.
+A derived size is read under a separate name: with `x: [2*k + 1]` the graph reads `x.shape[0]`, and `k` stands for
+`(x.shape[0] - 1)//2`.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _SIZE = torch.ops.aten.sym_size.int
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a program is to check.
+    """The formulas that a program must check.
 
     Attributes:
         domain: formulas about the sizes of the inputs.
-        data: checks that the trace has learned, about numbers from data too.
-        promised: what operators promise of those numbers; this need not be checked.
+        data: checks recorded by the trace, also about numbers from data.
+        promised: what operators guarantee of those numbers; the program need not check these formulas.
     """
 
     domain: Sequence[Formula]
@@ -50,9 +50,9 @@ class Claims:
 def unmatched(
     program: torch.export.ExportedProgram, inputs: Inputs, claims: Claims, translator: Translator, budget: Budget
 ) -> list[Formula]:
-    """The claims that nothing in the program checks.
+    """Return the claims that the program does not check.
 
-    What a body of a higher-order operator asserts counts for what was learned inside a body alone.
+    Assertions in the body of a higher-order operator count only for checks recorded inside a body.
     """
     read = _Read(program, inputs, translator)
     outer = assertions(program.graph, read.source)
@@ -73,18 +73,18 @@ def _missing(claims: Sequence[Formula], known: Facts) -> list[Formula]:
 
 
 def _bodies(program: torch.export.ExportedProgram) -> Iterator[torch.fx.Graph]:
-    """The graphs of the bodies of a program's higher-order operators."""
+    """Yield the graphs of the bodies of a program's higher-order operators."""
     modules = (module for name, module in program.graph_module.named_modules() if name)
     return (module.graph for module in modules if isinstance(module, torch.fx.GraphModule))
 
 
 @dataclass(slots=True)
 class _Read:
-    """How the numbers that a graph takes from its inputs and from data are called.
+    """Names of the numbers that a graph reads from its inputs and from data.
 
     Attributes:
-        sizes: what holds of the names: no size is negative, and what a symbol stands for.
-        relations: sizes that declarations tie to symbols read elsewhere: claims as well.
+        sizes: facts about the names: sizes are nonnegative, and symbols have definitions.
+        relations: declared relations between sizes and symbols that are read elsewhere; these are claims, too.
     """
 
     program: torch.export.ExportedProgram
@@ -99,7 +99,7 @@ class _Read:
         self._read_derived(plain)
 
     def _read_plainly(self) -> set[str]:
-        """A symbol is named by the first size that is just this symbol."""
+        """Name each symbol by the first size that equals it; return the named symbols."""
         read: set[str] = set()
         for leaf, index, term in self._declared():
             own = symbol(f"{leaf.source}#{index}")
@@ -111,7 +111,7 @@ class _Read:
         return read
 
     def _read_derived(self, plain: set[str]) -> None:
-        """Another symbol is what a size that is made of it says; every such size is what its declaration says."""
+        """Define each other symbol by a size derived from it; claim that each derived size equals its declared term."""
         for leaf, index, term in self._declared():
             own = self._names[leaf.source, index]
             for name in term.symbols - plain:
@@ -128,14 +128,14 @@ class _Read:
 
     @property
     def _leaves(self) -> dict[str, Leaf]:
-        """The flat inputs by the name of their placeholder: the last ones of the graph."""
+        """The flat inputs by their placeholder: the last placeholders of the graph."""
         placeholders = self.program.graph.find_nodes(op="placeholder")
         last = placeholders[len(placeholders) - len(self.inputs.leaves) :]
         return {node.name: leaf for node, leaf in zip(last, self.inputs.leaves, strict=True)}
 
     @property
     def source(self) -> Source:
-        """The value of a node that takes a number from elsewhere."""
+        """The value of a node that reads an input or data; used by readback.py."""
         leaves, outer = self._leaves, self.program.graph
 
         def of_input(node: torch.fx.Node, index: int) -> Value:
@@ -152,7 +152,7 @@ class _Read:
         return value
 
     def _noted(self, value: Any) -> Value:
-        """A number as the trace noted it."""
+        """Return the term, float expression or formula of a number in the node's metadata."""
         try:
             match value:
                 case torch.SymInt():

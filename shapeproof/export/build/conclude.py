@@ -1,6 +1,6 @@
-"""From what was found to the verdict: the report, and the program with its domain in it as assertions.
+"""Concludes an export: builds the report, and the program with its domain as assertions.
 
-Nothing is traced, run or worded here, and nothing is decided but what of the domain goes without saying.
+Tracing, running and wording happen elsewhere. The one decision made here is which declared formulas are redundant.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from shapeproof.export.build.decompose import TakenApart
 from shapeproof.export.build.hints import exemplify
 from shapeproof.export.build.program import VerifiedProgram
 from shapeproof.export.build.regions.dispatch import Regions
+from shapeproof.export.declare.deferred import Deferred
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, statistics
 from shapeproof.export.explore.regions import Split, proved
@@ -43,12 +44,10 @@ from shapeproof.export.report.explain import (
 )
 from shapeproof.export.report.oblivious import size_oblivious
 from shapeproof.export.report.region_map import RegionMap
-from shapeproof.export.report.remedies import declarations
 from shapeproof.export.report.report import Report
 from shapeproof.export.report.sizes import domain_of_sizes
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.answers.repair import Repair
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
@@ -59,12 +58,12 @@ def conclude(  # noqa: PLR0913 - all that was found
     inputs: Inputs,
     found: Exploration,
     diagnostics: Sequence[Diagnostic],
-    repairs: Sequence[Repair] | None,
+    remedy: Deferred | None,
     budget: Budget,
     *,
     within: Sequence[Formula] = (),
 ) -> Report:
-    """The verdict, and the program if there is one to give; `within`: what else holds where it is to be used."""
+    """Return the verdict, with a program if one is justified; `within`: the formula of the program's region."""
     refuted = any(diagnostic.severity == "error" for diagnostic in diagnostics)
     undecided = [finding for finding in found.findings if finding.outcome is Outcome.UNDECIDED]
     declared = _irredundant(inputs.domain.formulas)
@@ -87,7 +86,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         if jump is not None:
             node, source = jump
             diagnostics.append(rounded_otherwise(str(node.target), source, nodes.line_of(node)))
-        # Law: in the declared domain a program that is given out does what eager does, or refuses.
+        # Law: in the declared domain, a returned program does what eager does, or refuses the input.
         if not unasserted and jump is None and set(lacking) <= set(declared):
             program = _built(traced, inputs, contract)
             outward = shipped(inputs, contract, contract.guards_by_node(traced), found.main.trial.checks)
@@ -110,7 +109,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         trusted={name: compared for name, compared in found.trusted.items() if name not in found.checked},
         program=program,
         contract=outward,
-        remedy=None if repairs is None else declarations(repairs, inputs),
+        remedy=remedy,
     )
 
 
@@ -123,7 +122,7 @@ NO_PROGRAM = "no program is given out: what is undecided cannot be refused at ru
 
 
 def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The sums by name, of zeros, too: an operator that was compared nowhere is trusted all the same."""
+    """Sum by name, and keep zeros: an operator without comparisons is trusted all the same."""
     total = Counter[str]()
     for each in counts:
         total.update(each)
@@ -131,13 +130,13 @@ def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _proved_where(undecided: Sequence[Finding], domain: Facts, budget: Budget) -> list[Formula]:
-    """What holds of the sizes outside everything that is undecided and told by sizes; FALSE if nothing tells it."""
+    """Return formulas that exclude the sizes of undecided findings without run-time answers; FALSE if sizes cannot."""
     told = [f.FALSE if each.served is f.TRUE else each.served for each in undecided if not each.answers]
     return simplified(told, domain, budget)
 
 
 def _enforce(traced: torch.export.ExportedProgram, trial: Trial, inputs: Inputs, domain: Facts) -> list[Formula]:
-    """Put the domain into the graph; what the proof relies on and the program does not check is returned."""
+    """Write the domain into the graph; return the formulas that the proof relies on and the program does not check."""
     word_checks(traced, trial, domain.budget)
     assert_domain(traced, inputs, domain.formulas)
     write_clamps(traced, domain)
@@ -146,7 +145,7 @@ def _enforce(traced: torch.export.ExportedProgram, trial: Trial, inputs: Inputs,
 
 
 def _built(traced: torch.export.ExportedProgram, inputs: Inputs, contract: Requirements) -> VerifiedProgram:
-    """The program that is given out; its domain is in its graph."""
+    """Build the returned program from a traced program with its domain in the graph."""
     taken_apart = TakenApart(traced, inputs)
     tracer.close(traced, contract.formulas, inputs.user_names, taken_apart.where)
     exemplify(traced, inputs.hints)
@@ -155,7 +154,7 @@ def _built(traced: torch.export.ExportedProgram, inputs: Inputs, contract: Requi
 
 
 def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic], budget: Budget) -> Report:
-    """The verdict on a model that is served by several programs."""
+    """Return the verdict on a model that is served by several programs."""
     reports = [conclude(inputs, each.found, diagnostics, None, budget, within=(each.holds,)) for each in done.regions]
     counts = {key: sum(report.statistics[key] for report in reports) for key in reports[0].statistics}
     traces = max(report.statistics["traces"] for report in reports)
@@ -197,7 +196,7 @@ def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic], bud
 
 
 def vacuous(inputs: Inputs, core: Sequence[Formula]) -> Report:
-    """The declarations contradict each other: name those that do."""
+    """Return the verdict on contradictory declarations: it names an unsat core of them."""
     written = {d.formula: d.origin.text for d in inputs.domain.declarations if not d.formula.symbols}
     texts = tuple(written.get(formula) or text for formula, text in zip(core, domain_texts(core, inputs), strict=True))
     origins = {d.formula: d.origin for d in inputs.domain.declarations}
@@ -209,9 +208,9 @@ def vacuous(inputs: Inputs, core: Sequence[Formula]) -> Report:
 
 
 def _irredundant(formulas: Sequence[Formula]) -> list[Formula]:
-    """The formulas without those that others imply (`2*k >= 0` beside `k >= 1`); the first of two that say the same.
+    """Drop formulas that others imply (`2*k >= 0` beside `k >= 1`), and the later of two equivalent ones.
 
-    Those that may be undefined come last: what keeps them from that is checked before them.
+    Formulas that may be undefined come last, behind the formulas that keep them defined.
     """
     kept: list[Formula] = []
     for formula in sorted(formulas, key=lambda formula: not formula.total):
@@ -225,7 +224,7 @@ def _irredundant(formulas: Sequence[Formula]) -> list[Formula]:
 
 
 def _implied(formula: Formula, by: Sequence[Formula]) -> bool:
-    """Whether others imply the formula: those that speak of its symbols, or of symbols of such, say all there is."""
+    """True if others imply the formula; only formulas that share symbols with it, directly or not, are consulted."""
     about, rest = formula.symbols, list(by)
     near = [other for other in rest if other.symbols & about or not other.symbols]
     while near:

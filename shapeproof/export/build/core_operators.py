@@ -1,9 +1,9 @@
-"""Writes a program in core operators with those that runtimes can take at every size.
+"""Rewrites a program in core operators by operators that runtimes support at every size.
 
-ExecuTorch's verifier admits Python's own operators on numbers, and no function of torch: `torch.sym_float(n)` is
-`n / 1`, which is the same double, and the bounds of a slice are left to the slice (clamps.py). It also counts the rows
-of the first piece of a split, which makes one number of a size: each piece is a slice of its own instead. What a
-runtime does not have at all (`math.sqrt`, the larger of two sizes) stays as it is.
+ExecuTorch's verifier admits Python's operators on numbers, and no torch functions. `torch.sym_float(n)` becomes
+`n / 1`, which is the same double, and slices clamp their bounds themselves (clamps.py). The verifier also counts the
+rows of the first piece of a split, which specializes a size; each piece becomes a separate slice instead. Operators
+that a runtime lacks altogether stay (`math.sqrt`, the larger of two sizes).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _SLICE = torch.ops.aten.slice.Tensor
 
 
 def write_core(program: torch.export.ExportedProgram, facts: Facts) -> None:
-    """Rewrite operators of a program that was taken apart.
+    """Rewrite the operators of a decomposed program.
 
     Args:
-        program: changed in place.
-        facts: what holds of every input that it takes.
+        program: modified in place.
+        facts: the facts that hold for every input of the program.
     """
     remove_clamps(program, facts)
     for module in program.graph_module.modules():
@@ -40,14 +40,14 @@ def write_core(program: torch.export.ExportedProgram, facts: Facts) -> None:
 
 
 def _divide_by_one(node: torch.fx.Node) -> None:
-    """`float(n)` of a size as `n / 1`."""
+    """Rewrite `float(n)` of a size as `n / 1`."""
     number = node.args[0]
     if isinstance(number, torch.fx.Node) and isinstance(number.meta.get("val"), torch.SymInt):
         node.target, node.args = operator.truediv, (number, 1)
 
 
 def _slice_each(split: torch.fx.Node) -> None:
-    """A split into pieces of constant sizes, whose first size is none, as one slice for each piece."""
+    """Rewrite a split as one slice per piece, if the lengths are constant and the first dimension is dynamic."""
     named = schemas.by_name(split.target, split.args, split.kwargs)
     pieces, sizes = split.meta["val"], named["split_sizes"]
     users = list(split.users)

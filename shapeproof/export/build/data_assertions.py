@@ -1,7 +1,7 @@
-"""Asserts in a program what data are to say: it refuses data that answer a question otherwise than the trace did.
+"""Asserts answers about data: the program refuses data that answer a question differently from the trace.
 
-Law: an assertion is written right after the last number that it speaks of. What speaks of a number that the outermost
-graph does not hold, or has no form in a graph, is given back. Nothing is decided here.
+Law: an assertion directly follows the last number that it mentions. Formulas that have no graph form, or mention a
+number that the outermost graph does not hold, are returned.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def assert_answers(program: torch.export.ExportedProgram, answers: Iterable[Form
 
 
 _Number = tuple[torch.fx.Node, int | None]
-"""A node that is a number, or a tensor and which of its sizes the number is."""
+"""A node that is a number; or a tensor node and the index of a size."""
 
 
 def _numbers(program: torch.export.ExportedProgram) -> dict[str, _Number]:
-    """Where each symbol can be read first."""
+    """Map each symbol to the first node that it can be read from."""
     translator = tracer.translator_of(program)
     found: dict[str, _Number] = {}
     for node in program.graph_module.graph.nodes:
@@ -69,7 +69,7 @@ def _note(found: dict[str, _Number], size: int | torch.SymInt, where: _Number, t
 
 
 def _after(node: torch.fx.Node) -> torch.fx.Node:
-    """The first node behind, the inputs of the graph aside."""
+    """Return the next node that is not an input of the graph."""
     following = node.next
     while following.op == "placeholder":
         following = following.next

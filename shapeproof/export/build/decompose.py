@@ -1,11 +1,9 @@
-"""A program that is taken apart (`run_decompositions`, or by a compiler) must do what it does whole.
+"""Checks that a decomposed program (by `run_decompositions`, or by a compiler) does the same as the whole program.
 
-An operator that a program keeps whole may come apart for one side of a question about sizes alone: `pad_sequence` asks
-which sequence is the longest. What comes apart is therefore run beside the program, at the smallest points at which
-each such question is answered otherwise. That is a trial and no proof: what is refused is wrong, and what is let
-through was right where it was tried. Where results are random, their shapes are compared.
-
-Nothing is changed here: not the program, and not what is known of it.
+A decomposition of a whole operator may be valid for only one answer to a question about sizes: `pad_sequence` asks
+which sequence is the longest. Both programs therefore run at the smallest points that answer each such question
+differently. This is a test, not a proof: a refused decomposition is wrong; an accepted one was right at the tested
+points. Random results are compared by shape. The program and the facts about it stay unchanged.
 """
 
 from __future__ import annotations
@@ -35,9 +33,9 @@ from shapeproof.solver.facts import Facts
 from shapeproof.wording import short
 
 POINTS = 4
-"""At how many points with another answer both are run, the smallest first, and one more that is generic."""
+"""Test points for each flipped answer: this many of the smallest, and a generic one."""
 SMALL_INTEGERS = (-1, 0, 1, 2)
-"""What integer inputs are made up of, where a question is about data."""
+"""The values of integer inputs for questions about data."""
 
 _DIFFERS = (
     "taken apart, {} serves sizes with {} alone: {} {}; keep the operator whole (`run_decompositions` with a table "
@@ -52,11 +50,11 @@ _Program = torch.export.ExportedProgram
 
 
 class TakenApart:
-    """Takes a program apart, and sees that it still does what it did.
+    """Decomposes a program, and tests that the result does the same.
 
     Args:
-        program: whole, its trace over.
-        inputs: what was declared.
+        program: the whole program, after its trace.
+        inputs: the declared inputs.
     """
 
     def __init__(self, program: _Program, inputs: Inputs) -> None:
@@ -65,10 +63,10 @@ class TakenApart:
         self._where: Facts | None = None
 
     def by(self, decompose: Callable[[], _Program]) -> _Program:
-        """What comes of a program, if it is right wherever that was tried.
+        """Return the decomposed program if it agrees with the whole one at all tested points.
 
         Raises:
-            UsageError: it is not; the sentence names the operator, the question and sizes.
+            UsageError: the two differ; the message names the operator, the question and the sizes.
         """
         with one_thread:
             with replay.asking(self._program, Trial.once_more) as trial:
@@ -78,14 +76,14 @@ class TakenApart:
         return apart
 
     def where(self) -> Facts:
-        """What holds of the inputs for which a compiler takes the program apart, which is tried once.
+        """Return the facts about the inputs that a compiler's decomposition is valid for; tested once.
 
-        A compiler that asks is in the middle of a trace of its own: another thread is in none.
+        The compiler is in the middle of its own trace when it asks. The work is done on another thread, without trace.
         """
         if self._where is None:
             found = list[Facts | Exception]()
             thread = threading.Thread(target=lambda: found.append(self._tried()))
-            with one_thread:  # on the thread's behalf, which must not take it: it may be held here already
+            with one_thread:  # for the new thread, which must not take the lock: this thread may hold it already
                 thread.start()
                 thread.join()
             if isinstance(found[0], Exception):
@@ -126,7 +124,7 @@ class TakenApart:
             raise UsageError(_DIFFERS.format(_operator(decision), asked, where, seen))
 
     def _otherwise(self, trial: Trial) -> Iterator[tuple[Step, dict[str, int]]]:
-        """Points at which a question is answered otherwise than it was; first those where no other question is."""
+        """Yield points that answer a question differently; first those that answer only that question differently."""
         steps = [step for step in trial.steps if not trial.about_data(step.decision.formula)]
         for step in steps:
             cell = trial.known.fork()
@@ -139,7 +137,7 @@ class TakenApart:
             yield from ((step, point) for point in self._points(cell, trial.point))
 
     def _data(self, point: Mapping[str, int]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-        """Inputs with other data: what is asked about data cannot be had at will."""
+        """Yield inputs with other data; an answer about data cannot be chosen directly."""
         for seed in SEEDS:
             yield self._inputs.at(point, filled=True, seed=seed)
         args, kwargs = self._inputs.at(point, filled=True)
@@ -147,7 +145,7 @@ class TakenApart:
             yield replay.map_integers(args, kwargs, functools.partial(torch.full_like, fill_value=value))
 
     def _points(self, cell: Facts, begun: Mapping[str, int]) -> Iterator[dict[str, int]]:
-        """A generic point and the smallest ones, as far as they fit into memory."""
+        """Yield a generic point and the smallest points, if their inputs fit into memory."""
         names = sorted(self._inputs.domain.symbols)
         for found in (generic(cell, names), *itertools.islice(ascending(cell, names), POINTS)):
             if isinstance(found, dict):
@@ -161,14 +159,14 @@ def _unchanged(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class _Run(torch.nn.Module):
-    """A program that starts anew with each call, so that nobody need copy it; its results as they are looked at."""
+    """Runs a program from fresh state at each call, so callers need not copy it; maps `look` over its results."""
 
     def __init__(self, fresh: Callable[[], torch.nn.Module], look: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
         self._fresh, self._look = fresh, look
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the program gives; of random results only the shapes can be compared."""
+        """Return the program's results; random tensors are replaced by zeros, so only their shapes are compared."""
         return map_tensors(self._fresh()(*args, **kwargs), self._look)
 
     def __deepcopy__(self, _: Any) -> _Run:

@@ -1,10 +1,9 @@
-"""The sizes that a program notes as examples of its own, chosen so that none is special.
+"""Chooses the hints of a program: example sizes that avoid special values.
 
-A compiler that asks more than the trace did, above all of a program that was saved and loaded, is answered by examples
-that the program carries, and what it asks is nearly always whether a size is 0 or 1, or two are equal. The point of the
-trace may make a slice empty; at the point that is chosen here no size in the program is less than 2, and no two are
-equal by chance, as far as the domain allows. Nothing is proved by that, and nothing of the program is changed but the
-examples.
+A compiler may ask more than the trace did, mainly of a loaded program. It answers by the program's hints, and it nearly
+always asks whether a size is 0 or 1, or equal to another. At the point of the trace a slice may be empty. At the point
+chosen here, if the domain allows, all sizes are at least 2 and no two are equal by chance. Only hints change; no proof
+relies on them.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
 
 TRIES = 16
-"""How often the solver is asked for a better point at most."""
+"""The maximal number of attempts to improve the point."""
 
 
 def exemplify(program: torch.export.ExportedProgram, hints: Mapping[str, int]) -> None:
-    """Have a program that is traced to the end note sizes that are not special, and those that a mark asks for."""
+    """Set the hints of a traced program to unremarkable sizes, and those of marked sizes to the marks' hints."""
     try:
         env = tracer.shape_env_of(program)
     except LookupError:
@@ -47,7 +46,9 @@ def exemplify(program: torch.export.ExportedProgram, hints: Mapping[str, int]) -
 
 
 def unremarkable(sizes: Sequence[Term], facts: Facts, point: dict[str, int]) -> dict[str, int]:
-    """A point of the facts at which as few sizes as possible are 0 or 1, or equal by chance; the given one if it does.
+    """Find a point of the facts with as few sizes as possible that are 0, 1 or equal by chance.
+
+    The given point is returned if it is good enough.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula, parse_term
     >>> from shapeproof.solver.facts import Facts
@@ -74,7 +75,7 @@ def _large(sizes: Sequence[Term]) -> list[Formula]:
 
 
 def _wishes(sizes: Sequence[Term], point: Mapping[str, int]) -> Iterator[Formula]:
-    """What would have to hold, but does not; the worst first."""
+    """Yield the wishes that the point does not satisfy, the most important first."""
     values = [evaluate(size, point) for size in sizes]
     small = [wish for wish in _large(sizes) if not holds(wish, point)]
     yield from [f.conjunction(*small), *small] if small else ()
@@ -83,7 +84,7 @@ def _wishes(sizes: Sequence[Term], point: Mapping[str, int]) -> Iterator[Formula
 
 
 def _sizes(program: torch.export.ExportedProgram) -> list[Term]:
-    """Every size in a program that is not taken from data, once."""
+    """Return the distinct sizes in a program that do not come from data."""
     translator, found = tracer.translator_of(program), list[Term]()
     sizes = (size for value in symbols.values(program) if isinstance(value, torch.Tensor) for size in value.shape)
     for expr in dict.fromkeys(symbols.size_expression(size) for size in sizes if not symbols.about_data(size)):

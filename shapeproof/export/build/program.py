@@ -1,8 +1,7 @@
 """The result of an export: a torch.export.ExportedProgram that carries its report.
 
-It is the same program, so AOTInductor, torch.onnx, ExecuTorch and torch.export.save take it as it is; it adds
-`report`, sees that `run_decompositions` gives a program that does the same, and that a module refuses what lies outside
-of its contract.
+AOTInductor, torch.onnx, ExecuTorch and torch.export.save accept it like any ExportedProgram. It adds `report`, tests
+the result of `run_decompositions` against itself, and its modules refuse inputs outside the contract.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class VerifiedProgram(torch.export.ExportedProgram):
     def of(
         cls, program: torch.export.ExportedProgram, taken_apart: TakenApart, contract: Requirements
     ) -> VerifiedProgram:
-        """The program, ready to carry a report. The state is shared, not copied."""
+        """Return the program as a VerifiedProgram, still without report. The state is shared, not copied."""
         verified = cls.__new__(cls)
         verified.__dict__.update(program.__dict__)
         verified.taken_apart = taken_apart
@@ -52,12 +51,12 @@ class VerifiedProgram(torch.export.ExportedProgram):
         return verified
 
     def carry(self, report: Report) -> None:
-        """Take the report along, into the file too when the program is saved."""
+        """Attach the report, also to the file when the program is saved."""
         self.report = report
         self.graph_module.meta.setdefault("custom", {})[NOTE] = saved_report(report)
 
     def rely_on(self, others: Iterable[Requirements]) -> None:
-        """Have inputs lie in memory as these contracts want it, too: the program is made of theirs."""
+        """Add the memory requirements of other contracts: the program is composed of their programs."""
         self.contract = self.contract.with_memory_of(others)
         self.contract.note_in(self)
         shipped = self.report.contract
@@ -65,7 +64,7 @@ class VerifiedProgram(torch.export.ExportedProgram):
             self.carry(replace(self.report, contract=shipped.with_unchecked(*of_memory(self.contract.memory))))
 
     def module(self, check_guards: bool = True) -> torch.fx.GraphModule:  # noqa: FBT001, FBT002 - torch's signature
-        """As torch's: a module of the program. It raises OutsideDomain for what lies outside of the declared domain."""
+        """Like torch's: return a module of the program. It raises OutsideDomain outside the declared domain."""
         module = super().module(check_guards=False)
         transforms.end_with(module)
         return self.contract.on(self, module) if check_guards and guarding.takes_guards() else module
@@ -75,14 +74,14 @@ class VerifiedProgram(torch.export.ExportedProgram):
         decomp_table: dict[Any, Callable[..., Any]] | None = None,
         decompose_custom_triton_ops: bool = False,  # noqa: FBT001, FBT002 - torch's signature
     ) -> VerifiedProgram:
-        """As torch's: the program in core operators.
+        """Like torch's: return the program in core operators.
 
         Raises:
-            UsageError: an operator comes apart for some of the declared sizes alone; the sentence names it.
+            UsageError: a decomposition is valid for only some of the declared sizes; the message names the operator.
         """
         plain = torch.export.ExportedProgram.__new__(torch.export.ExportedProgram)
         plain.__dict__.update(self.__dict__)
-        guarding.note_guards(plain, [])  # they would be called with what a tracer makes of the inputs
+        guarding.note_guards(plain, [])  # a tracer would call the guards with its proxies of the inputs
         decompose = functools.partial(plain.run_decompositions, decomp_table, decompose_custom_triton_ops)
         verified = VerifiedProgram.of(self.taken_apart.by(decompose), self.taken_apart, self.contract)
         write_core(verified, Facts(self.contract.formulas))
@@ -90,14 +89,14 @@ class VerifiedProgram(torch.export.ExportedProgram):
         return verified
 
     def bounded(self) -> tuple[VerifiedProgram, tuple[Count, ...]]:
-        """The program with each size from data at its proved bound, so that all of its sizes are constant.
+        """Replace each size from data by its proved bound, so that all sizes of the program are constant.
 
         Returns:
-            The program, which gives the results at their bounds and, after them, the counts; and for each count its
-            bound and the results of which it says how many rows are meant. What lies beyond these rows is anything.
+            The new program, which returns the results at their bounds and, after them, the counts; and for each count
+            its bound and the results whose valid rows it counts. Rows beyond the count hold arbitrary values.
 
         Raises:
-            UsageError: a size has no bound, or what lies beyond the rows would reach one; the sentence names the node.
+            UsageError: a size has no bound, or rows beyond a count would reach valid rows; the message names the node.
 
         >>> from shapeproof.export import export
         >>> class Model(torch.nn.Module):
@@ -112,7 +111,7 @@ class VerifiedProgram(torch.export.ExportedProgram):
         return bounded(self)
 
     def validate(self) -> None:
-        """As torch's, which calls it before it saves a program: what a ShapeEnv of torch's would ask is written out."""
+        """Like torch's, called before a save: write out slice bounds, since torch's ShapeEnv would ask about them."""
         write_clamps(self, Facts(self.contract.formulas))
         super().validate()  # type: ignore[no-untyped-call]
 
@@ -128,7 +127,7 @@ class VerifiedProgram(torch.export.ExportedProgram):
         return copied
 
     def __reduce__(self) -> tuple[Callable[[bytes], torch.export.ExportedProgram], tuple[bytes]]:
-        """As torch.export.save writes it: what a trace leaves behind cannot be pickled. The report stays here."""
+        """Pickle in torch.export.save's format: the state of a trace cannot be pickled. The report is left out."""
         file = io.BytesIO()
         torch.export.save(self, file)
         return _unpickled, (file.getvalue(),)

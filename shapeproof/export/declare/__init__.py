@@ -1,11 +1,14 @@
-"""From the call to `Inputs` (leaves, domain, anchors), and back from a repair to declarations.
+"""Turns the user's call into `Inputs` (leaves, domain, anchors), and a repair into declarations.
 
-inputs.py       what was declared, read
-anchors.py      the points of the inputs that were given
-from_seen.py    what was seen of inputs, as declarations
-followable.py   examples that no trace can follow, refused
+No file here traces a model.
+
+inputs.py       reads the declarations
+anchors.py      the points of the given inputs
+from_seen.py    a profile of seen inputs, as declarations
+followable.py   refuses examples that torch.export cannot trace
 materialize.py  tensors of other sizes, like the example's
-reading.py      one call of a model, as `Seen` has it
+reading.py      reads one call of a model for `Seen`
 sources.py      torch.compile's list of dynamic sources, as declarations
-redeclare.py    what to declare instead, written
+redeclare.py    writes a repaired domain as declarations
+deferred.py     declarations for what is proved already, worked out when they are asked for
 """

@@ -1,7 +1,7 @@
-"""The points that are to be kept: of the example, and of each further input that was given (AdditionalInputs).
+"""The points that the domain must keep: of the example, and of each further input (AdditionalInputs).
 
-A further input has the sizes that the example's symbols stand for, and else is like the example: it is refused where
-it is of another dtype, layout or device, which no program for the example takes.
+A further input supplies other values for the example's symbols and must otherwise be like the example: another dtype,
+layout or device is refused, since no program for the example takes it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Given = tuple[tuple[Any, ...], dict[str, Any]]
 def anchors(
     mod: torch.nn.Module, leaves: Sequence[Leaf], example: dict[str, int], others: Sequence[Given]
 ) -> tuple[dict[str, int], ...]:
-    """The point of the example, then those of the others.
+    """Return the point of the example, then those of the others.
 
     Raises:
-        UsageError: an input is not like the example; the sentence names it.
+        UsageError: an input is not like the example; the message names it.
     """
     points = [example]
     for number, (args, kwargs) in enumerate(others, 1):

@@ -1,4 +1,4 @@
-"""Refuses examples that torch.export cannot follow, before their sizes are read: some have none to be read."""
+"""Refuses examples that torch.export cannot trace, before their sizes are read: some have no sizes to read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def check_layout(name: str, example: Any) -> None:
     """Refuse a nested tensor, and a sparse one that is not COO.
 
     Raises:
-        UsageError: it is one; the sentence names the input.
+        UsageError: the example is such a tensor; the message names the input.
 
     >>> check_layout("x", torch.ones(2).to_sparse())
     """

@@ -1,7 +1,8 @@
-"""From what was seen of a model's inputs to `Inputs`: what varied is dynamic, and each input that was kept an anchor.
+"""Turns a profile of seen inputs into `Inputs`: sizes that varied are dynamic, and each kept input is an anchor.
 
-The example is one more input that was given. Nothing that is true of what was seen is declared: what the model needs is
-inferred and proved. Calls of another kind than the example's (rank, dtype, constants) are told apart, not dropped.
+The example counts as one more seen input. Relations that held for all seen inputs are not declared: the conditions that
+the model needs are inferred and proved. Calls of another kind than the example's (rank, dtype, constants) are kept
+apart, not dropped.
 """
 
 from __future__ import annotations
@@ -25,24 +26,24 @@ from shapeproof.seen.joint import Joint
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What was seen of calls like the example, by the names of the domain's symbols; and what of others."""
+    """The calls like the example, by the names of the domain's symbols, and the calls of other kinds."""
 
     kind: Kind
     joint: Joint
     others: tuple[str, ...]
-    """Inputs that were seen and are of another kind than the example's, in words."""
+    """Seen inputs of other kinds than the example's, in words."""
     one_layout: bool
-    """Whether all tensors seen lay in memory as those of the example."""
+    """True if all seen tensors had the memory layout of the example's."""
 
     @property
     def number(self) -> str:
-        """How many inputs were seen, as a word for a sentence."""
+        """The number of seen inputs, as text for a sentence."""
         number, exact = self.joint.distinct
         return str(number) if exact else f"about {number}"
 
 
 def parameters(mod: torch.nn.Module) -> tuple[str, ...]:
-    """The names of the parameters that take positional arguments, one each."""
+    """Return the names of the parameters that take positional arguments, one each."""
     places = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
     return tuple(each.name for each in inspect.signature(mod.forward).parameters.values() if each.kind in places)
 
@@ -55,10 +56,10 @@ def declare_seen(  # noqa: PLR0913, PLR0917 - as declare
     constraints: Sequence[str] = (),
     where: Where = nowhere,
 ) -> tuple[Inputs, Profile]:
-    """Read what was seen as declarations.
+    """Read a profile as declarations.
 
     Raises:
-        UsageError: nothing was seen of a model like this one, or the example cannot be meant.
+        UsageError: the profile has no calls of a model like this one, or the example is invalid.
     """
     plain = declare(mod, args, kwargs, None)
     profile = _profile(mod, plain, seen)
@@ -70,7 +71,7 @@ def declare_seen(  # noqa: PLR0913, PLR0917 - as declare
 
 
 def _profile(mod: torch.nn.Module, inputs: Inputs, seen: Seen) -> Profile:
-    """What was seen of calls like the example, which is one of them."""
+    """Return the calls like the example, and the example itself."""
     if inputs.example is None:
         raise UsageError("what was seen needs an example of each input, and no TensorSpec")
     call = read_call((leaf.source, leaf.example) for leaf in inputs.leaves)
@@ -93,7 +94,7 @@ def _has_one_layout(joint: Joint, example: Call) -> bool:
 
 
 def difference(kind: Kind, example: Kind) -> str:
-    """The first difference of a kind of calls from the example's, in words."""
+    """Describe the first difference between a kind of calls and the example's."""
     wanted, had = ({slot.source: slot for slot in each} for each in (example, kind))
     source = min(source for source in {*wanted, *had} if wanted.get(source) != had.get(source))
     return f"`{user_name(source)}` {_words(had.get(source))}; the example has {_words(wanted.get(source))}"
@@ -104,7 +105,7 @@ def _words(slot: Slot | None) -> str:
 
 
 def _constants(joint: Joint, kind: Kind, example: Sequence[str | None]) -> Iterator[str]:
-    """Values of constants that are not the example's."""
+    """The values of constants that differ from the example's, in words."""
     for slot, texts, text in zip(kind, joint.constants, example, strict=True):
         if slot.kind == "tensor":
             continue
@@ -115,7 +116,7 @@ def _constants(joint: Joint, kind: Kind, example: Sequence[str | None]) -> Itera
 
 
 def _entry(leaf: Leaf, varying: dict[str, bool]) -> Any:
-    """Dim.AUTO for each size that varied."""
+    """Return Dim.AUTO for each size that varied."""
     if leaf.is_tensor:
         dims = {i: Dim.AUTO for i in range(len(leaf.terms)) if varying[leaf.size_name(i)]}
         return dims or None
@@ -123,7 +124,7 @@ def _entry(leaf: Leaf, varying: dict[str, bool]) -> Any:
 
 
 def _points(inputs: Inputs, profile: Profile) -> list[dict[str, int]]:
-    """The points that were kept, over the symbols of the domain."""
+    """Return the kept points, over the symbols of the domain."""
     names = symbol_names(inputs, profile)
     points = (
         {name: size for name, size in zip(names, point, strict=True) if name} for point in sorted(profile.joint.points)
@@ -132,7 +133,7 @@ def _points(inputs: Inputs, profile: Profile) -> list[dict[str, int]]:
 
 
 def symbol_names(inputs: Inputs, profile: Profile) -> list[str | None]:
-    """For each number of a point, the symbol that stands for it; None for a constant."""
+    """Return the symbol for each number of a point; None for a constant."""
     symbols = {
         leaf.size_name(i): min(term.symbols, default=None)
         for leaf in inputs.leaves

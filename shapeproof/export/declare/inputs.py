@@ -1,8 +1,8 @@
-"""What the user declared: the inputs of a model, their symbolic sizes, and the domain that the sizes range over.
+"""The user's declarations: the inputs of a model, their symbolic sizes, and the domain of the sizes.
 
-Reads every form of dynamic_shapes that torch.export takes, plus `constraints=`, and finds fault with what cannot be
-meant before anything is traced, in one sentence that names the entry. It builds concrete inputs at a point of the
-domain: empty ones to trace with, filled ones to replay with. It traces nothing.
+Reads every form of dynamic_shapes that torch.export takes, and `constraints=`. An invalid entry raises one sentence
+that names it, before any trace. Builds concrete inputs at a point of the domain: empty ones for tracing, filled ones
+for replay.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from shapeproof.export.shim.inputs.marks import Mark
 from shapeproof.export.source.declared_at import Where, nowhere
 
 DimEntry = Any
-"""One entry of dynamic_shapes: None, an int, a Dim, a derived dim or a Dim hint; or the mark that is in its place."""
+"""An entry of dynamic_shapes: None, an int, a Dim, a derived dim or a Dim hint; or the mark that replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """A tensor input for which there is no example.
+    """A tensor input without an example.
 
     Attributes:
         dtype: its dtype.
@@ -60,22 +60,22 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One flat input: where it is, its example, and the term of each of its sizes (of itself, for an int)."""
+    """One flat input: its source, its example, and the term of each of its sizes (of its value, for an int)."""
 
     source: str
     name: str
     example: Any
     terms: tuple[Term, ...] = ()
     marks: tuple[Mark | None, ...] = ()
-    """What was marked of each dimension, where that is what counts."""
+    """The mark of each dimension, if marks are in effect."""
 
     @property
     def is_tensor(self) -> bool:
-        """Whether the input is a tensor (given by example or by TensorSpec)."""
+        """True if the input is a tensor (given by example or by TensorSpec)."""
         return isinstance(self.example, torch.Tensor | TensorSpec)
 
     def size_name(self, index: int) -> str:
-        """What the user calls the size: `x.shape[0]`, or `n` for an int input."""
+        """Return the user's name for a size: `x.shape[0]`, or `n` for an int input."""
         return f"{self.name}.shape[{index}]" if self.is_tensor else self.name
 
 
@@ -94,31 +94,32 @@ class Inputs:
     liftable: frozenset[str]
     """Named dims without written bounds: the lower bound may rise to 1 or 2."""
     anchors: tuple[dict[str, int], ...]
-    """The points of the inputs that were given, which are to be kept, the example's first; none without an example."""
+    """The points of the given inputs, which must stay in the domain, the example's first; empty without an example."""
     bound: Mapping[str, Any] = field(repr=False, default_factory=dict)
-    """The inputs that were given, by the names of the model's arguments."""
+    """The given inputs, by the names of the model's arguments."""
     dynamic_shapes: Any = field(repr=False, default=None)
-    """The dynamic_shapes as they were given, a collection of them as a tree."""
+    """The dynamic_shapes as given, a ShapesCollection as a tree."""
     constraints: tuple[str, ...] = ()
-    """The relations as they were given."""
+    """The relations as given."""
     notes: tuple[str, ...] = ()
-    """What of the declarations has no effect."""
+    """Declarations that have no effect, in words."""
     hints: Mapping[str, int] = field(default_factory=dict)
-    """The sizes for which compilers are to tune, by symbol (`hint_override` of a mark)."""
+    """The sizes for which compilers should tune, by symbol (`hint_override` of a mark)."""
     remade: Callable[[Callable[[str, Any], Any]], Any] = field(repr=False, default=lambda _: None)
-    """dynamic_shapes again, in the form given, with each input's entry changed by a function of source and entry."""
+    """Returns dynamic_shapes in the given form, with each entry changed by a function of source and entry."""
 
     demands: list[Callable[[Mapping[str, int], dict[str, Any]], None]] = field(default_factory=list, compare=False)
-    """What a trace has shown of the data that the model takes: each has the inputs made up for a point meet it."""
+    """Learned from traces: each changes the inputs made for a point so that their data meet a condition of the model.
+    """
 
     @property
     def example(self) -> dict[str, int] | None:
-        """The point of the user's example; None where a tensor was given without one."""
+        """The point of the user's example; None if some tensor has no example."""
         return self.anchors[0] if self.anchors else None
 
     @property
     def sizes(self) -> dict[str, tuple[Term, ...]]:
-        """The declared terms by torch's source name, for inputs that have any."""
+        """The declared terms by torch's source name, for inputs with a symbolic size."""
         return {leaf.source: leaf.terms for leaf in self.leaves if any(not term.is_constant for term in leaf.terms)}
 
     @property
@@ -128,14 +129,14 @@ class Inputs:
 
     @property
     def user_names(self) -> dict[str, str]:
-        """From symbol to what the user calls it."""
+        """From symbol to the user's name for it."""
         return self.domain.user_names
 
     def check_anchors(self) -> None:
-        """What was given is in the declared domain.
+        """Check that the given inputs lie in the declared domain.
 
         Raises:
-            UsageError: naming a size that was given and the declaration it is outside of, or that has no value there.
+            UsageError: an input violates a declaration, or the declaration has no value there; the message names both.
         """
         for number, point in enumerate(self.anchors):
             for declaration in self.domain.declarations:
@@ -147,23 +148,23 @@ class Inputs:
                     raise UsageError(f"{what} has {sizes}, but {declared} is declared")
 
     def elements(self, point: Mapping[str, int]) -> int:
-        """How many elements the inputs have at a point."""
+        """Return the number of elements in the inputs at a point."""
         return sum(math.prod(evaluate(term, point) for term in leaf.terms) for leaf in self.leaves if leaf.is_tensor)
 
     def at(
         self, point: Mapping[str, int], *, filled: bool, seed: int | None = 0
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Concrete inputs at a point: `filled` with data like the example's, without a seed its own again and again."""
+        """Return concrete inputs at a point; `filled`: with data like the example's, or its own data without a seed."""
         values = {leaf.source: _materialize(leaf, point, filled=filled, seed=seed) for leaf in self.leaves}
         if filled:
             self._identify(values)
-            if any(point.get(name) != size for name, size in (self.example or {"": 0}).items()):  # its data stay
+            if any(point.get(name) != size for name, size in (self.example or {"": 0}).items()):  # keep its data
                 for meet in self.demands:
                     meet(point, values)
         return binding.rebuild_inputs(self.args, self.kwargs, values)
 
     def _identify(self, values: dict[str, Any]) -> None:
-        """Where the example has one tensor twice, have it twice, if its sizes allow: a model may ask `q is k`."""
+        """Pass one tensor twice if the example does and its sizes allow: a model may ask `q is k`."""
         first: dict[int, Any] = {}
         for leaf in self.leaves:
             if isinstance(leaf.example, torch.Tensor):
@@ -180,10 +181,10 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
     constraints: Sequence[str] = (),
     where: Where = nowhere,
 ) -> Inputs:
-    """Read what the user declared, and where.
+    """Read the user's declarations, and their lines.
 
     Raises:
-        UsageError: an entry cannot be meant; the sentence names it.
+        UsageError: an entry is invalid; the message names it.
     """
     _check_kinds(mod, args, kwargs)
     kwargs = dict(kwargs or {})
@@ -213,7 +214,7 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
 
 
 def _in_vain(leaves: Sequence[Leaf], *, by_marks: bool) -> Iterator[str]:
-    """What is marked without effect."""
+    """The marks that have no effect, in words."""
     for leaf in leaves:
         if not isinstance(leaf.example, torch.Tensor):
             continue
@@ -258,7 +259,7 @@ class _Reader:
         self._groups: dict[str, str] = {}
 
     def leaf(self, leaf: Leaf, entry: Any) -> Leaf:
-        """The leaf with the terms that its entry declares, or else its marks."""
+        """Return the leaf with the terms that its entry declares, or else its marks."""
         check_layout(leaf.name, leaf.example)
         marked: list[Mark | None] = []
         if isinstance(leaf.example, TensorSpec):
@@ -331,7 +332,7 @@ class _Reader:
         return term
 
     def _solve_example(self, name: str, size: int, root: str, derive: Any, dim: Any) -> None:
-        """The root's value in the example; a size that the declaration cannot have is an error."""
+        """Record the root's value in the example; raise if no value gives this size (`2*b + 1` is never 6)."""
         offset = derive(0)
         step = derive(1) - offset
         if (size - offset) % step:
@@ -343,7 +344,7 @@ class _Reader:
     def _hinted(self, leaf: Leaf, name: str, size: int | None, hint: Any) -> Term:
         lower, upper = dims.hint_bounds(hint)
         floor = 0 if leaf.is_tensor and lower is None else lower
-        own = f"{name}_" if name in self._roots else name  # an int may be called what a dim is called
+        own = f"{name}_" if name in self._roots else name  # an int input may have the name of a dim
         variable = Variable(own, name, "size" if leaf.is_tensor else "int")
         self._declare(variable, floor, upper, f"{name} = {declaration_text(hint)}")
         if lower is None and upper is None:
@@ -355,7 +356,7 @@ class _Reader:
         return symbol(own)
 
     def _marked(self, leaf: Leaf, index: int, mark: Mark) -> Term:
-        """A dimension that is marked: as the hint that says the same, one symbol for all of one shape_id."""
+        """Declare a marked dimension like the equivalent hint, with one symbol for all sizes of a shape_id."""
         name, size = leaf.size_name(index), leaf.example.shape[index]
         known = name if mark.shape_id is None else self._groups.get(mark.shape_id) or self._group(mark.shape_id)
         variable = self.variables.get(known, Variable(known, name, "size"))
@@ -369,7 +370,7 @@ class _Reader:
         return symbol(known)
 
     def _group(self, shape_id: str) -> str:
-        """A name, which a constraint may use, for all sizes marked with a shape_id."""
+        """Name all sizes marked with a shape_id; a constraint may use the name."""
         name = re.sub(r"\W|^(?=\d)", "_", str(shape_id)) or "_"
         while name in self.variables:
             name += "_"
@@ -387,11 +388,11 @@ class _Reader:
             self._add(f.le(symbol(name), upper), text, name)
 
     def _add(self, formula: Formula, text: str, name: str) -> None:
-        """A declaration, as it is written, and by what name it is found."""
+        """Add a declaration with its text; `name` finds its line."""
         self.declarations.append(Declaration(formula, Origin(text, self._where(name))))
 
     def relations(self, constraints: Iterable[str]) -> None:
-        """The relations that `constraints=` adds, over dim names or `x.shape[0]`."""
+        """Add the relations of `constraints=`, over dim names or `x.shape[0]`."""
         texts = isinstance(constraints, tuple | list) and all(isinstance(text, str) for text in constraints)
         if not texts:
             raise UsageError(f"constraints must be a sequence of texts such as ['b % 2 == 0'], not {constraints!r}")
@@ -400,7 +401,7 @@ class _Reader:
 
 
 def _relation(text: str, known: Collection[str]) -> Formula:
-    """A constraint as the user wrote it, over the names of dims (`x.shape[0]` where a dim has no name)."""
+    """Parse a constraint over the names of dims (`x.shape[0]` if a dim has no name)."""
     try:
         return parse_relation(text, known)
     except UsageError as error:
@@ -417,7 +418,7 @@ def _holds(declaration: Declaration, example: Mapping[str, int]) -> bool:
 
 
 def listed_dims(leaf: Leaf, entry: Any) -> list[DimEntry]:
-    """The entry of each dimension of a tensor."""
+    """Return the entry of each dimension of a tensor."""
     rank = len(leaf.example.dims if isinstance(leaf.example, TensorSpec) else leaf.example.shape)
     if entry is None:
         return list(leaf.example.dims) if isinstance(leaf.example, TensorSpec) else [None] * rank
@@ -449,7 +450,7 @@ def _fixed_size(name: str, size: int | None, declared: int, *, signed: bool) -> 
 
 
 def _materialize(leaf: Leaf, point: Mapping[str, int], *, filled: bool, seed: int | None) -> Any:
-    """The input at a point."""
+    """Return the input at a point."""
     if not leaf.is_tensor:
         return evaluate(leaf.terms[0], point) if leaf.terms else leaf.example
     sizes = [evaluate(term, point) for term in leaf.terms]

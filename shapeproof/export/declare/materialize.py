@@ -1,6 +1,7 @@
 """Makes tensors of given sizes that are like an example: in layout, in the range of their values, and in their order.
 
-Integers that stand in order (offsets, cumulative lengths) stand in order again, and begin as the example's do.
+If the example's integers are sorted (offsets, cumulative lengths), the new ones are sorted and have the same first
+value.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from shapeproof.export.shim.strides import dense_strides, memory_order
 
 
 def like_example(example: torch.Tensor, sizes: Sequence[int], *, filled: bool, seed: int | None) -> torch.Tensor:
-    """A tensor of other sizes; of the example's own, a copy. What is filled in keeps to the range of its values."""
+    """Return a tensor of other sizes with values in the example's range; at the example's own sizes, return a copy."""
     if list(sizes) == list(example.shape):
         return _own_copy(example.detach()).requires_grad_(example.requires_grad)
     tensor = _empty_like_layout(example, sizes)
@@ -23,7 +24,7 @@ def like_example(example: torch.Tensor, sizes: Sequence[int], *, filled: bool, s
 
 
 def is_ordered(example: torch.Tensor) -> bool:
-    """Whether the integers of a tensor stand in order along its last dimension, so that others should, too."""
+    """True if the integers of a tensor are sorted along its last dimension, so that replacements should be, too."""
     whole = not (example.is_floating_point() or example.is_complex() or example.dtype == torch.bool)
     if not whole or example.layout != torch.strided or example.dim() == 0 or example.shape[-1] < 2:
         return False
@@ -41,7 +42,7 @@ def _in_order(tensor: torch.Tensor, example: torch.Tensor) -> torch.Tensor:
 
 
 def _own_copy(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy that is dense in memory, also where a size of 1 or a slice has left other strides."""
+    """Copy a tensor densely in memory, even if a size of 1 or a slice has left other strides."""
     strided = tensor.layout == torch.strided and not tensor.is_quantized
     if strided and tensor.stride() != dense_strides(memory_order(tensor), tensor.shape):
         return _empty_like_layout(tensor, tensor.shape).copy_(tensor)
@@ -49,13 +50,16 @@ def _own_copy(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _empty_like_layout(example: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
-    """An uninitialised tensor of the given sizes in the example's memory format."""
+    """Return an uninitialised tensor of the given sizes in the example's memory format."""
     strides = dense_strides(memory_order(example), sizes)
     return torch.empty_strided(list(sizes), strides, dtype=example.dtype, device=example.device)
 
 
 def fill(tensor: torch.Tensor, example: torch.Tensor | None, seed: int | None) -> torch.Tensor:
-    """The tensor, filled with values of an example, drawn by the seed, or repeated where there is none."""
+    """Fill the tensor with the example's values: drawn by the seed, or repeated if there is no seed.
+
+    Without an example, draw normal floats or integers 0 and 1.
+    """
     if seed is None and example is not None and example.numel():
         values = example.detach()
         for dim, size in enumerate(tensor.shape):

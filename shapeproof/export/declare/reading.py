@@ -1,7 +1,7 @@
-"""Reads one call of a model as `Seen` has it, quickly where a call of the same form was read before.
+"""Reads one call of a model for `Seen`, quickly if a call of the same form was read before.
 
-The form of a call is all but its sizes, ints and constants: types, containers, dtypes, ranks. For a form that is known,
-reading is one walk over the arguments. What is not made of plain containers is flattened by torch, each time.
+The form of a call is everything except sizes, ints and constants: types, containers, dtypes, ranks. A call of a known
+form is read in one walk over its arguments. Arguments in other than plain containers are flattened by torch each time.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from shapeproof.export.shim.inputs.binding import flat_inputs
 from shapeproof.seen.calls import CONSTANTS, LONGEST_VALUE, Call, Kind, layout, read_call
 
 MOST_FORMS = 1024
-"""Forms that are remembered; then all are forgotten, and learned again."""
+"""Maximum number of remembered forms; beyond it, all are forgotten and learned again."""
 MOST_RECENT = 1024
-"""Calls that are remembered, likewise."""
+"""Maximum number of remembered calls; beyond it, all are forgotten."""
 _TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 """The types of tensors whose sizes are plain ints."""
 
 
 _Leaf = tuple[tuple[int, ...], tuple[int, ...] | None, str | None]
-"""What is read of an input: its numbers, its strides, and its text if it is a constant."""
+"""The reading of an input: its numbers, its strides, and its text if it is a constant."""
 _NOTHING: _Leaf = ((), None, None)
 
 
 def _form(value: Any, leaves: list[_Leaf]) -> Any:
-    """The form of a value, whose leaves are taken on the way.
+    """Return the form of a value, and append its leaves.
 
     Raises:
-        TypeError: it is not made of plain containers, tensors and numbers.
+        TypeError: the value contains something other than plain containers, tensors and numbers.
     """
     kind = type(value)
     if kind in _TENSORS:
@@ -55,7 +55,7 @@ def _form(value: Any, leaves: list[_Leaf]) -> Any:
 
 
 def _said(leaf: _Leaf) -> str | None:
-    """The text that is kept of an input: a constant, or the layout of a tensor."""
+    """Return the text that is kept of an input: a constant, or the layout of a tensor."""
     numbers, strides, constant = leaf
     return constant if strides is None else layout(numbers, strides)
 
@@ -69,7 +69,7 @@ class CallReader:
         self._known: dict[Any, tuple[Kind, list[int]]] = {}
 
     def read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
-        """What a call shows; None if a like one was read lately.
+        """Read a call; None if an identical reading is among the remembered calls.
 
         Raises:
             UsageError: a size is not an int.
@@ -78,7 +78,7 @@ class CallReader:
         leaves: list[_Leaf] = []
         try:
             form = _form(args, leaves), _form(kwargs, leaves)
-        except (TypeError, RuntimeError, NotImplementedError):  # not plain, or a tensor without strides
+        except (TypeError, RuntimeError, NotImplementedError):  # other containers, or a tensor without strides
             return read_call(flat_inputs(self._signature, args, kwargs))
         key = form, tuple(leaves)
         if key in self._recent:
@@ -101,7 +101,7 @@ class CallReader:
         )
 
     def _learned(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Kind, list[int]]:
-        """The kind of a call, and the place in the walk of each of its inputs."""
+        """Return the kind of a call, and the position in the walk of each of its inputs."""
         kind = read_call(flat_inputs(self._signature, args, kwargs)).kind
         numbered, _ = _numbered((list(args), kwargs), 0)
         places = dict(flat_inputs(self._signature, tuple(numbered[0]), numbered[1]))
@@ -109,7 +109,7 @@ class CallReader:
 
 
 def _numbered(value: Any, start: int) -> tuple[Any, int]:
-    """The containers again, each leaf being its place in the walk; and the next place."""
+    """Replace each leaf by its position in the walk; return the containers and the next position."""
     kind = type(value)
     if kind is dict:
         values, start = _numbered(list(value.values()), start)

@@ -1,10 +1,9 @@
-"""Writes a repaired domain as declarations: new dynamic_shapes and constraints to export with, and the code to paste.
+"""Writes a repaired domain as declarations: new dynamic_shapes and constraints to export with, and code to paste.
 
-Torch's forms are used as far as they go: bounds in a Dim, a constant, a dim that increases linearly with another one.
-The rest (a sum that is constant, a finite set, a product) is a text for `constraints=`. Dims that a constraint names
-keep their names. A mark is written as a mark with other bounds, to be pasted, and as an entry, since an entry for one
-input overrides the marks of all. Nothing is decided here: the formulas are handed over, and what is written says the
-same.
+Torch's forms are used where they suffice: bounds in a Dim, a constant, a dim that increases linearly with another one.
+The rest (a constant sum, a finite set, a product) becomes a text for `constraints=`. Dims that a constraint names keep
+their names. A mark is written as a mark with new bounds, for pasting, and as an entry, since an entry for one input
+overrides the marks of all inputs. The declarations state exactly the given formulas.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from shapeproof.export.shim.inputs.marks import Mark
 from shapeproof.solver.learned.substitution import substitute
 
 _LINE = 88
-"""How long a line of code may be."""
+"""Maximum length of a line of code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
-    """What to export with in place of what was given: `export(..., dynamic_shapes=..., constraints=...)`.
+    """The new arguments of `export(..., dynamic_shapes=..., constraints=...)`.
 
-    `code` is what changes, a line for each dim, to be pasted where the dims are made.
+    `code` holds the lines that change, one for each dim, to paste where the dims are made.
     """
 
     dynamic_shapes: Any
@@ -46,7 +45,7 @@ class Declarations:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How a symbol is declared: `step*root + offset`, with the bounds of the root; a constant has no root."""
+    """The declaration of a symbol: `step*root + offset`, with the bounds of the root; a constant has no root."""
 
     root: str | None
     step: int
@@ -54,23 +53,23 @@ class _Form:
     bounds: Interval = field(default_factory=Interval)
 
     def dim(self) -> Any:
-        """The root as a Dim."""
+        """Return the root as a Dim."""
         return Dim(str(self.root), min=self.bounds.lower, max=self.bounds.upper)
 
     def entry(self) -> Any:
-        """The whole as an entry of dynamic_shapes."""
+        """Return the form as an entry of dynamic_shapes."""
         if self.root is None:
             return self.offset
         scaled = self.dim() if self.step == 1 else self.step * self.dim()
         return scaled if self.offset == 0 else scaled + self.offset if self.offset > 0 else scaled - -self.offset
 
     def after(self, step: int, offset: int) -> _Form:
-        """The form of `step*s + offset` where this is the form of s."""
+        """Return the form of `step*s + offset`, where this is the form of s."""
         return _Form(self.root, step * self.step, step * self.offset + offset, self.bounds)
 
 
 def redeclared(inputs: Inputs, formulas: Sequence[Formula]) -> Declarations:
-    """The declared domain with these formulas added, as declarations."""
+    """Return the declared domain with these formulas added, as declarations."""
     if not formulas:
         return Declarations(inputs.dynamic_shapes, inputs.constraints)
     writer = _Writer(inputs)
@@ -85,7 +84,7 @@ def redeclared(inputs: Inputs, formulas: Sequence[Formula]) -> Declarations:
 
 
 class _Writer:
-    """Finds a form for each symbol, and a text for what no form can say."""
+    """Finds a form for each symbol, and a text for each condition that no form expresses."""
 
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
@@ -101,7 +100,7 @@ class _Writer:
         self._texts: list[str] = []
 
     def derive(self, parts: Sequence[Formula]) -> list[Formula]:
-        """Derive dims from others where a part says so; returns the rest, about the dims that are left."""
+        """Derive dims from others where a part is `y == step*x + offset`; return the rest, over the dims left."""
         left = list(parts)
         while (found := next(((part, line) for part in left if (line := self._line(part))), None)) is not None:
             part, (name, root, step, offset) = found
@@ -113,7 +112,7 @@ class _Writer:
         return left
 
     def _line(self, part: Formula) -> tuple[str, str, int, int] | None:
-        """`(y, x, step, offset)` if the part says `y == step*x + offset` and y can be declared so."""
+        """Return `(y, x, step, offset)` if the part is `y == step*x + offset` and y can be declared that way."""
         free = self._named - self._lines.keys() - {root for root, _, _ in self._lines.values()}
         for name in sorted(part.symbols & free - self._tied, reverse=True):
             (root,) = part.symbols - {name} if len(part.symbols) == 2 else (name,)
@@ -123,7 +122,7 @@ class _Writer:
         return None
 
     def declare(self, name: str, parts: Sequence[Formula], *, tied: bool) -> None:
-        """Give one symbol a constant, bounds or a residue; other parts become text. A `tied` one keeps its name."""
+        """Declare a symbol by a constant, bounds or a residue; other parts become text. A `tied` one keeps its name."""
         tied = tied or name in self._tied
         declared = self._declared.get(name, Interval())
         value = _one_value(parts, declared)
@@ -144,14 +143,14 @@ class _Writer:
                 self._set(name, _Form(name, 1, 0, bounds))
 
     def _fresh(self, name: str) -> str:
-        """A name for the root of a dim that no other has."""
+        """Return an unused name for the root of a dim."""
         while name in self._taken:
             name = f"_{name}"
         self._taken.add(name)
         return name
 
     def _set(self, name: str, form: _Form) -> None:
-        """Declare a symbol so, and say it as code."""
+        """Declare a symbol by its form, and write the code."""
         self._forms[name] = form
         if form.root not in {None, name}:
             self._code.append(f"{form.root} = {declaration_text(form.dim())}")
@@ -159,11 +158,11 @@ class _Writer:
             self._code.append(f"{name} = {declaration_text(form.entry())}")
 
     def relate(self, parts: Sequence[Formula]) -> None:
-        """Say the parts as constraints."""
+        """Write the parts as constraints."""
         self._texts += [format_formula(part) for part in parts]
 
     def declarations(self) -> Declarations:
-        """The outcome."""
+        """Return the declarations."""
         for name, (root, step, offset) in self._lines.items():
             known = self._forms.get(root, _Form(root, 1, 0, self._declared.get(root, Interval())))
             self._forms[name] = known.after(step, offset)
@@ -175,7 +174,7 @@ class _Writer:
         return Declarations(shapes, constraints, tuple(self._code))
 
     def _changed(self, leaf: Leaf, entry: Any) -> Any:
-        """The entry of an input, with the new declarations in place of the old."""
+        """Return the entry of an input, with the new declarations in place of the old."""
         if not leaf.is_tensor:
             return self._dim(leaf.name, entry)
         marks = leaf.marks or (None,) * len(leaf.terms)
@@ -189,7 +188,7 @@ class _Writer:
         return None if all(dim is None for dim in changed) else tuple(changed)
 
     def _mark(self, leaf: Leaf, index: int, mark: Mark) -> Any:
-        """The entry in place of a mark."""
+        """Return the entry that replaces a mark."""
         (name,) = leaf.terms[index].symbols
         form = self._forms.get(name)
         bounds = self._declared.get(name, Interval()) if form is None else form.bounds
@@ -217,7 +216,7 @@ class _Writer:
 
 
 def _one_value(parts: Sequence[Formula], declared: Interval) -> int | None:
-    """The value that the parts leave a symbol, if it is one."""
+    """Return the only value that the parts leave a symbol, if there is just one."""
     bounds = declared
     for interval in ranges(parts).values():
         bounds &= interval
@@ -225,7 +224,7 @@ def _one_value(parts: Sequence[Formula], declared: Interval) -> int | None:
 
 
 def _is_natural(bounds: Interval) -> bool:
-    """Whether no end is negative, which a Dim hint does not take."""
+    """True if no bound is negative; a Dim hint takes no negative bound."""
     return all(end is None or end >= 0 for end in (bounds.lower, bounds.upper))
 
 
@@ -235,7 +234,7 @@ def _substituted(formula: Formula, name: str, term: Term) -> Formula:
 
 
 def _solved(part: Formula, name: str, root: str) -> tuple[int, int] | None:
-    """`(step, offset)` with a positive step if the part says just that `name == step*root + offset`."""
+    """Return `(step, offset)` with a positive step if the part is exactly `name == step*root + offset`."""
     if name == root or not isinstance(part, f.Compare) or not all(isinstance(a, Symbol) for a in part.term.children):
         return None
     start = evaluate(part.term, {name: 0, root: 0})
@@ -247,7 +246,7 @@ def _solved(part: Formula, name: str, root: str) -> tuple[int, int] | None:
 
 
 def _within(root: str, step: int, offset: int, bounds: Interval) -> _Form:
-    """The form `step*root + offset` within the bounds."""
+    """Return the form `step*root + offset` within the bounds."""
     lower = max(0, -((offset - (bounds.lower or 0)) // step))
     upper = None if bounds.upper is None else (bounds.upper - offset) // step
     return (
@@ -256,6 +255,6 @@ def _within(root: str, step: int, offset: int, bounds: Interval) -> _Form:
 
 
 def _listed(texts: Sequence[str]) -> list[str]:
-    """The argument `constraints` as code, on one line if it fits."""
+    """Return the argument `constraints` as code, on one line if it fits."""
     line = f"constraints=[{', '.join(texts)}]"
     return [line] if len(line) <= _LINE else ["constraints=[", *(f"    {text}," for text in texts), "]"]

@@ -1,8 +1,8 @@
-"""`Sources`: torch.compile's list of dynamic sources, taken as dynamic_shapes: what it names is Dim.AUTO.
+"""`Sources`: torch.compile's list of dynamic sources as dynamic_shapes; the sizes that it names are Dim.AUTO.
 
-As torch reads it: entries between commas, each the name of a source or a regular expression that matches its beginning,
-with `:N` for one dimension. Nothing is raised for a size that the model makes constant; an entry that names no input is
-a note. The environment is read only when asked for: a build must not depend on it in silence.
+Torch's syntax: entries separated by commas, each the name of a source or a regular expression that matches its
+beginning, with `:N` for one dimension. A size that the model makes constant raises no error; an entry that names no
+input gives a note. The environment is read only on request: a build must not silently depend on it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of the list: which sources, and which of their dimensions (None: all)."""
+    """One entry of the list: a pattern for sources, and the dimension that it names (None: all)."""
 
     text: str
     matches: Callable[[str], Any]
@@ -38,10 +38,10 @@ class Entry:
 
     @classmethod
     def of(cls, text: str) -> Entry:
-        """The entry that a text means.
+        """Parse an entry.
 
         Raises:
-            UsageError: it is no regular expression.
+            UsageError: the text is no regular expression.
         """
         name, colon, number = text.rpartition(":")
         pattern, dim = (name, int(number)) if colon and number.isdecimal() else (text, None)
@@ -53,7 +53,7 @@ class Entry:
 
 
 class Sources:
-    """Which inputs are dynamic, by torch's names of them.
+    """The dynamic inputs, by torch's source names.
 
     >>> print(Sources("L['x']:0, L['n']"))
     L['x']:0,L['n']
@@ -73,20 +73,20 @@ class Sources:
 
     @classmethod
     def from_environment(cls) -> Sources:
-        """What TORCH_COMPILE_DYNAMIC_SOURCES says."""
+        """Read TORCH_COMPILE_DYNAMIC_SOURCES."""
         return cls(os.environ.get(VARIABLE, ""))
 
     @classmethod
     def of_torch(cls, model: torch.nn.Module) -> Sources:
-        """What torch.compile has seen to vary in this process, or in one whose profile it has loaded."""
+        """Return the sources that torch.compile has seen to vary, in this process or in a profile it has loaded."""
         return cls(*learned(model))
 
     @classmethod
     def of_program(cls, program: Any) -> Sources:
-        """What a proved program serves with more than one size: a list with which torch.compile needs no second guess.
+        """Return the sizes that a proved program serves with several values, so that torch.compile need not guess.
 
         Raises:
-            UsageError: it is not one program, or not proved.
+            UsageError: the argument is not one program, or is not proved.
         """
         report = getattr(program, "report", None)
         if getattr(report, "status", None) != "proved" or not isinstance(program, torch.export.ExportedProgram):
@@ -94,10 +94,10 @@ class Sources:
         return cls(*_served(program.contract))  # type: ignore[attr-defined]  # it is ours, having a report
 
     def marks(self) -> str:
-        """The same as calls of mark_dynamic, one a line, for tensors named with a dimension: an int takes no mark.
+        """Return the same as calls of mark_dynamic, one a line, for tensors with a dimension: an int takes no mark.
 
-        Torch raises for a size so marked that its compiler makes constant; of what is proved to be one program for many
-        sizes none should be.
+        Torch raises if its compiler makes a marked size constant; for a program proved to serve many sizes that should
+        not happen.
 
         >>> print(Sources("L['x']:0, L['cache'][1]:2, L['n']").marks())
         mark_dynamic(x, 0)
@@ -107,7 +107,7 @@ class Sources:
         return "\n".join(f"mark_dynamic({user_name(each[1])}, {each[2]})" for each in found if each)
 
     def shapes(self, leaves: Sequence[Leaf]) -> dict[str, Any]:
-        """The entry of dynamic_shapes for each input, by source.
+        """Return the entry of dynamic_shapes for each input, by source.
 
         Args:
             leaves: the inputs.
@@ -122,7 +122,7 @@ class Sources:
         return dims or None
 
     def in_vain(self, leaves: Iterable[Leaf]) -> list[str]:
-        """The entries that name no size, in words.
+        """Describe the entries that name no size.
 
         Args:
             leaves: the inputs.
@@ -159,7 +159,7 @@ def declare_sources(  # noqa: PLR0913, PLR0917 - as declare
     """Read a list of sources as declarations.
 
     Raises:
-        UsageError: the example or a constraint cannot be meant.
+        UsageError: the example or a constraint is invalid.
     """
     leaves = declare(mod, args, kwargs, None).leaves
     entries = sources.shapes(leaves)

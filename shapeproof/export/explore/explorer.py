@@ -44,7 +44,7 @@ from shapeproof.export.explore.inferred.narrowing import condensed, given_up, li
 from shapeproof.export.explore.inferred.scout import Looks, Scout
 from shapeproof.export.explore.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, SMALL_POINTS, TRACE_LIMIT
 from shapeproof.export.explore.sizes import Sizes
-from shapeproof.export.source.frames import raised_at_run_time, raised_by_user
+from shapeproof.export.source.errors import raised_at_run_time, raised_by_user
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.checks import raising
 from shapeproof.export.trace.trial import Step, Trial, Where, flipped
@@ -496,4 +496,4 @@ class Explorer:
 
     def _quickly(self, known: Facts, point: dict[str, int]) -> Traced:
         """A trace that settles nothing in place."""
-        return self._attempt(known, point, (), in_place=False)
+        return self._attempt(known, point, (), in_place=False, repeating=True)

@@ -1,9 +1,9 @@
-"""Reads and writes traced graphs. It runs no data.
+"""Reads and writes traced graphs, without running them.
 
-nodes.py         operators, operands, what is written
-aliasing.py      views, and who shares storage
-rounding.py      where a small difference becomes a large one
-readback.py      what a graph asserts
+nodes.py         operators, operands, mutations
+aliasing.py      views and shared storage
+rounding.py      operators that amplify a small difference
+readback.py      the assertions of a graph, as formulas
 emit.py          sizes and conditions as nodes
 serializable.py  nodes that torch can save
 """

@@ -1,8 +1,8 @@
-"""Does it matter to a program whether `contiguous` and its like have shared storage with their operand, or copied it?
+"""Decides if a program depends on whether operators such as `contiguous` shared their operand's storage or copied it.
 
-Which of the two they do depends on sizes. It matters where one side is written into afterwards and the other is still
-read, or is an input. Whoever compiles a program makes it functional first, by what is noted in its graph: then it is
-only right at sizes at which they do what is noted. Nothing is run here, and no sizes are looked at.
+The choice depends on sizes. It matters if the operand or the result is mutated later while the other is still read or
+is an input. Compilers functionalize a program first, by the aliasing in its graph's metadata; the result is right only
+at sizes for which the metadata holds. This analysis reads the graph only, and no sizes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from shapeproof.export.shim.trees import leaves
 
 
 def told_apart(graph: torch.fx.Graph) -> bool:
-    """Whether anything in a graph can tell if an operator has shared or copied.
+    """True if the graph can observe whether some operator shared storage or copied.
 
-    The body of a higher-order operator is not looked into: where it writes, it may be anything.
+    The body of a higher-order operator is not analysed: a body that mutates anything counts as an observer.
     """
     if any(map(nodes.body_writes, graph.find_nodes(op="get_attr"))):
         return True
@@ -33,7 +33,7 @@ def told_apart(graph: torch.fx.Graph) -> bool:
 
 
 def written_inputs(graph: torch.fx.Graph) -> set[torch.fx.Node]:
-    """The placeholders of a graph whose memory it writes into; all of them where a body writes, which is not read."""
+    """Return the placeholders whose storage the graph mutates; all of them if a body mutates anything."""
     inputs = graph.find_nodes(op="placeholder")
     if any(map(nodes.body_writes, graph.find_nodes(op="get_attr"))):
         return set(inputs)
@@ -45,7 +45,7 @@ def written_inputs(graph: torch.fx.Graph) -> set[torch.fx.Node]:
 
 
 def writes_said(graph: torch.fx.Graph) -> str | None:
-    """What a program does that writes where rows cannot be told apart: into an input, or through a view."""
+    """Describe a write that rows cannot be traced through: into an input, or through a view; None if there is none."""
     for node in written_inputs(graph):
         return f"writes into `{node.name}`"
     through = _written_in_part(graph)
@@ -53,7 +53,7 @@ def writes_said(graph: torch.fx.Graph) -> str | None:
 
 
 def _written_in_part(graph: torch.fx.Graph) -> torch.fx.Node | None:
-    """The first node that writes into a tensor whose memory another one sees through other sizes or strides."""
+    """Return the first node that mutates a tensor whose storage is also seen with other sizes or strides."""
     seen: dict[Any, set[Any]] = {}
     for node in graph.nodes:
         for value in leaves(node.meta.get("val")):
@@ -64,12 +64,12 @@ def _written_in_part(graph: torch.fx.Graph) -> torch.fx.Node | None:
 
 
 def _lies(tensor: torch.Tensor) -> Any:
-    """How a tensor lies in its memory, as it is written."""
+    """Return the sizes, strides and offset of a tensor, as text."""
     return tuple(map(str, (tensor.shape, tensor.stride(), tensor.storage_offset())))
 
 
 class _Watched:
-    """A graph, who writes where in it, and the storages that each node's tensors lie in."""
+    """A graph, its mutations, and the storages of each node's tensors."""
 
     def __init__(self, graph: torch.fx.Graph, writes: Mapping[int, Collection[torch.fx.Node]]) -> None:
         self._order = list(graph.nodes)
@@ -77,7 +77,7 @@ class _Watched:
         self._at: Mapping[torch.fx.Node, set[Any]] = {node: set(storages(node.meta.get("val"))) for node in self._order}
 
     def tells(self, at: int, node: torch.fx.Node) -> bool:
-        """Whether either side of an operator is written into afterwards, and the other can be seen then."""
+        """True if one side of an operator is mutated later while the other side is still visible."""
         given = set[Any]().union(*(self._at[operand] for operand in node.all_input_nodes))
         result = self._by_way_of(at, node)
         others = {each for each in self._order if each not in result and not given.isdisjoint(self._at[each])}
@@ -89,7 +89,7 @@ class _Watched:
         return written is not None and self._read(written, result)
 
     def _by_way_of(self, at: int, node: torch.fx.Node) -> set[torch.fx.Node]:
-        """What sees the storage of a result by way of it."""
+        """Return the nodes that see the storage of a result through this result."""
         found = {node}
         for later in self._order[at + 1 :]:
             if not self._at[node].isdisjoint(self._at[later]) and not found.isdisjoint(later.all_input_nodes):
@@ -97,11 +97,11 @@ class _Watched:
         return found
 
     def _written(self, at: int, values: Collection[torch.fx.Node]) -> int | None:
-        """Where one of these is written into first, after an operator."""
+        """Return the position of the first later mutation of these nodes; None if there is none."""
         return min(
             (index for index, into in self._writes.items() if index > at and set(into) & set(values)), default=None
         )
 
     def _read(self, at: int, values: Collection[torch.fx.Node]) -> bool:
-        """Whether one of these is read after an operator, or returned."""
+        """True if a later node reads or returns one of these nodes."""
         return any(operand in values for later in self._order[at + 1 :] for operand in later.all_input_nodes)

@@ -1,7 +1,7 @@
-"""Computes the sizes of a domain, and conditions on them, by operators that a graph may hold: on nodes, or on sizes.
+"""Computes sizes and conditions by operators that a graph may hold; it works on nodes and on plain sizes.
 
-Only operators that `torch.export.save` can write are used. A formula that needs another (an opaque function, `round` of
-a float) is refused.
+Only operators that `torch.export.save` can write are used. A formula that needs others (an opaque function, `round` of
+a float) raises NoGraphForm.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _REAL: Mapping[str, Callable[..., Any]] = {
 
 
 class NoGraphForm(ValueError):  # noqa: N818 - says what the formula has, and is always caught
-    """A formula that cannot be computed by operators of a graph."""
+    """A formula that the operators of a graph cannot compute."""
 
 
 def has_graph_form(formula: Formula) -> bool:
-    """Whether a formula can be computed by operators of a graph."""
+    """True if the operators of a graph can compute the formula."""
     try:
         Computation(dict.fromkeys(formula.symbols), lambda *_: None).formula(formula)
     except NoGraphForm:
@@ -62,7 +62,7 @@ def has_graph_form(formula: Formula) -> bool:
 
 
 def absolute(call: Callable[..., Any], value: Any, *, real: bool) -> Any:
-    """The larger of a number and its negative; of two zeros as floats the sum with 0.0 is the positive one."""
+    """Return `max(value, -value)`; for floats, plus 0.0: the maximum may be -0.0, and -0.0 + 0.0 is 0.0."""
     larger = call(torch.sym_max, value, call(operator.neg, value))
     return call(operator.add, larger, 0.0) if real else larger
 
@@ -71,7 +71,7 @@ class Computation:
     """Computes terms and formulas from the values of their symbols.
 
     Args:
-        symbols: the value of each; more may be added while this lasts.
+        symbols: the value of each symbol; the caller may add more later.
         call: applies an operator to values.
     """
 
@@ -81,10 +81,10 @@ class Computation:
         self._terms: dict[Term, Any] = {}
 
     def formula(self, formula: Formula) -> Any:
-        """The value of a formula.
+        """Return the value of a formula.
 
         Raises:
-            NoGraphForm: it cannot be computed.
+            NoGraphForm: the operators of a graph cannot compute it.
         """
         match formula:
             case f.Compare(op, term):
@@ -104,7 +104,7 @@ class Computation:
                 raise NoGraphForm(str(formula))
 
     def term(self, term: Term) -> Any:
-        """The value of a term."""
+        """Return the value of a term."""
         if term not in self._terms:
             self._terms[term] = self._sum(term.monomials)
         return self._terms[term]
@@ -137,7 +137,7 @@ class Computation:
                 raise NoGraphForm(str(atom))
 
     def _alike(self, then: Term, otherwise: Term) -> list[Any]:
-        """Two values of one type: torch chooses between no symbolic integer and a plain one."""
+        """Return two values of one type: torch.sym_ite rejects a symbolic integer beside a plain one."""
         sides = [self.term(then), self.term(otherwise)]
         if then.is_constant == otherwise.is_constant:
             return sides
@@ -145,7 +145,7 @@ class Computation:
         return [self._call(operator.add, nothing, side) if isinstance(side, int) else side for side in sides]
 
     def _applied(self, op: str, args: Sequence[Any]) -> Any:
-        """An integer function; of a double `x`, `floor(x)` is `int(x // 1.0)`, and `ceil(x)` is `-floor(-x)`."""
+        """Return an integer function of a double: `floor(x)` is `int(x // 1.0)`, and `ceil(x)` is `-floor(-x)`."""
         match op:
             case "trunc":
                 return self._call(torch.sym_int, *args)
@@ -159,7 +159,7 @@ class Computation:
                 raise NoGraphForm(op)
 
     def _number(self, number: t.Term | t.Real) -> Any:
-        """The value of a term or of a float expression."""
+        """Return the value of a term or of a float expression."""
         match number:
             case t.Term():
                 return self.term(number)

@@ -1,7 +1,4 @@
-"""Reads the nodes of a traced graph, and notes on added ones what torch expects, by the public face of torch.fx.
-
-Nothing is traced or decided here.
-"""
+"""Reads nodes of a traced graph, and inserts nodes with the metadata that torch expects, by torch.fx's public API."""
 
 from __future__ import annotations
 
@@ -19,39 +16,40 @@ from shapeproof.export.source.frames import in_torch
 _PADDING = {"constant_pad_nd": "pad", "pad": "pad"} | {
     f"{kind}_pad{dims}d": "padding" for kind in ("reflection", "replication") for dims in (1, 2, 3)
 }
-"""Operators that pad, and the argument that says by how much.
-https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html"""
+"""Padding operators, and the argument with their amounts.
+https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html
+"""
 
 
 _PLAIN_COPIES = {"clone", "lift_fresh_copy"}
 _COPYING = {"repeat", *_PLAIN_COPIES}
-"""Operators that copy their operand, where what they repeat it by is 1."""
+"""Operators that return a copy of their operand; `repeat` only if all its repeats are 1."""
 
 
 _LINE = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in .+\n *(?P<text>.*)$', re.MULTILINE)
 
 
 def line_of(node: torch.fx.Node) -> SourceLocation | None:
-    """The user's line, off the stack that torch notes."""
+    """Return the user's line from the stack trace that torch recorded."""
     lines: Sequence[re.Match[str]] = list(_LINE.finditer(node.meta.get("stack_trace") or ""))
     users = [line for line in lines if not in_torch(line["file"])] or lines
     return SourceLocation(users[-1]["file"], int(users[-1]["line"]), users[-1]["text"]) if users else None
 
 
 def foreign_operators(module: torch.fx.GraphModule) -> list[str]:
-    """The names of a program's operators that are not torch's own, those in its bodies included."""
+    """Return the names of a program's custom operators, those in its bodies included."""
     graphs = [each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
     called = (node.target for graph in graphs for node in graph.nodes if node.op == "call_function")
     return list(dict.fromkeys(target.name() for target in called if schemas.is_foreign(target)))
 
 
 def mutates(graph: torch.fx.Graph) -> bool:
-    """Whether a graph changes any tensor in place."""
+    """True if a graph mutates any tensor."""
     return any(changed_operands(node) for node in graph.nodes)
 
 
 def used(graph: torch.fx.Graph) -> list[torch.fx.Node]:
-    """The nodes that a consumer keeps: those that do more than give a result, and whatever these make use of."""
+    """Return the nodes that a consumer keeps: impure nodes, and all nodes that these depend on."""
     kept: dict[torch.fx.Node, None] = {}
     for node in reversed(graph.nodes):
         if node in kept or node.is_impure():
@@ -60,12 +58,12 @@ def used(graph: torch.fx.Graph) -> list[torch.fx.Node]:
 
 
 def is_random(graph: torch.fx.Graph) -> bool:
-    """Whether a graph draws random numbers."""
+    """True if a graph draws random numbers."""
     return any(torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) for node in graph.nodes)
 
 
 def changed_operands(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """The operands that a node writes into; all that are given to a body that writes."""
+    """Return the operands that a node mutates; if the node has a body that mutates anything, all its operands."""
     if any(map(body_writes, node.all_input_nodes)):
         return [operand for operand in node.all_input_nodes if operand.op != "get_attr"]
     found: list[torch.fx.Node] = []
@@ -74,13 +72,16 @@ def changed_operands(node: torch.fx.Node) -> list[torch.fx.Node]:
 
 
 def body_writes(node: torch.fx.Node) -> bool:
-    """Whether a node is the body of a higher-order operator in which something is written into."""
+    """True if a node is the body of a higher-order operator and the body mutates any tensor."""
     body = getattr(node.graph.owning_module, str(node.target), None) if node.op == "get_attr" else None
     return isinstance(body, torch.fx.GraphModule) and mutates(body.graph)
 
 
 def copying(node: torch.fx.Node) -> tuple[torch.fx.Node | None, list[Any], int]:
-    """The operand that an operator copies where some numbers among its arguments all have one value, and that value."""
+    """Return the copied operand, the numbers that must all have one value for a mere copy, and that value.
+
+    `repeat(x, [2, 1])` gives `x`, `[2, 1]` and 1; an operator that is no copy gives None.
+    """
     if schemas.schema_of(node.target) is None or node.op != "call_function":
         return None, [], 0
     name, named = node.target.overloadpacket.__name__, schemas.by_name(node.target, node.args, node.kwargs)  # type: ignore[union-attr]
@@ -92,7 +93,7 @@ def copying(node: torch.fx.Node) -> tuple[torch.fx.Node | None, list[Any], int]:
 
 
 def operators(graph: torch.fx.Graph) -> list[Any]:
-    """The operators of a graph that no comparison passes over: neither views nor copies, and no numbers."""
+    """Return the operators of a graph that always count in a comparison: no views, copies, padding or numbers."""
     called = (node.target for node in graph.nodes if node.op == "call_function")
     return [target for target in called if _always_counts(target)]
 
@@ -109,7 +110,7 @@ def _always_counts(target: Any) -> bool:
 def insert_call(
     before: torch.fx.Node, target: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
 ) -> torch.fx.Node:
-    """Add a node for a call on nodes and numbers, with the metadata that torch's verifier and serializer expect."""
+    """Insert a call on nodes and numbers, with the metadata that torch's verifier and serializer expect."""
     with before.graph.inserting_before(before):
         node = before.graph.call_function(target, tuple(args), dict(kwargs or {}))
     _describe(node, target, [arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg for arg in args])
@@ -125,6 +126,6 @@ def _describe(node: torch.fx.Node, target: Callable[..., Any], values: Sequence[
 
 
 def _root_stack(graph: torch.fx.Graph) -> dict[str, Any]:
-    """The module stack of a node that belongs to the outermost module."""
+    """Return the module stack of a node in the outermost module."""
     stacks = (node.meta.get("nn_module_stack") for node in graph.nodes if node.op == "call_function")
     return next((dict(list(stack.items())[:1]) for stack in stacks if stack), {"L__self__": ("", "torch.nn.Module")})

@@ -1,7 +1,7 @@
-"""Reads the assertions of a graph back as formulas: what a program checks, whoever wrote the checks.
+"""Reads the assertions of a graph back as formulas: all checks of the program, by shapeproof, torch or the user.
 
-It gives each operator on numbers its Python meaning. It shares nothing with the code that writes assertions (emit.py,
-torch's own passes), so that it can be held against that code.
+Each operator on numbers gets its Python meaning. This file shares no code with the writers of assertions (emit.py,
+torch's own passes), so that it can verify their output.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.export.shim.numbers.symbols import ASSERTION
 
 Value = t.Term | t.Real | Formula | None
-"""What a node computes: an integer, a double, a condition; None where that is not known."""
+"""The value of a node: an integer, a double or a condition; None if unknown."""
 
 Source = Callable[[torch.fx.Node], Value]
-"""The value of a node that takes a number from elsewhere: a size of a tensor, a number from data, an input."""
+"""Returns the value of a node that reads a number: a size of a tensor, a number from data, an input."""
 
 
 def assertions(graph: torch.fx.Graph, source: Source) -> list[Formula]:
-    """The conditions that a graph asserts, in order; those that cannot be read are left out."""
+    """Return the conditions that a graph asserts, in order; unreadable conditions are left out."""
     values: dict[torch.fx.Node, Value] = {}
     found = []
     for node in graph.nodes:
@@ -61,7 +61,7 @@ def _operand(arg: Any, values: Mapping[torch.fx.Node, Value]) -> Value:
 
 
 def _arithmetic(integer: Callable[..., t.Term], real: str | None = None) -> Callable[..., Value]:
-    """An operator of Python on two numbers: of integers if both are, else of doubles, if it takes any."""
+    """Return the meaning of a binary Python operator: on integers if both are, else on doubles, if `real` names one."""
 
     def meaning(left: Value, right: Value) -> Value:
         if isinstance(left, t.Term) and isinstance(right, t.Term):
@@ -95,7 +95,7 @@ def _connective(joined: Callable[..., Formula], bits: str) -> Callable[..., Valu
 
 def _division(left: Value, right: Value) -> Value:
     if isinstance(left, t.Term) and isinstance(right, t.Term):
-        if right is t.ONE:  # as a consumer takes the conversion
+        if right is t.ONE:  # consumers evaluate `n / 1` as this conversion
             return t.FromInt(left)
         return t.real_call("inttruediv", left, right)
     return _arithmetic(t.floor_div, "truediv")(left, right)

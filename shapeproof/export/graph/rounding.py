@@ -1,8 +1,8 @@
-"""Where a program may round otherwise than eager does, and it shows.
+"""Finds operators at which a program may visibly round differently from eager.
 
-A few functions of torch take no symbolic size and are written in other operators (ops/decompositions.py), equal to
-eager's up to rounding. By a continuous operator a small difference stays small. Ahead of one that jumps (a sign, a
-comparison, a rounding, an index) the program may fall on one side and eager on the other.
+A few torch functions take no symbolic size and are decomposed (ops/decompositions.py); the result equals eager's up to
+rounding. A continuous operator keeps a small difference small. At an operator that jumps (a sign, a comparison, a
+rounding, an index) the program may fall on one side and eager on the other.
 
 Law: `jumps` names every operator that such a value reaches and that is not known to be continuous.
 """
@@ -38,15 +38,15 @@ _ARE_CONTINUOUS = """
     view vstack where
 """
 _CONTINUOUS = frozenset(_ARE_CONTINUOUS.split())
-"""Operators of aten that are continuous in their operands of floats."""
+"""Aten operators that are continuous in their float operands."""
 _LOOK_AT_NOTHING = """
     _assert_tensor_metadata empty_like full_like new_empty new_full new_ones new_zeros ones_like rand_like
     randn_like sym_numel sym_size sym_storage_offset sym_stride zeros_like
 """
 _FRESH = frozenset(_LOOK_AT_NOTHING.split())
-"""Those that do not look at elements."""
+"""Operators that do not read elements."""
 _MOST_GAIN = 2.0**20
-"""A number by which a product makes a difference larger, from which on we do not call it small any more."""
+"""The largest factor of a product that keeps a small difference small."""
 
 
 def _is_gentle(number: Any) -> bool:
@@ -60,7 +60,7 @@ def _of_quotient(named: Mapping[str, Any], reaching: Sequence[torch.fx.Node]) ->
 
 
 def _of_power(named: Mapping[str, Any], reaching: Sequence[torch.fx.Node]) -> bool:
-    """Of any base by a whole exponent; of a positive base by any."""
+    """True for any base with a whole exponent, and for a positive constant base with any exponent."""
     base, exponent = named["self"], named["exponent"]
     if exponent in reaching:
         return isinstance(base, int | float) and 0 < base <= _MOST_GAIN
@@ -73,7 +73,7 @@ def _of_norm(named: Mapping[str, Any], _: Sequence[torch.fx.Node]) -> bool:
 
 
 def _of_normalization(named: Mapping[str, Any], _: Sequence[torch.fx.Node]) -> bool:
-    """Ahead of which something is added to what it divides by."""
+    """True if `eps > 2**-20`, which keeps the divisor away from 0."""
     eps = named.get("eps")
     return isinstance(eps, float) and eps * _MOST_GAIN > 1
 
@@ -89,19 +89,19 @@ _WHERE: Mapping[str, Callable[[Mapping[str, Any], Sequence[torch.fx.Node]], bool
         ("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"),
         lambda named, _: named["interpolation_mode"] == _BILINEAR,
     ),
-    **dict.fromkeys(("max", "min"), lambda named, _: "dim" not in named),  # no places of elements
+    **dict.fromkeys(("max", "min"), lambda named, _: "dim" not in named),  # without indices of elements
     **dict.fromkeys(("to", "_to_copy"), lambda *_: True),
 }
-"""Those that are for some of their other arguments, which are given by name with the operands that are rounded."""
+"""Operators that are continuous for some arguments; each test gets the named arguments and the rounded operands."""
 _BILINEAR = 0
 
 
 def jumps(program: torch.export.ExportedProgram, results: Mapping[Any, str]) -> Iterator[tuple[torch.fx.Node, str]]:
-    """The operators that may show how an operand was rounded, each with the function whose rounding it is.
+    """Yield the operators that may show how an operand was rounded, each with the function that rounds.
 
     Args:
         program: the program.
-        results: the storages of what the functions gave, and their names.
+        results: the name of each decomposed function, by the storages of its results.
     """
     rounded = dict(results)
     for node in program.graph.nodes if rounded else ():
@@ -118,13 +118,13 @@ def jumps(program: torch.export.ExportedProgram, results: Mapping[Any, str]) -> 
 
 
 def _source(node: torch.fx.Node, rounded: Mapping[Any, str]) -> str | None:
-    """Whose rounding is in the elements of a value of floats, if any is."""
+    """Return the function that rounded elements of a float value; None if there is none."""
     value = node.meta.get("val")
     return next((rounded[each] for each in storages([value]) if each in rounded), None)
 
 
 def _is_continuous(node: torch.fx.Node, reaching: Sequence[torch.fx.Node]) -> bool:
-    """Whether a small difference of those operands makes a small difference of the result."""
+    """True if a small difference of these operands makes only a small difference of the result."""
     name, given = _name(node.target), node.meta.get("val")
     if not all(_are_floats(value) for value in (given, *(operand.meta.get("val") for operand in reaching))):
         return False
@@ -137,7 +137,7 @@ def _is_continuous(node: torch.fx.Node, reaching: Sequence[torch.fx.Node]) -> bo
 
 
 def _name(target: Any) -> str:
-    """Of an operator of aten without its overload, in place or not."""
+    """Return the name of an aten operator without overload and in-place suffix."""
     space, _, name = str(target).partition(".")
     return name.partition(".")[0].removesuffix("_") if space == "aten" else str(getattr(target, "__name__", target))
 

@@ -1,6 +1,6 @@
-"""Writes operations on symbolic numbers that `torch.export.save` does not know by those that it knows.
+"""Rewrites operations on symbolic numbers that `torch.export.save` cannot write by operations that it can.
 
-Each is the same number for each operand, computed by Python at run time. Nothing is decided here.
+Law: each replacement has the same value for all operands. Python computes it at run time.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from shapeproof.export.graph.emit import absolute
 from shapeproof.export.graph.nodes import insert_call
 
 _Write = Callable[[Callable[..., torch.fx.Node], torch.fx.Node], Any]
-"""Given how to add a call before a node, and the node: what stands for it."""
+"""Given a function that adds a call before a node, and the node: returns the replacement."""
 
 
 def make_serializable(program: torch.export.ExportedProgram) -> None:
-    """Rewrite the program, its bodies too."""
+    """Rewrite the program and its bodies."""
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):
             found = [node for node in module.graph.nodes if node.target in _WRITTEN and "val" in node.meta]

@@ -7,7 +7,7 @@ stated.py           both of these, as users state them of their own operators
 decompositions.py   functions of torch that freeze a size, written in others that do not
 recurrent.py        what LSTM, GRU and RNN give
 elementwise.py      whose result lies as the operand does
-mistaken.py         where torch's fake kernels are wrong, and not believed
+shape_functions.py  the sizes of a result whose operands lie row by row
 layouts.py          which calls act on the layout of a tensor
 properties.py       which calls read what no operator computes again: strides, offset, requires_grad
 schemas.py          arguments by name, what is written into, what is a view

@@ -30,10 +30,10 @@ def keeps_layout(func: Any, operands: Sequence[torch.Tensor], read: Callable[[in
         return False
     (x,) = operands
     plain = x.is_floating_point() and x.layout is torch.strided and not x.is_neg()
-    return plain and not torch.is_autocast_enabled(x.device.type) and _lies_row_by_row(x, read)
+    return plain and not torch.is_autocast_enabled(x.device.type) and lies_row_by_row(x, read)
 
 
-def _lies_row_by_row(x: torch.Tensor, read: Callable[[int | torch.SymInt], Term]) -> bool:
+def lies_row_by_row(x: torch.Tensor, read: Callable[[int | torch.SymInt], Term]) -> bool:
     """Whether each stride is the product of the sizes behind it, a size of 0 counting as 1 or as itself."""
     elements = counted = ONE
     for size, stride in zip(reversed(x.shape), reversed(x.stride()), strict=True):

@@ -1,16 +1,18 @@
-"""What was found, as data and as words.
+"""The result of an export, as data and as text.
+
+This room words and stores the results of other rooms. Every suggestion to the user is proved by the solver.
 
 report.py       the result of a check
-explain.py      one diagnostic for one finding
-given.py        one for an input that was given and is not served
-rebound.py      what a model rebinds in its inputs
-advice.py       which findings to tell, and what to note beside them
+explain.py      one diagnostic per finding
+given.py        diagnostics for given inputs that are not served
+rebound.py      attributes that a model rebinds in its inputs
+advice.py       checks on data that settle a question
 remedies.py     declarations that are proved to help
-oblivious.py    which size-oblivious assumptions are proved harmless
-sizes.py        the domain, said of the sizes of inputs alone
-bounds.py       sizes that come out of data, with their bounds
-region_map.py   the regions of a split model, drawn
+oblivious.py    size-oblivious assumptions that are proved harmless
+sizes.py        the domain in terms of the inputs' sizes
+bounds.py       sizes that come from data, with their bounds
+region_map.py   a map of the regions of a split model
 render.py       a report as text
 html.py         a report for notebooks
-saved.py        a report as JSON, and again
+saved.py        a report to and from JSON
 """

@@ -1,8 +1,7 @@
-"""The check that settles a question about data: the weakest one, in the user's words, proved to settle it.
+"""Suggests the check that settles a question about data: the weakest one, in the user's words, proved to settle it.
 
-A suggestion is shown only where the solver has proved that what is known and the check imply the answer that the
-program needs, where some input passes the check, and where each number in it has a name at the line. Nothing is traced
-and nothing is laid out.
+A suggestion appears only under three conditions. The solver has proved that the known facts and the check imply the
+answer that the program needs. Some input passes the check. Each number in the check has a name at the line.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ _WRITABLE = f.Compare | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
 
 
 def distinct(findings: Sequence[Finding], trial: Trial, budget: Budget) -> list[Finding]:
-    """The findings without those about data that are settled once the checks for earlier ones are made.
+    """Return the findings, without those about data that the checks for earlier findings settle.
 
-    What a cause asks for as a whole is said in few words.
+    The joint requirement of a cause is simplified.
     """
     kept: list[Finding] = []
     for finding in findings:
@@ -51,9 +50,9 @@ def distinct(findings: Sequence[Finding], trial: Trial, budget: Budget) -> list[
 
 
 def advice(finding: Finding, trial: Trial, names: Mapping[str, str], budget: Budget) -> tuple[Help, ...]:
-    """The check that settles a finding about data; nothing where there is none that can be written and proved.
+    """Return the check that settles a finding about data; nothing if no such check can be written and proved.
 
-    `names` are the user's for the sizes of inputs. Where no data pass the check at some of them, that is said.
+    `names` are the user's names for the sizes of inputs. The help says so if no data pass the check at some sizes.
     """
     if finding.outcome is not Outcome.DATA:
         return ()
@@ -73,7 +72,7 @@ def advice(finding: Finding, trial: Trial, names: Mapping[str, str], budget: Bud
 
 
 def _elsewhere(passing: Facts, trial: Trial, names: Mapping[str, str], budget: Budget) -> str:
-    """The sizes that a check leaves, in words, where it does not leave them all."""
+    """Say at which sizes some data pass a check, unless they do at all sizes."""
     sizes = {name for name in trial.point if name not in trial.origins}
     left = left_by(passing, trial.known, sizes, budget)
     texts = [format_formula(formula, rename=names) for formula in left]
@@ -82,7 +81,7 @@ def _elsewhere(passing: Facts, trial: Trial, names: Mapping[str, str], budget: B
 
 @dataclass(frozen=True, slots=True)
 class _There:
-    """Where checks can be pasted, and what the numbers are called there; what had no name is bound to one first."""
+    """A place for checks, and the names of the numbers there; `bindings` name the numbers that had no name."""
 
     file: str
     line: int
@@ -92,9 +91,9 @@ class _There:
 
 
 def _there(finding: Finding, parts: Sequence[Formula], trial: Trial) -> _There | None:
-    """Where the parts can be written: at the question's line, or where the one number they ask for comes from.
+    """Return where the parts can be written: the question's line, or the line that reads the only number from data.
 
-    A number without a name at the question's line must be taken from data in the same statement.
+    A number without a name at the question's line must be read from data in the same statement.
     """
     asked = frozenset[str]().union(*(part.symbols for part in parts))
     names = dict(trial.names.get(finding.decision.formula, {}))
@@ -116,7 +115,7 @@ def _there(finding: Finding, parts: Sequence[Formula], trial: Trial) -> _There |
 
 
 def _settles(passing: Facts, required: Formula, budget: Budget) -> bool:
-    """Whether what is known where a check is passed implies what is required, and some data pass it."""
+    """True if the facts behind a check imply the requirement, and some data pass the check."""
     return isinstance(find(f.TRUE, passing, budget), dict) and decide(required, passing, budget).status == "proved"
 
 
@@ -125,9 +124,9 @@ def _is_writable(formula: Formula) -> bool:
 
 
 def check_text(formula: Formula, names: Mapping[str, str], flags: Collection[str] = ()) -> str:
-    """A condition as an argument of torch._check: symbolic sizes know `|`, and torch.sym_min for `min`.
+    """Write a condition as an argument of torch._check: `|` for `or`, and torch.sym_min for `min`.
 
-    `flags`: the symbols that stand for bools, which are compared with nothing.
+    `flags`: the symbols that stand for bools; these are written without a comparison.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> check_text(parse_formula("u0 <= min(n, 3) or u0 >= 9"), {"u0": "rows", "n": "x.shape[0]"})
@@ -142,7 +141,7 @@ def check_text(formula: Formula, names: Mapping[str, str], flags: Collection[str
 
 
 def data_notes(finding: Finding, trial: Trial, names: Mapping[str, str], budget: Budget) -> list[Note]:
-    """About a question on data: the smallest numbers for each answer, and where nameless ones come from."""
+    """Return notes on a question about data: the smallest numbers for each answer, and origins of unnamed numbers."""
     if finding.outcome is not Outcome.DATA:
         return []
     known = trial.facts_before(finding.decision.formula)

@@ -1,4 +1,4 @@
-"""The tensors of a program whose sizes come out of data, with their bounds, as data."""
+"""The tensors of a program with sizes from data, and the bounds of these sizes, as data."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A tensor of the program with a size that comes out of data.
+    """A tensor of the program with a size that comes from data.
 
-    `name` is its name in the graph. `sizes` are texts: a number, `<=25` for a least upper bound, or `?`; `limits` the
-    same as numbers, None where there is none; `missing` says what would bound the sizes without one.
+    `name` is its name in the graph. `sizes` are texts: a number, `<=25` for a least upper bound, or `?`. `limits` are
+    the same as numbers, None if there is no bound. `missing` says what would bound an unbounded size.
 
     >>> print(Bound("nonzero", "i64", ("<=25", "2"), (25, 2)))
     nonzero: i64[<=25, 2]
@@ -28,7 +28,7 @@ class Bound:
 
 
 class Bounds(tuple[Bound, ...]):
-    """The tensors of a program whose sizes come out of data; a notebook shows them as a table."""
+    """The tensors of a program with sizes from data; a notebook shows them as a table."""
 
     __slots__ = ()
 

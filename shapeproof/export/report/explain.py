@@ -1,7 +1,7 @@
-"""Words a finding: from a decision that does not hold over the domain to a diagnostic in the user's names.
+"""Words a finding: turns a decision that fails over the domain into a diagnostic in the user's names.
 
-Each kind of finding owns its words here: its id, its title, what is required and what happened. Nothing is decided and
-nothing is laid out.
+The words for each kind of finding are here: its id, its title, the requirement and the observed behaviour. render.py
+lays them out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from shapeproof.export.explore.beside_eager.corners import Disagreement
 from shapeproof.export.explore.findings import Finding, Narrowing, Outcome
 from shapeproof.export.report.advice import advice, data_notes
 from shapeproof.export.report.remedies import Cause
-from shapeproof.export.source.frames import led_to, of_torch
+from shapeproof.export.source.errors import led_to
+from shapeproof.export.source.frames import of_torch
 from shapeproof.export.source.loops import rounds
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
@@ -34,7 +35,7 @@ from shapeproof.wording import short, with_kind
 def diagnose(
     finding: Finding, inputs: Inputs, trial: Trial, budget: Budget, help_: tuple[Help, ...] = ()
 ) -> Diagnostic:
-    """The diagnostic of a finding; the trial is that of the program it is about."""
+    """Return the diagnostic of a finding; `trial` is that of its program."""
     names = inputs.user_names | dict(trial.names.get(finding.decision.formula, {}))
     required = format_formula(finding.requirement, rename=names)
     asked = required + _asked_by(finding.decision) + _following(finding, inputs, trial)
@@ -56,7 +57,7 @@ def diagnose(
 
 
 def unenforced(formula: Formula, trial: Trial, inputs: Inputs) -> Diagnostic:
-    """The diagnostic of a formula that the proof relies on and the program does not check."""
+    """Return the diagnostic of a formula that the proof relies on and the program does not check."""
     check = next((check for check in trial.checks if check.formula is formula), None)
     where = check.place.user if check else None
     names = inputs.user_names | dict(check.place.names if check else {})
@@ -70,7 +71,7 @@ def unenforced(formula: Formula, trial: Trial, inputs: Inputs) -> Diagnostic:
 
 
 def rounded_otherwise(operator: str, function: str, where: SourceLocation | None) -> Diagnostic:
-    """The diagnostic of an operator that may show how a function that is written in others rounds."""
+    """Return the diagnostic of an operator that may show the rounding of a decomposed function."""
     because = f"it takes a result of `{function}`, which is written in operators that take sizes, up to rounding"
     return _undecided(
         f"`{operator}` may show that the program rounds otherwise than eager",
@@ -92,7 +93,7 @@ def _undecided(message: str, where: SourceLocation | None, *notes: Note) -> Diag
 
 
 def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
-    """The diagnostic of a check that no data pass."""
+    """Return the diagnostic of a check that no data pass."""
     check = trial.impossible
     if check is None:
         message = "there is no such check"
@@ -114,7 +115,7 @@ def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
 
 
 def disagreeing(wrong: Disagreement, inputs: Inputs, help_: tuple[Help, ...] = ()) -> Diagnostic:
-    """The diagnostic of a point at which the program was run and eager did something else, or both raise."""
+    """Return the diagnostic of a point at which the program and eager differ, or both raise."""
     named = in_user_terms(wrong.point, inputs.user_names) or {}
     sizes = ", ".join(f"{name} = {value}" for name, value in named.items()) or "the example"
     does = "eager raises, as the program does" if wrong.result.agrees else "the program does not do what eager does"
@@ -129,7 +130,7 @@ def disagreeing(wrong: Disagreement, inputs: Inputs, help_: tuple[Help, ...] = (
 
 
 def untraceable(error: Exception) -> str:
-    """What is the matter where torch stops at code that eager runs, and the user's line, as one sentence."""
+    """Say in one sentence why torch cannot trace code that eager runs, with the user's line."""
     said = with_kind(error).rstrip(". ")
     where = led_to(error)
     at = f", at {short(where.file)}:{where.line}: {where.text}" if where else ""
@@ -137,7 +138,7 @@ def untraceable(error: Exception) -> str:
 
 
 def unexplored(where: Formula, error: Exception, inputs: Inputs) -> Diagnostic:
-    """The diagnostic of a part of the domain for which no program could be traced."""
+    """Return the diagnostic of a part of the domain for which tracing found no program."""
     text = format_formula(where, rename=inputs.user_names)
     notes = Note("because", with_kind(error))
     return Diagnostic(
@@ -146,13 +147,13 @@ def unexplored(where: Formula, error: Exception, inputs: Inputs) -> Diagnostic:
 
 
 def uncovered() -> Diagnostic:
-    """The diagnostic of regions that are not proved to partition the domain."""
+    """Return the diagnostic of regions that are not proved to partition the domain."""
     message = "could not be decided: do the regions cover the domain, and does each size lie in one alone?"
     return Diagnostic("undecided", message, "warning")
 
 
 def also(diagnostic: Diagnostic, cause: Cause, inputs: Inputs) -> Diagnostic:
-    """The diagnostic of a cause, with a word on the other findings that it speaks for."""
+    """Return the diagnostic of a cause, with a note on the other findings of this cause."""
     if not cause.others:
         return diagnostic
     text = f"{len(cause.others)} other question{'s' if len(cause.others) > 1 else ''}"
@@ -168,7 +169,7 @@ def also(diagnostic: Diagnostic, cause: Cause, inputs: Inputs) -> Diagnostic:
 
 
 def narrowing_note(narrowing: Narrowing, inputs: Inputs) -> str:
-    """What was inferred, and the line that asked for it."""
+    """Say which requirement was inferred, and for which line."""
     required = format_formula(narrowing.requirement, rename=inputs.user_names)
     where = _place(narrowing.decision)
     line = f", asked for at {short(where.file)}:{where.line}" if where else ""
@@ -176,7 +177,7 @@ def narrowing_note(narrowing: Narrowing, inputs: Inputs) -> str:
 
 
 def trust_note(operator: str, compared: int, checked: bool) -> str:  # noqa: FBT001
-    """The note about an operator that is not torch's own; `checked`: its fake is proved for all calls of the program.
+    """Return the note about a custom operator; `checked`: its fake kernel is proved for all calls of the program.
 
     >>> trust_note("sp::half", 12, checked=False)
     'trusted: sp::half (its fake kernel was compared at 12 inputs, not proved)'
@@ -188,7 +189,7 @@ def trust_note(operator: str, compared: int, checked: bool) -> str:  # noqa: FBT
 
 
 def _identify(finding: Finding) -> str:
-    """The id of a diagnostic: the page of the manual that explains it."""
+    """Return the id of a diagnostic, which names its page in the manual."""
     if finding.outcome is Outcome.UNDECIDED:
         return "undecided"
     if finding.outcome is Outcome.DATA:
@@ -201,7 +202,7 @@ def _identify(finding: Finding) -> str:
 
 
 def _form(formula: Formula) -> str:
-    """What sort of requirement a formula is."""
+    """Return the form of a requirement."""
     match formula:
         case f.Compare("==", term) if _divisor(term) is not None:
             return "divides"
@@ -214,7 +215,7 @@ def _form(formula: Formula) -> str:
 
 
 def _divisor(term: t.Term) -> tuple[t.Term, int] | None:
-    """(p, k) where the term is `p - k*(p//k)`, that is `p % k`, for a constant k; None for any other term."""
+    """Return (p, k) if the term is `p - k*(p//k)`, that is `p % k`, for a constant k; None for any other term."""
     for factors, coefficient in term.monomials:
         match factors:
             case ((t.FloorDiv(numerator, divisor), 1),) if (
@@ -272,7 +273,7 @@ def _notes(finding: Finding, inputs: Inputs, names: dict[str, str], required: st
 
 
 _OF_ROUNDS = {Outcome.DIFFERS, Outcome.DATA, Outcome.UNDECIDED, Outcome.MANY}
-"""What a loop over a size leads to: another number of rounds is another program."""
+"""Outcomes that a loop over a size may cause: each number of rounds is another program."""
 
 
 def _happened(finding: Finding) -> str:
@@ -282,20 +283,20 @@ def _happened(finding: Finding) -> str:
 
 
 def _origins(requirement: Formula, domain: Domain) -> list[Origin]:
-    """Where the user declared something about the symbols of the requirement."""
+    """Return the origins of the declarations that mention a symbol of the requirement."""
     asked = requirement.symbols
     return list(dict.fromkeys(d.origin for d in domain.declarations if d.formula.symbols & asked))
 
 
 def declared_at(origin: Origin, claim: str = "") -> Note:
-    """What was declared, as it is written, and where; with the claim that it makes, if that is to be said, too."""
+    """Return the note on a declaration: its claim, if given, its text and its line."""
     where = origin.where
     parts = (claim, origin.text, f"at {short(where.file)}:{where.line}" if where else "")
     return Note("declared", "   ".join(filter(None, parts)), where)
 
 
 def _asked_in(decision: Decision) -> list[Note]:
-    """The line of the library that the user's line calls, if it is not torch's own."""
+    """Note the line of the library that the user's line calls, unless it is torch's."""
     where = decision.framework
     if decision.where is None or where is None or of_torch(where):
         return []
@@ -303,7 +304,7 @@ def _asked_in(decision: Decision) -> list[Note]:
 
 
 def _following(finding: Finding, inputs: Inputs, trial: Trial) -> str:
-    """How many of the program's other questions about the same sizes need not be asked where this one holds."""
+    """Say how many of the program's other decisions about the same sizes follow from this requirement."""
     if finding.joint is not None:
         return ""
     facts = Facts(inputs.domain.formulas)
@@ -326,10 +327,10 @@ def _place(decision: Decision) -> SourceLocation | None:
 
 
 def in_user_terms(witness: dict[str, int] | None, names: dict[str, str]) -> dict[str, int] | None:
-    """A point as the user names its sizes."""
+    """Return a point by the user's names for its sizes."""
     return None if witness is None else {names.get(name, name): value for name, value in sorted(witness.items())}
 
 
 def domain_texts(formulas: Sequence[Formula], inputs: Inputs) -> tuple[str, ...]:
-    """The formulas of a domain in the user's names."""
+    """Return the formulas of a domain in the user's names."""
     return tuple(format_formula(formula, rename=inputs.user_names) for formula in formulas)

@@ -1,6 +1,6 @@
-"""Words a finding that leaves out an input that was given (AdditionalInputs): it is about that input.
+"""Words a finding that excludes a given input (AdditionalInputs): the diagnostic is about that input.
 
-Nothing is decided here; that several programs would serve is said only where that is proved.
+The help to split appears only if several programs are proved to serve the given inputs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from shapeproof.export.report.report import Report
 def of_given(
     mod: torch.nn.Module, inputs: Inputs, found: Exploration, cause: Cause, diagnostic: Diagnostic
 ) -> Diagnostic:
-    """The diagnostic of a cause; of an input that was given, if one is not served."""
+    """Return the diagnostic of a cause; if the cause excludes a given input, that input's diagnostic."""
     lost = unserved(mod, found.forms, inputs, [cause.finding, *cause.others])
     if lost is None:
         return diagnostic
@@ -50,7 +50,7 @@ def _happened(lost: Unserved) -> tuple[str, str]:
 
 
 def offering_split(report: Report, several: Callable[[], Report]) -> Report:
-    """The report, with the help to split where that is proved to serve the inputs that were given."""
+    """Return the report, with the help to split if a split is proved to serve the given inputs."""
     lost = [diagnostic for diagnostic in report.diagnostics if diagnostic.id == "seen"]
     if not lost or (split := several()).status != "proved":
         return report

@@ -1,6 +1,6 @@
-"""A report as HTML, for notebooks: the same words as the text has, escaped, in tables where they are lists.
+"""A report as HTML, for notebooks: the words of the text form, escaped, with tables for lists.
 
-No script, no style sheet and no address: it looks alike wherever a notebook is shown.
+The HTML has no script, style sheet or link, so it looks the same in every notebook viewer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COLOURS = {"proved": "#1a7f37", "refuted": "#cf222e", "undecided": "#9a6700", "
 
 
 def report_html(report: Report) -> str:
-    """The whole report."""
+    """Return the whole report."""
     colour = _COLOURS[report.status]
     counts = ", ".join(sized(count, name) for name, count in report.statistics.items() if count)
     parts = [f'<div><b style="color: {colour}">{report.status}</b> {escape(counts)}</div>']
@@ -34,7 +34,7 @@ def report_html(report: Report) -> str:
 
 
 def bounds_html(bounds: Iterable[Bound]) -> str:
-    """The tensors with a size from data; empty where there are none."""
+    """Return a table of the tensors with a size from data; empty if there are none."""
     rows = [(each.name, each.dtype, ", ".join(each.sizes), each.missing) for each in bounds]
     return _table(("from data", "dtype", "sizes", "what would bound it"), rows)
 

@@ -1,9 +1,8 @@
-"""Which size-oblivious assumptions are proved harmless: answers that torch takes whatever the sizes are.
+"""Finds the size-oblivious assumptions that are proved harmless: answers that torch assumes for all sizes.
 
-Law: where every question with a fallback was answered by it, the program is the one that the fallbacks give; where that
-program is proved, no such assumption does harm over its domain. A question that was answered otherwise, or an
-assumption beside a branch on sizes, of which torch makes several programs, is no part of that: nothing is said of it.
-Nothing is decided here.
+Law: if every question with a fallback was answered by its fallback, the program is the one that the fallbacks give. If
+that program is proved, these assumptions are harmless over its domain. The law does not cover a question that was
+answered differently, or an assumption beside a branch on sizes: torch makes several programs of such a branch.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from shapeproof.wording import short
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """An answer that is assumed whatever the sizes are.
+    """An answer that torch assumes for all sizes.
 
     Attributes:
-        text: what is assumed, in the user's names.
-        harmless: whether a program that assumes it does what eager does over the domain; None where that is not known.
-        witness: sizes in the domain at which a program that assumes it differs from eager, where some were seen.
+        text: the assumption, in the user's names.
+        harmless: true if a program that assumes it does the same as eager over the domain, else false; None if unknown.
+        witness: sizes in the domain at which a program that assumes it was seen to differ from eager, if any.
         where: the user's line.
         operator: the operator that assumes it.
     """
@@ -47,11 +46,11 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True)
 class Oblivious:
-    """The size-oblivious assumptions of a program, and what they mean for `backed_size_oblivious` of torch.compile.
+    """The size-oblivious assumptions of a program, and their consequence for torch.compile's `backed_size_oblivious`.
 
     Attributes:
-        assumptions: each, in the order in which it was met.
-        one_path: whether the program is proved, and asks for no side by its sizes but by these assumptions.
+        assumptions: in the order of the trace.
+        one_path: true if the program is proved and has no branch on sizes besides these assumptions.
     """
 
     assumptions: tuple[Assumption, ...] = ()
@@ -59,7 +58,7 @@ class Oblivious:
 
     @property
     def advice(self) -> str:
-        """One line for users of torch.compile."""
+        """Return one line for users of torch.compile."""
         harmful = next((each for each in self.assumptions if each.harmless is False), None)
         if harmful is not None:
             sizes = ", ".join(f"{name} = {size}" for name, size in (harmful.witness or {}).items())
@@ -79,12 +78,12 @@ class Oblivious:
 
 
 def size_oblivious(found: Exploration, status: str, names: Mapping[str, str]) -> Oblivious:
-    """What is known of the assumptions of the main program.
+    """Return the verdicts on the assumptions of the main program.
 
     Args:
-        found: what was explored.
-        status: the verdict on it.
-        names: what the user calls each symbol.
+        found: the exploration.
+        status: its verdict.
+        names: the user's name of each symbol.
     """
     trial = found.main.trial
     steps = [*trial.steps, *trial.harmless]
@@ -106,7 +105,7 @@ def _assumption(found: Exploration, step: Step, status: str, names: Mapping[str,
 
 
 def _seen_to_differ(found: Exploration, decision: Decision) -> Mapping[str, int] | None:
-    """Sizes at which the assumption does not hold, and the program was seen to differ from eager."""
+    """Return sizes at which the assumption does not hold and the program was seen to differ from eager; or None."""
     for finding in found.findings:
         witness = finding.witness
         if (
@@ -121,7 +120,7 @@ def _seen_to_differ(found: Exploration, decision: Decision) -> Mapping[str, int]
 
 
 def _joined(assumptions: Sequence[Assumption]) -> Iterator[Assumption]:
-    """One for each text: what is not known of it once is not known."""
+    """Yield one assumption for each text: the least favourable."""
     texts: dict[str, list[Assumption]] = {}
     for each in assumptions:
         texts.setdefault(each.text, []).append(each)

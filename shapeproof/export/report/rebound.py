@@ -1,4 +1,4 @@
-"""Words what a model rebinds in its inputs: an error where a caller would miss it, else a note on what to use."""
+"""Words what a model rebinds in its inputs: an error if a caller would miss it, else a note on the output to use."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from shapeproof.export.trace.rebinding import Left, Rebinding
 from shapeproof.wording import short
 
 SHOWN = 4
-"""How many outputs are named in a note."""
+"""The maximal number of outputs that a note names."""
 
 
 def lost(left: Left, seen: Seen, inputs: Inputs, point: dict[str, int]) -> list[Diagnostic]:
-    """A diagnostic for each input in which something is rebound that the model does not return."""
+    """Return a diagnostic for each input in which the model rebinds something that it does not return."""
     groups = _by_argument(each for each in left.rebound if each.is_lost)
     return [_diagnostic(argument, group, seen, inputs, point) for argument, group in groups]
 
@@ -61,7 +61,7 @@ def _diagnostic(
 
 
 def _does(group: Sequence[Rebinding], seen: Seen) -> str:
-    """`rebinds `c.k` and 2 more in the input `c``."""
+    """Say which places are rebound: `rebinds `c.k` and 2 more in the input `c``."""
     first = group[0]
     more = f" and {len(group) - 1} more" if len(group) > 1 else ""
     if first.leaf not in seen.after.leaves:
@@ -79,7 +79,7 @@ def _described(leaves: Mapping[str, Any], name: str) -> str:
 
 
 def rebinding_notes(left: Left, seen: Seen) -> Iterator[str]:
-    """What a program leaves as it is though eager does not, and which output to use instead."""
+    """Yield notes on the places that eager changes and the program does not, and the output to use instead."""
     for argument, group in _by_argument(each for each in left.rebound if each.output is not None):
         what = f"the model {_does(group, seen)}{_at(seen, group[0].leaf)}"
         yield f"{what}; the program leaves `{argument}` as it is: use {_instead(group)}"
@@ -94,7 +94,7 @@ def rebinding_notes(left: Left, seen: Seen) -> Iterator[str]:
 
 
 def _instead(group: Sequence[Rebinding]) -> str:
-    """The outputs that hold what the places of an input hold in eager."""
+    """Name the outputs that hold the values that eager leaves in an input."""
     outputs = list(dict.fromkeys(each.output for each in group))
     if len(outputs) == 1:
         return f"`{outputs[0]}`"
@@ -108,7 +108,7 @@ def _at(seen: Seen, name: Hashable) -> str:
 
 
 def offering_return(report: Report, missed: Sequence[str], returning: Callable[[Sequence[str]], Report]) -> Report:
-    """The report, with the help to return the inputs in which something is missed, where that is proved to suffice."""
+    """Return the report, with the help to return the changed inputs if that is proved to suffice."""
     if not missed or any(each.id != "rebinding" for each in report.diagnostics):
         return report
     if returning(missed).status != "proved":

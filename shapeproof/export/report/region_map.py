@@ -1,6 +1,6 @@
-"""Draws the regions of a split model: as a table, and for one or two dims as a map of which sizes go where.
+"""Draws the regions of a split model: as a table, and for one or two dims as a map of sizes.
 
-What is drawn was established elsewhere; here it is only evaluated, at every size or at a sample of them.
+The map evaluates the regions' formulas at every size, or at a sample of sizes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from shapeproof.constraints.records.domain import ranges
 from shapeproof.constraints.syntax.text import format_formula, parse_formula
 
 CELLS = 128
-"""How many sizes of a dim are drawn at most; of more, a sample at equal distances."""
+"""The maximal number of sizes drawn per dim; a larger range is sampled at equal distances."""
 UNBOUNDED = 64
-"""How far a dim without a bound is drawn."""
+"""The range drawn for a dim without an upper bound: from its lower bound to this much more."""
 
 REFUSED, REFUTED, UNSERVED = "refused", "refuted", "not served"
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#7f7f7f")
@@ -36,13 +36,13 @@ _WIDTH, _STRIP, _LEFT, _TOP, _LINE = 480, 40, 70, 16, 18
 
 @dataclass(frozen=True)
 class RegionMap(Sequence[str]):
-    """What holds of the sizes in each region, as a sequence of texts that can draw itself.
+    """The formula of each region, as a sequence of texts that can draw itself.
 
     Attributes:
-        holds: for each region, what holds of its sizes.
-        domain: what is declared of all sizes; outside, every program refuses.
-        refuted: where the model is refuted, of each reason.
-        names: what the user calls each symbol.
+        holds: the formula of each region.
+        domain: the formulas that hold for all sizes; outside the domain every program refuses.
+        refuted: for each reason, the sizes at which the model is refuted.
+        names: the user's name of each symbol.
 
     >>> parse = parse_formula
     >>> regions = RegionMap((parse("n <= 30"), parse("n >= 31")), (parse("n >= 1"), parse("n <= 64")))
@@ -80,7 +80,7 @@ class RegionMap(Sequence[str]):
         return "\n".join(line.rstrip() for line in lines)
 
     def where(self, point: Mapping[str, int]) -> str:
-        """Where the sizes at a point go: `region 1` and so on, refused, refuted, or not served."""
+        """Return where a point lies: `region 1` and so on, refused, refuted, or not served."""
         if not all(holds_at(formula, point) for formula in self.domain):
             return REFUSED
         if any(holds_at(formula, point) for formula in self.refuted):
@@ -89,10 +89,10 @@ class RegionMap(Sequence[str]):
         return next((f"region {number}" for number in inside), UNSERVED)
 
     def svg(self) -> str:
-        """A map over one or two dims.
+        """Return a map over one or two dims.
 
         Raises:
-            UsageError: there are more dims, or none.
+            UsageError: the regions have no dims, or more than two.
         """
         dims = self._dims()
         if len(dims) not in {1, 2}:
@@ -105,25 +105,25 @@ class RegionMap(Sequence[str]):
         return self.svg() if self and len(self._dims()) in {1, 2} else None
 
     def saved(self) -> dict[str, Any]:
-        """The map as JSON; `loaded` reads it."""
+        """Return the map as JSON data, which `loaded` reads."""
         parts = {"holds": self.holds, "domain": self.domain, "refuted": self.refuted}
         return {name: list(map(str, part)) for name, part in parts.items()} | {"names": dict(self.names)}
 
     @classmethod
     def loaded(cls, saved: Mapping[str, Any]) -> RegionMap:
-        """What `saved` has given."""
+        """Read the output of `saved`."""
         inside, domain, refuted = (tuple(map(parse_formula, saved[name])) for name in ("holds", "domain", "refuted"))
         return cls(inside, domain, refuted, saved["names"])
 
     def _dims(self) -> dict[str, Interval]:
-        """The range of each symbol, in the order in which they were declared."""
+        """Return the range of each symbol, in order of declaration."""
         symbols = {name for formula in (*self.holds, *self.domain, *self.refuted) for name in formula.symbols}
         known = ranges(self.domain)
         order = [*(name for name in self.names if name in symbols), *sorted(symbols - self.names.keys())]
         return {name: known.get(name, Interval()) for name in order}
 
     def _example(self, kind: str) -> str:
-        """The first point drawn that goes there."""
+        """Return the first drawn point of this kind, in words; empty if there is none."""
         dims = {name: _shown(interval) for name, interval in self._dims().items()}
         for values in itertools.islice(itertools.product(*dims.values()), CELLS**2):
             point = dict(zip(dims, values, strict=True))
@@ -133,14 +133,14 @@ class RegionMap(Sequence[str]):
 
 
 def _shown(interval: Interval) -> Sequence[int]:
-    """The sizes that are drawn."""
+    """Return the sizes to draw."""
     low = 0 if interval.lower is None else interval.lower
     high = low + UNBOUNDED if interval.upper is None else interval.upper
     return range(low, high + 1, max(1, -(-(high + 1 - low) // CELLS)))
 
 
 def _svg(regions: RegionMap, across: tuple[str, Sequence[int]], up: tuple[str, Sequence[int]] | None) -> str:
-    """The cells, the axes with their ends, and a legend of what occurs."""
+    """Draw the cells, the axes with their ends, and a legend."""
     (x_name, columns), (y_name, rows) = across, up or ("", [0])
     width = _WIDTH / len(columns)
     height = (_WIDTH if up else _STRIP) / len(rows)
@@ -188,7 +188,7 @@ def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
 
 
 def _order(kind: str) -> int:
-    """Regions by number, then the rest."""
+    """Return a sort key: regions by number, then the other kinds."""
     if kind.startswith("region "):
         return int(kind.removeprefix("region "))
     return 1_000_000 + list(_FILLS).index(kind)

@@ -1,7 +1,7 @@
-"""What to declare instead: from what was found to declarations that are proved, and the help of each diagnostic.
+"""Finds declarations to use instead: proved to settle the findings, and offered as help in the diagnostics.
 
-A remedy covers all that was found at once, so that what it says can be applied as it stands. Where no such declaration
-is proved there is none, and no diagnostic offers help.
+A remedy covers all findings at once, so that the user can apply it as it stands. If no such declaration is proved, no
+diagnostic offers help.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.diagnostics import Help
 from shapeproof.constraints.syntax.text import format_formula
+from shapeproof.export.declare.deferred import Deferred
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.redeclare import Declarations, redeclared
 from shapeproof.export.explore.beside_eager.corners import Disagreement, disagreement
@@ -32,9 +33,9 @@ from shapeproof.solver.prove import decide
 def remedies(
     found: Exploration, inputs: Inputs, budget: Budget, bounds: Sequence[Formula], *, simple: bool = True
 ) -> list[Repair] | None:
-    """What has to be declared in addition, bounds included, as people would write it, or else the weakest.
+    """Return declarations to add, bounds included: as a user would write them, or else the weakest.
 
-    None where nothing is proved to suffice.
+    None if no declarations are proved to suffice.
     """
     if any(finding.outcome is Outcome.DATA or finding.unbounded for finding in found.findings):
         return None
@@ -43,8 +44,14 @@ def remedies(
         *(finding.served for finding in found.findings),
         *bounds,
     ]
+    return _sufficient(required, anchors_of(found, inputs), inputs, budget, simple=simple)
+
+
+def _sufficient(
+    required: Sequence[Formula], anchors: Sequence[dict[str, int]], inputs: Inputs, budget: Budget, *, simple: bool
+) -> list[Repair] | None:
     domain = Facts(inputs.domain.formulas, budget)
-    anchor, *others = anchors_of(found, inputs)
+    anchor, *others = anchors
     if not inputs.anchors:
         anchor = round_anchor(required, domain, anchor, budget)
     return repaired(required, domain, anchor, budget, others=others, sayable=sayable, simple=simple)
@@ -58,15 +65,17 @@ def remedied(  # noqa: PLR0913, PLR0917 - what was found, and of what
     told: Sequence[Finding],
     budget: Budget,
 ) -> tuple[list[Repair] | None, list[Disagreement]]:
-    """What has to be declared in addition, and where, inside that, a run is not as it should be.
+    """Return declarations to add, if any, and the points inside them at which a replay still fails.
 
-    Where both raise, a bound of a size may leave that out, which is then declared, too: one repair covers all causes.
+    If eager and the program both raise at a point, a bound of a size may exclude the point; the bound is then declared,
+    too. One repair covers all causes.
     """
     wrong: list[Disagreement] = []
     while True:
         bounds = [each.bound for each in wrong if each.bound is not None]
-        repairs = remedies(found, inputs, budget, bounds) if len(bounds) == len(wrong) else None
-        if repairs is None and (told or wrong):
+        amiss = bool(told or wrong)
+        repairs = remedies(found, inputs, budget, bounds) if amiss and len(bounds) == len(wrong) else None
+        if repairs is None and amiss:
             return None, wrong or _in_the_part_served(mod, inputs, found, domain)
         left = narrowed(domain, found.narrowings)
         for formula in [*bounds, *(repair.formula for repair in (repairs or () if told else ()))]:
@@ -84,7 +93,7 @@ def remedied(  # noqa: PLR0913, PLR0917 - what was found, and of what
 
 
 def _in_the_part_served(mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts) -> list[Disagreement]:
-    """Where a run is not as it should be though the sizes are not among those that are undecided."""
+    """Return a failing replay at sizes that no undecided finding covers, if there is one."""
     served = served_part(found, domain)
     other = None if served is None else disagreement(mod, inputs, found, served)
     return [] if other is None else [other]
@@ -92,7 +101,7 @@ def _in_the_part_served(mod: torch.nn.Module, inputs: Inputs, found: Exploration
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A finding that speaks for itself and for others, all settled by one declaration."""
+    """A finding, and the other findings that the same declaration settles, or that have the same reason."""
 
     finding: Finding
     others: tuple[Finding, ...] = ()
@@ -100,9 +109,10 @@ class Cause:
 
 
 def causes(findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Inputs, budget: Budget) -> list[Cause]:
-    """The findings, together those that one declaration is proved to settle, and those that have one reason.
+    """Group the findings that one declaration is proved to settle, and those with the same reason.
 
-    An error of eager's speaks first, then the smallest sizes that fail; what is undecided speaks for no failure.
+    A group is represented by an error of eager, else by the failure at the smallest sizes; an undecided finding
+    represents a group without failures only.
     """
     free, found = list(findings), []
     for repair in repairs:
@@ -122,7 +132,7 @@ def _cause(group: Sequence[Finding], settled_by: Formula = f.TRUE) -> Cause:
 
 
 def _by_reason(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """The findings, together those that one line of the model's own asks for, and those left open for one reason."""
+    """Group findings by one line of the model that asks for them, or by one reason for being undecided."""
     groups: dict[object, list[Finding]] = {}
     for finding in findings:
         groups.setdefault(_reason(finding), []).append(finding)
@@ -138,12 +148,26 @@ def _reason(finding: Finding) -> object:
 
 
 def declarations(repairs: Sequence[Repair], inputs: Inputs) -> Declarations:
-    """What to export with."""
+    """Return the new declarations for the export."""
     return redeclared(inputs, [repair.formula for repair in repairs])
 
 
+def remedy(
+    found: Exploration, inputs: Inputs, budget: Budget, repairs: Sequence[Repair] | None, *, proved: bool
+) -> Deferred:
+    """What to declare, where anything was found by these repairs; of a model that is proved, what was inferred."""
+    required = [narrowing.requirement for narrowing in found.narrowings]
+    anchors = anchors_of(found, inputs)
+
+    def find() -> Declarations | None:
+        sufficient = _sufficient(required, anchors, inputs, budget, simple=True) if proved else repairs
+        return None if sufficient is None else declarations(sufficient, inputs)
+
+    return Deferred(find)
+
+
 def helps(required: Sequence[Formula], repairs: Sequence[Repair], inputs: Inputs) -> list[tuple[Help, ...]]:
-    """The help for each requirement that is told. What concerns several is said at the first of them."""
+    """Return the help for each reported requirement; help that concerns several is given at the first."""
     found: list[tuple[Help, ...]] = [()] * len(required)
     groups = _together(_independent(repairs), inputs)
     for group in groups:
@@ -157,7 +181,7 @@ def helps(required: Sequence[Formula], repairs: Sequence[Repair], inputs: Inputs
 
 
 def weakest(found: Exploration, inputs: Inputs, budget: Budget, repairs: Sequence[Repair] | None) -> Help | None:
-    """What else suffices and asks for less, where what is proposed is what people would rather write."""
+    """Return sufficient declarations that ask for less, if the proposed ones are those a user would rather write."""
     others = remedies(found, inputs, budget, (), simple=False) if repairs else None
     if not others or not repairs or {each.formula for each in others} <= {each.formula for each in repairs}:
         return None
@@ -166,26 +190,26 @@ def weakest(found: Exploration, inputs: Inputs, budget: Budget, repairs: Sequenc
 
 
 def _requires(repairs: Sequence[Repair]) -> tuple[str, ...]:
-    """What is declared in addition, as `constraints=` has it."""
+    """Return the added declarations, as entries of `constraints=`."""
     return tuple(format_formula(repair.formula) for repair in repairs)
 
 
 def _proof(others: int, inputs: Inputs, *, together: bool) -> str:
-    """What is proved of a help."""
+    """Say what is proved of a help."""
     settled = f"this and {others} more" if others else "this"
     fits = "; the example fits" if inputs.example is not None else ""
     return f"proved{', with the other help' if together else ''}: settles {settled}{fits}"
 
 
 def _together(groups: list[list[Repair]], inputs: Inputs) -> list[list[Repair]]:
-    """Groups that are said as constraints become one: a call has one list of them."""
+    """Join the groups that are written as constraints, since a call has one list of constraints."""
     said = [group for group in groups if declarations(group, inputs).constraints != inputs.constraints]
     others = [group for group in groups if group not in said]
     return [*others, *([[repair for group in said for repair in group]] if said else [])]
 
 
 def _independent(repairs: Sequence[Repair]) -> list[list[Repair]]:
-    """The repairs, those that share a symbol together."""
+    """Group the repairs that share a symbol, directly or not."""
     groups: list[list[Repair]] = []
     for repair in repairs:
         touching = [g for g in groups if any(each.formula.symbols & repair.formula.symbols for each in g)]

@@ -1,6 +1,6 @@
-"""Renders a report as text: the one place that lays diagnostics out.
+"""Renders a report as text: all layout of diagnostics is here.
 
-Plain text of a bounded width; colour is the business of whoever prints it.
+The text is plain and of bounded width; the caller may add colour.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 BOUNDS = 8
-"""How many tensors are shown whose sizes come out of data."""
+"""The maximal number of tensors shown with sizes from data."""
 
 
 def render(report: Report, width: int = WIDTH) -> str:
-    """The whole report."""
+    """Return the whole report."""
     parts = [diagnostic_text(diagnostic, width) for diagnostic in report.diagnostics]
     parts += [_wrap(f"note: {note}", width, "      ") for note in report.notes]
     parts.append(summary(report, width))
@@ -31,7 +31,7 @@ def render(report: Report, width: int = WIDTH) -> str:
 
 
 def summary(report: Report, width: int = WIDTH) -> str:
-    """The last line: the verdict, and what stands behind it."""
+    """Return the last lines: the verdict with its counts, the domain, the regions and the bounds."""
     counts = ", ".join(sized(count, name) for name, count in report.statistics.items() if count)
     lines = [_wrap(f"{report.status}: {counts}" if counts else report.status, width, "  ")]
     if report.domain and report.status in {"proved", "undecided"}:
@@ -43,7 +43,7 @@ def summary(report: Report, width: int = WIDTH) -> str:
 
 
 def _bounds_text(report: Report, width: int) -> list[str]:
-    """The tensors with a size from data, one for each form."""
+    """Return the lines of the tensors with a size from data, one for each form."""
     forms = {(bound.dtype, bound.sizes, bound.missing): bound for bound in reversed(report.bounds)}
     shown = list(reversed(forms.values()))
     lines = [
@@ -56,13 +56,13 @@ def _bounds_text(report: Report, width: int) -> list[str]:
 
 
 def sized(count: int, name: str) -> str:
-    """`1 question about sizes`, `2 traces`, `3 settled in place`."""
+    """Return a count with its noun: `1 question about sizes`, `2 traces`, `3 settled in place`."""
     first, space, rest = name.partition(" ")
     return f"{count} {first.removesuffix('s') if count == 1 else first}{space}{rest}"
 
 
 def diagnostic_text(diagnostic: Diagnostic, width: int = WIDTH) -> str:
-    """One diagnostic: title, place, what is declared, required and seen, and help where there is some."""
+    """Return one diagnostic: title, place, declarations, requirement, observation, and help if there is any."""
     lines = [_wrap(f"{diagnostic.severity}[{diagnostic.id}]: {diagnostic.message}", width, "  ")]
     if diagnostic.file:
         source = linecache.getline(diagnostic.file, diagnostic.line or 0).strip()
@@ -76,12 +76,12 @@ def diagnostic_text(diagnostic: Diagnostic, width: int = WIDTH) -> str:
 
 
 def page_command(name: str) -> str:
-    """What prints the page of a diagnostic."""
+    """Return the command that prints the page of a diagnostic."""
     return f"shapeproof rule {name}"
 
 
 def pointers(diagnostics: Iterable[Diagnostic]) -> str:
-    r"""A line for each kind of diagnostic, which says how to read its page; each begins with a line feed.
+    r"""Return a line for each kind of diagnostic with the command for its page; each begins with a line feed.
 
     >>> from shapeproof.constraints.records.diagnostics import Diagnostic
     >>> pointers([Diagnostic("divides", "a"), Diagnostic("divides", "b")])
@@ -92,7 +92,7 @@ def pointers(diagnostics: Iterable[Diagnostic]) -> str:
 
 
 def _help_lines(help_: Help, width: int) -> list[str]:
-    """Code to paste keeps its lines, whatever the width; what is proved of it follows where there is room."""
+    """Return the lines of a help: code to paste keeps its lines at any width; the proof follows if it fits."""
     first, *rest = help_.text.splitlines()
     code = [f"help: {first}", *(f"      {line}" for line in rest)]
     proof = f"({help_.proof})"
@@ -102,7 +102,7 @@ def _help_lines(help_: Help, width: int) -> list[str]:
 
 
 def on_one_line(help_: Help) -> str:
-    r"""A help where it is but mentioned.
+    r"""Return a help on one line, where a diagnostic only mentions it.
 
     >>> from shapeproof.constraints.records.diagnostics import Help
     >>> on_one_line(Help('constraints=[\n    "n <= 8",\n]', "proved, too"))
@@ -121,5 +121,5 @@ def _wrap(text: str, width: int, indent: str) -> str:
 
 
 def said_by(error: BaseException) -> str:
-    """What an error says first, or of what kind it is where it says nothing."""
+    """Return the first line of an error, or its type if it has no message."""
     return first_line(error) or type(error).__name__

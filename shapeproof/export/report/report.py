@@ -1,7 +1,4 @@
-"""What an export found: the verdict, one diagnostic per cause, the decisions, and the domain of the program.
-
-Everything said here was established elsewhere: this module words it, in the user's names, and keeps it.
-"""
+"""The result of an export: the verdict, one diagnostic per cause, the decisions, and the domain of the program."""
 
 from __future__ import annotations
 
@@ -19,6 +16,7 @@ from shapeproof.constraints.records.decisions import Decision
 from shapeproof.constraints.records.diagnostics import Diagnostic
 from shapeproof.contract import Answer, Contract, OutsideDomain
 from shapeproof.contract.archives import NOTE
+from shapeproof.export.declare.deferred import Deferred
 from shapeproof.export.declare.redeclare import Declarations
 from shapeproof.export.explore.findings import SharedFailure
 from shapeproof.export.report.bounds import Bounds
@@ -42,8 +40,8 @@ class Report:
     """The outcome of an export or a check.
 
     `status` is "proved", "refuted", "undecided" or "vacuous"; `str()` is the rendered text. `domain` lists, as
-    text in the user's names, what holds of every input that the program accepts, and `inputs` the sizes of each
-    input over the symbols in it.
+    text in the user's names, the formulas that hold for every input that the program accepts, and `inputs` the sizes of
+    each input over the symbols of the domain.
     """
 
     status: str
@@ -52,31 +50,31 @@ class Report:
     domain: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     regions: RegionMap = field(default_factory=RegionMap)
-    """Where branches are split: what holds of the sizes that each program serves, as texts that draw themselves."""
+    """For split branches: the formula of the sizes that each program serves, as texts that draw themselves."""
     statistics: Mapping[str, int] = field(default_factory=dict)
     inputs: Mapping[str, list[str]] = field(default_factory=dict)
     spent: Mapping[str, int] = field(default_factory=dict)
-    """What the solver was asked and spent: questions, Z3 queries, Z3's resource counter, points tried."""
+    """The cost of the solver: questions, Z3 queries, Z3's resource counter, points tried."""
     bounds: Bounds = field(default_factory=Bounds)
-    """The tensors of the program whose sizes come out of data, and how large they get."""
+    """The tensors of the program with sizes from data, and upper bounds of these sizes."""
     peak_bytes_bound: int | None = None
-    """At most this many bytes are held at once by the tensors of the program; None where some size has no bound."""
+    """An upper bound of the bytes that the program's tensors hold at once; None if some size has no bound."""
     shared_failures: tuple[SharedFailure, ...] = ()
-    """Sizes that come out of data, at which eager and the program were both seen to raise; a note says each."""
+    """Sizes from data at which eager and the program were both seen to raise; a note states each."""
     seen: tuple[SeenSize, ...] = field(default=(), repr=False, compare=False)
-    """The sizes that were seen to vary beside those that are served, for a plot; empty where nothing was seen."""
+    """The seen range of each varying size beside its served range, for a plot; empty without seen inputs."""
     oblivious: Oblivious = field(default_factory=Oblivious, repr=False, compare=False)
-    """The size-oblivious assumptions of the program, and which are proved harmless; empty in a report that was loaded,
-    and where there are several programs: each has its own report."""
+    """The size-oblivious assumptions of the program, and which are proved harmless; empty in a loaded report, and for
+    several programs: each has a separate report."""
     trusted: Mapping[str, int] = field(default_factory=dict)
-    """The operators that are not torch's own, and at how many inputs their fake kernels were compared; without those
-    that `check_operator` has proved for all calls of the program."""
+    """The number of inputs at which the fake kernel of each custom operator was compared; without operators that
+    `check_operator` has proved for all calls of the program."""
     contract: Contract | None = field(default=None, repr=False)
-    """What the inputs of the program must be, for whoever has no torch; None where no program is given out."""
+    """The contract of the program's inputs, for users without torch; None if no program is returned."""
     program: VerifiedProgram | Regions | None = field(default=None, repr=False, compare=False)
     answers: Subject | None = field(default=None, repr=False, compare=False)
-    """Every answer of the solver in this run; None in a report that was loaded."""
-    remedy: Declarations | None = field(default=None, repr=False, compare=False)
+    """All answers of the solver in this run; None in a loaded report."""
+    remedy: Deferred | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return render(self)
@@ -85,9 +83,9 @@ class Report:
         return report_html(self)
 
     def repair(self) -> Declarations | None:
-        """What to export with so that it is proved: the weakest declarations that were found, the example included.
+        """Return declarations with which the export is proved: the weakest that were found, valid for the example.
 
-        None if none was found, and for a report that was loaded.
+        None if none was found, and in a loaded report.
 
         >>> import torch
         >>> from shapeproof.export import check
@@ -97,17 +95,17 @@ class Report:
         >>> check(mod, args, dynamic_shapes=found.dynamic_shapes, constraints=found.constraints).status
         'proved'
         """
-        return self.remedy
+        return None if self.remedy is None else self.remedy.declarations()
 
     def accepts(self, *args: Any, **kwargs: Any) -> Answer:
-        """Whether the program accepts these inputs: tensors of any library, or sizes alone.
+        """Check these inputs against the program's contract: tensors of any library, or sizes alone.
 
         Args:
             args: the inputs as the model takes them, or one mapping of names to inputs.
             kwargs: inputs by the names of the model's arguments.
 
         Returns:
-            An answer that is true or false; `answer.why` says which requirement does not hold, and for which value.
+            A true or false answer; `answer.why` names a violated requirement, and the value that violates it.
 
         >>> import torch
         >>> from shapeproof.export import Dim, check
@@ -122,13 +120,13 @@ class Report:
         return self.contract.accepts(*args, **kwargs)
 
     def save(self, path: str | Path) -> None:
-        """Write domain, contract, verdicts and versions as JSON, for a file that cannot carry assertions.
+        """Write domain, contract, verdicts and versions as JSON, to go with a file that cannot carry assertions.
 
         Args:
             path: the file.
 
         Raises:
-            OSError: the file cannot be written; what was there stays.
+            OSError: the file cannot be written; an existing file stays as it was.
         """
         write_whole(Path(path), saved_report(self))
 
@@ -137,13 +135,13 @@ class Report:
 
         Args:
             path: the file.
-            progress: is called with a few words on what is done next.
+            progress: called with a few words on the next step.
 
         Returns:
-            How many claims Z3 proves from the facts alone, refutes, leaves unknown, and how many are opaque to it.
+            The numbers of claims that Z3 proves from the facts alone, refutes or leaves unknown, and of opaque claims.
 
         Raises:
-            UsageError: the report was loaded from a file, which keeps verdicts and not what they rest on.
+            UsageError: the report was loaded from a file, which keeps the verdicts without the solver's answers.
         """
         if self.answers is None:
             message = "a loaded report does not keep what was asked of the solver: check the model again"
@@ -156,14 +154,14 @@ class Report:
 
 
 def load_report(source: str | Path | torch.export.ExportedProgram) -> Report:
-    """Read a saved report; it has no program.
+    """Read a saved report; the result has no program.
 
     Args:
-        source: what `Report.save` wrote; or the .pt2 file of a program or of regions that were exported here; or a
-            program that torch.export.load has read from there.
+        source: a file written by `Report.save`; or the .pt2 file of a program or regions exported by shapeproof; or a
+            program that torch.export.load has read from such a file.
 
     Raises:
-        UsageError: the file cannot be read, or is not what this release saves.
+        UsageError: the file cannot be read, or is in another format than this release's.
     """
     if isinstance(source, str | Path):
         return Report(**read_report(source))
@@ -174,7 +172,7 @@ def load_report(source: str | Path | torch.export.ExportedProgram) -> Report:
 
 
 class ConstraintViolation(symbols.TorchConstraintError):
-    """There is no program for the declared domain. `report` says why; the message is its text, and how to read more."""
+    """There is no program for the declared domain. `report` says why; the message is its text, with further reading."""
 
     def __init__(self, report: Report) -> None:
         super().__init__(symbols.CONSTRAINT_VIOLATION, f"{report}{pointers(report.diagnostics)}")

@@ -1,4 +1,4 @@
-"""A report as JSON, and again: what is read is checked piece by piece, and no part of it is believed by its name."""
+"""A report to and from JSON: the reader validates every part of the file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from shapeproof.export.report.report import Report
 
 FORMAT = 3
-"""The version of the saved form."""
+"""The version of the file format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ _SAVED = TypeAdapter(_Saved)
 
 
 def saved_report(report: Report) -> str:
-    """The text of the file."""
+    """Return the text of the file."""
     versions = {name: importlib.metadata.version(name) for name in ("shapeproof", "torch", "z3-solver")}
     saved = {
         "format": FORMAT,
@@ -96,19 +96,19 @@ def saved_report(report: Report) -> str:
 
 
 def read_report(path: str | Path) -> dict[str, Any]:
-    """The fields of a saved report, as Report has them; in an archive, of the report that its program carries along.
+    """Read the fields of a saved report, for Report; from an archive, those of the report that its program carries.
 
     Raises:
-        UsageError: the file cannot be read, or is not what this release saves.
+        UsageError: the file cannot be read, or is in another format than this release's.
     """
     return fields_of(*saved_text(path, "is not a saved report"))
 
 
 def fields_of(text: str | bytes, path: str | Path) -> dict[str, Any]:
-    """The fields of the report in a text; `path` says in an error where it was.
+    """Read the fields of a report from text; `path` names its source in errors.
 
     Raises:
-        UsageError: it is not what this release saves.
+        UsageError: the text is not in this release's format.
     """
     try:
         content = json.loads(text)

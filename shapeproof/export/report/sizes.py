@@ -1,7 +1,7 @@
-"""A domain in terms of the sizes of inputs alone: what is declared as `16*_height` is said of `x.shape[2]`.
+"""Expresses a domain by the sizes of inputs alone: `_height`, of a size declared as `16*_height`, becomes `x.shape[2]`.
 
-Law: a point of the sizes satisfies what is said here just where it comes from values of the symbols that satisfy the
-domain. So who holds a contract need not know how a size was declared.
+Law: sizes satisfy the result exactly if they come from values of the symbols that satisfy the domain. So a user of the
+contract need not know how a size was declared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from shapeproof.solver.learned.substitution import substitute
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A size that is `step*s + offset` of a symbol that is no size itself."""
+    """A size `step*s + offset`, where the symbol `s` is not itself a size."""
 
     size: str
     step: int
@@ -29,7 +29,7 @@ class _Source:
 
 
 def domain_of_sizes(formulas: Sequence[Formula], inputs: Inputs) -> tuple[str, ...]:
-    """The formulas of a domain in the user's names of sizes, and of which residues the sizes are that were derived."""
+    """Return the formulas of a domain in the user's names of sizes, and the residues of derived sizes."""
     sources = _sources(inputs)
     said = [_of_sizes(formula, sources) for formula in formulas]
     said += [f.eq(modulo(symbol(each.size), constant(each.step)), each.offset % each.step) for each in sources.values()]
@@ -38,7 +38,7 @@ def domain_of_sizes(formulas: Sequence[Formula], inputs: Inputs) -> tuple[str, .
 
 
 def _sources(inputs: Inputs) -> dict[str, _Source]:
-    """For each symbol that no size is, the first size that it makes."""
+    """Return, for each symbol that is not itself a size, the first size derived from it."""
     found: dict[str, _Source] = {}
     for leaf in inputs.leaves:
         for index, term in enumerate(leaf.terms):
@@ -63,7 +63,7 @@ def _of_sizes(formula: Formula, sources: dict[str, _Source]) -> Formula:
 
 
 def _linear(formula: Compare, name: str, source: _Source) -> Formula | None:
-    """The comparison times the step, in terms of the size, if it is linear in the symbol."""
+    """Multiply a comparison by the step and express it by the size, if it is linear in the symbol; else return None."""
     rest, one = (substitute(formula.term, {name: constant(value)}) for value in (0, 1))
     if not isinstance(rest, Term) or not isinstance(one, Term) or not (one - rest).is_constant:
         return None

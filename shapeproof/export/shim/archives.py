@@ -1,9 +1,9 @@
-"""Programs in PT2 archives: written so that they appear whole, and read as data as far as torch allows it.
+"""Programs in PT2 archives: written atomically, and checked before torch loads them.
 
-torch reads an archive by unpickling whatever it holds, and evaluates the texts of its expressions. Here an archive is
-looked through first: it must be as it was written, its pickles must be such that `weights_only` reads them, its
-expressions must be expressions, and it must hold no compiled code. What is left is the program itself, which is code:
-nobody should run a program of unknown origin.
+To read an archive, torch unpickles its contents and evaluates the texts of its expressions. So an archive is checked
+first: its parts must match their checksums, its pickles must load under `weights_only`, its expressions must be
+expressions over sizes, and it must hold no compiled code. The program itself is code: do not run a program of unknown
+origin.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def save_archive(path: str, programs: Mapping[str, torch.export.ExportedProgram]
 
 
 def load_archive(path: str) -> tuple[dict[str, torch.export.ExportedProgram], dict[str, str]]:
-    """The programs and the texts of a PT2 archive, by name.
+    """Load the programs and the texts of a PT2 archive, by name.
 
     Raises:
         UnsafeArchiveError: the archive is damaged, or holds code beside the program.
-        OSError: it cannot be read.
+        OSError: the archive cannot be read.
     """
     _check(path)
     return (found := load_pt2(path)).exported_programs, found.extra_files
@@ -68,7 +68,7 @@ def _check(path: str) -> None:
 
 
 def _check_whole(archive: zipfile.ZipFile, path: str) -> None:
-    """Each part is as long as it says, and as it was written; none is compressed, so that all fit into memory."""
+    """Check the length and checksum of each part, and that none is compressed, so that all fit into memory."""
     entries = archive.infolist()
     if len({entry.filename for entry in entries}) < len(entries):
         raise UnsafeArchiveError("it has two parts of one name")
@@ -102,11 +102,11 @@ def _check_payload(reader: PT2ArchiveReader, folder: str, part: Mapping[str, Any
 
 
 def _check_pickle(name: str, content: bytes) -> None:
-    """Torch reads it without that restriction: what the restricted reader takes does the same in the other."""
+    """Check a pickle with the restricted reader; torch later reads it unrestricted, with the same result."""
     if not content:
         return
     try:
-        with warnings.catch_warnings(action="ignore"):  # about protocols that it may not know
+        with warnings.catch_warnings(action="ignore"):  # warnings about pickle protocols that torch may not know
             torch.load(io.BytesIO(content), weights_only=True)
     except Exception as error:  # noqa: BLE001 - whatever a damaged pickle leads to
         raise UnsafeArchiveError(f"{name} is not data alone: {type(error).__name__}") from None
@@ -146,7 +146,7 @@ def _check_expression(text: str) -> None:
 
 def _is_harmless(node: ast.AST) -> bool:
     match node:
-        case ast.Call(func=ast.Name(id="type"), args=[_], keywords=[]):  # of more arguments it makes a class
+        case ast.Call(func=ast.Name(id="type"), args=[_], keywords=[]):  # with more arguments `type` creates a class
             return True
         case ast.Call(func=called):
             texts = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
@@ -157,7 +157,7 @@ def _is_harmless(node: ast.AST) -> bool:
 
 
 def _is_known(called: ast.expr) -> bool:
-    """Whether what is called makes a term, or reads a size."""
+    """True if a called function makes a term or reads a size."""
     match called:
         case ast.Name(id=name):
             return name in _PLAIN or _is_function(name)
@@ -171,11 +171,11 @@ def _is_known(called: ast.expr) -> bool:
 
 
 def _is_plain(text: str) -> bool:
-    """A name or a number: some functions of sympy evaluate a text."""
+    """True if a text is a name or a number: some functions of sympy evaluate their text."""
     return re.fullmatch(r"[\w.+-]*", text) is not None and "__" not in text
 
 
 def _is_function(name: str) -> bool:
-    """Whether a call of that name makes a term."""
+    """True if a call of that name makes a term."""
     found = getattr(torch.utils._sympy.functions, name, None) or getattr(sympy, name, None)
     return isinstance(found, type) and issubclass(found, sympy.Basic)

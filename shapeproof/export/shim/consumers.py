@@ -1,4 +1,4 @@
-"""What consumers make of a program: compiled forms, structured results."""
+"""Forms of a program for its consumers: compiled, decomposed, with structured results."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import torch.utils._pytree as pytree
 
 
 def unflattened(results: Sequence[Any], program: torch.export.ExportedProgram) -> Any:
-    """The flat results of a program in the structure that it returns."""
+    """Return the flat results of a program in the structure that the program returns."""
     return pytree.tree_unflatten(list(results), program.call_spec.out_spec)
 
 
 def as_compiled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """What AOTInductor takes a program apart into before it compiles it."""
+    """Return the program decomposed as AOTInductor decomposes it before compilation."""
     from torch._inductor.decomposition import select_decomp_table
 
-    table = select_decomp_table()  # torch's own table less what the compiler keeps whole, and with its own rules
+    table = select_decomp_table()  # torch's table, less operators kept whole, and the compiler's rules
     return torch.export.ExportedProgram.run_decompositions(program, table)  # type: ignore[no-any-return]
 
 
 def aot_compiled(program: torch.export.ExportedProgram, folder: str) -> Callable[..., Any]:
-    """The program as AOTInductor compiles it, with weights of its own; the package is written to a folder."""
+    """Return the program as AOTInductor compiles it, with its own copy of the weights; the package goes to a folder."""
     import torch._inductor
 
     path = torch._inductor.aoti_compile_and_package(program, package_path=f"{folder}/model.pt2")

@@ -1,4 +1,4 @@
-"""Finds what torch keeps of operators that are not its own: the overload that is meant, the kernel in Python."""
+"""Finds torch's records of custom operators: the overload, the Python kernel and the fake kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OWN_NAMESPACES = frozenset({"aten", "prims", "prim", "higher_order"})
 
 
 def overload_of(operator: Any) -> OpOverload | None:
-    """The one overload that is meant by an overload, a packet with one, `torch.library.custom_op`'s, or a name.
+    """Return the overload of an overload, a packet with a single one, a `torch.library.custom_op`, or a name.
 
     >>> str(overload_of("aten::relu"))
     'aten.relu.default'
@@ -35,9 +35,9 @@ def overload_of(operator: Any) -> OpOverload | None:
 
 
 def python_kernel(operator: OpOverload) -> Callable[..., Any] | None:
-    """The function that runs on the CPU, where `torch.library.custom_op` was given one; None for any other.
+    """Return the Python function of a `torch.library.custom_op` that runs on the CPU; None for other operators.
 
-    A kernel that was registered for the CPU in another way (`Library.impl`) runs in its place, and is not seen here.
+    A CPU kernel registered in another way (`Library.impl`) takes precedence and is not visible here.
     """
     known = _maybe_get_opdef(operator)
     if known is None or known._disabled_kernel:
@@ -49,7 +49,7 @@ def python_kernel(operator: OpOverload) -> Callable[..., Any] | None:
 
 
 def fake_kernel(operator: OpOverload) -> Callable[..., Any] | None:
-    """The function that was registered as the fake kernel of an operator."""
+    """Return the function registered as the fake kernel of an operator."""
     known = _maybe_get_opdef(operator)
     if known is not None and known._abstract_fn is not None:
         return known._abstract_fn

@@ -1,4 +1,4 @@
-"""How torch checks what a program is given: guards of a module, the structure of inputs, guards that are saved."""
+"""Torch's checks of a program's inputs: guards of a module, the structure of inputs, saved guards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.export._unlift import _ok_to_generate_guards_fn, eq_spec
 def guard_inputs(module: torch.fx.GraphModule, guards: torch.nn.Module, state: Iterable[str]) -> None:
     """Call `guards` first, with the flat inputs and these tensors of the model; torch's consumers know it by its name.
 
-    A deep copy of the module keeps it, and loses every hook.
+    A deep copy of the module keeps the call, but loses every hook.
     """
     inputs = module.graph.find_nodes(op="placeholder")
     held = {str(node.target): node for node in module.graph.find_nodes(op="get_attr")}
@@ -29,17 +29,17 @@ def guard_inputs(module: torch.fx.GraphModule, guards: torch.nn.Module, state: I
 
 
 def takes_guards() -> bool:
-    """Whether whoever makes a module now can do with a call of guards in its graph: torch knows some who cannot."""
+    """True if the code that creates a module now supports guards in its graph; torch knows code that does not."""
     return bool(_ok_to_generate_guards_fn())
 
 
 def is_traced() -> bool:
-    """Whether a program is being read by torch.compile, torch.export or AOTAutograd, and not run."""
+    """True if torch.compile, torch.export or AOTAutograd traces the program now; false if the program runs."""
     return torch.compiler.is_compiling() or TracingContext.try_get() is not None
 
 
 def guard_structure(module: Any, refusal: Callable[[str], Exception]) -> None:
-    """Refuse inputs of another structure than the example's, in place of torch's own check."""
+    """Refuse inputs whose structure differs from the example's, in place of torch's own check."""
     module.validate_inputs = False
 
     def structured(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -51,7 +51,7 @@ def guard_structure(module: Any, refusal: Callable[[str], Exception]) -> None:
 
 
 def misfit(args: tuple[Any, ...], kwargs: dict[str, Any], spec: Any) -> str | None:
-    """How the structure of inputs differs from what is expected, in a sentence; None where it does not."""
+    """Describe the first difference between the structure of inputs and the expected one; None if there is none."""
     if pytree.tree_flatten((args, kwargs))[1] == spec:
         return None
     positional, named = spec.children()
@@ -72,7 +72,7 @@ def misfit(args: tuple[Any, ...], kwargs: dict[str, Any], spec: Any) -> str | No
 
 
 def flat_inputs(args: tuple[Any, ...], kwargs: dict[str, Any], spec: Any) -> list[Any]:
-    """The leaves of inputs that are structured as expected, named ones in the order of the example's."""
+    """Return the leaves of inputs that have the expected structure, keyword arguments in the example's order."""
     return pytree.tree_leaves((args, reorder_kwargs(kwargs, spec)))
 
 
@@ -81,7 +81,7 @@ def _in_a_line(spec: Any) -> str:
 
 
 def note_guards(program: torch.export.ExportedProgram, code: Iterable[str]) -> None:
-    """Have a program that is saved take guards along; torch's `module()` compiles them, and refuses by them.
+    """Store guards in a program that is saved; torch's `module()` compiles them and refuses inputs that violate them.
 
     They are Python over `L['flat_args'][0]` and so on, the flat inputs in order.
     """

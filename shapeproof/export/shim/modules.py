@@ -1,4 +1,4 @@
-"""What a torch.nn.Module holds, as torch keeps it."""
+"""The contents of a torch.nn.Module, as torch stores them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def registered(modules: Iterable[torch.nn.Module]) -> list[tuple[dict[str, Any], str]]:
-    """Each parameter, buffer and submodule, as the dict that holds it and its name there."""
+    """Return each parameter, buffer and submodule, as the dict that holds it and its name there."""
     return [
         (held, name)
         for module in modules
@@ -26,6 +26,6 @@ GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
 
 
 def parts(module: torch.nn.Module) -> tuple[dict[Any, Any], ...]:
-    """The dicts of a module whose length changes when a part or a hook is added or taken away."""
+    """Return the dicts of a module whose length changes when a part or a hook is added or removed."""
     held = (module._parameters, module._buffers, module._modules)
     return (*held, module._forward_hooks, module._forward_pre_hooks, module._backward_hooks)

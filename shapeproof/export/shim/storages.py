@@ -1,4 +1,4 @@
-"""Tells the storages of tensors apart, by weak references."""
+"""Identities of tensor storages, as weak references."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 
 def storages(value: Any) -> list[StorageWeakRef]:
-    """What tells the storages apart of a tensor, or of those in nested lists, in order."""
+    """Return the identities of the storages of a tensor, or of the tensors in nested lists, in order."""
     found = map(storage_of, _tensors(value))
     return [storage for storage in found if storage is not None]
 
 
 def is_wrapped(value: Any) -> bool:
-    """Whether it is a tensor as torch.vmap and torch.func.grad see it, which is nothing outside of them."""
+    """True if the value is a tensor wrapped by torch.vmap or torch.func.grad; it has no meaning outside of them."""
     return isinstance(value, torch.Tensor) and value.layout == torch.strided and storage_of(value) is None
 
 
 def storage_of(tensor: torch.Tensor) -> StorageWeakRef | None:
-    """What tells the storage of a tensor apart; None where it has none of its own, as inside torch.vmap."""
+    """Return the identity of a tensor's storage; None if the tensor has none, as inside torch.vmap."""
     try:
         return StorageWeakRef(tensor.untyped_storage())
     except NotImplementedError:

@@ -1,4 +1,4 @@
-"""The strides of tensors that have memory of their own: dense, in some order of their dimensions."""
+"""The strides of dense tensors with their own memory, for any order of their dimensions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 
 def memory_order(tensor: torch.Tensor) -> tuple[int, ...]:
-    """The dimensions of a tensor, the outermost in memory first.
+    """Return the dimensions of a tensor, the outermost in memory first.
 
     >>> memory_order(torch.ones(3, 4)), memory_order(torch.ones(3, 4).t())
     ((0, 1), (1, 0))
@@ -22,7 +22,7 @@ def memory_order(tensor: torch.Tensor) -> tuple[int, ...]:
 
 
 def dense_strides(order: Sequence[int], sizes: Sequence[Any]) -> tuple[Any, ...]:
-    """The strides of a tensor of its own whose dimensions lie in this order.
+    """Return the strides of a dense tensor whose dimensions lie in memory in this order.
 
     >>> dense_strides((1, 0), (4, 3)), dense_strides((0, 1), (4, 0))
     ((1, 4), (1, 1))
@@ -36,6 +36,6 @@ def dense_strides(order: Sequence[int], sizes: Sequence[Any]) -> tuple[Any, ...]
 
 
 def restrided(tensor: FakeTensor, sizes: Sequence[Any], strides: Sequence[Any], offset: Any) -> Any:
-    """A fake tensor over the same storage, its sizes, strides and offset written in another way."""
+    """Return a fake tensor over the same storage, with its sizes, strides and offset written in another way."""
     operator = torch.ops.aten.as_strided.default
     return FakeTensorMode.dispatch(tensor.fake_mode, operator, (), (tensor, list(sizes), list(strides), offset), {})

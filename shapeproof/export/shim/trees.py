@@ -11,28 +11,28 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
 PAD_SEQUENCE = torch._C._nn.pad_sequence
-"""What torch.nn.utils.rnn.pad_sequence calls."""
+"""The function that torch.nn.utils.rnn.pad_sequence calls."""
 
 
 def leaves(tree: Any) -> list[Any]:
-    """The leaves of a nested structure, in order."""
+    """Return the leaves of a nested structure, in order."""
     return pytree.tree_leaves(tree)
 
 
 def flattened(tree: Any) -> tuple[list[Any], Hashable]:
-    """The leaves of a nested structure, in order, and the structure."""
+    """Return the leaves of a nested structure, in order, and the structure."""
     return pytree.tree_flatten(tree)
 
 
 def is_bare(value: Any) -> bool:
-    """Whether a value is a fake strided tensor of which nothing is known but what it shows: no element, no tangent."""
+    """True if a value is a plain fake strided tensor: without known elements, tangent, conjugate or negative bit."""
     if type(value) is not FakeTensor or value.constant is not None or forward_ad._current_level >= 0:
         return False
     return value.layout == torch.strided and not (value.is_conj() or value.is_neg())
 
 
 def keyed_children(value: Any) -> list[tuple[Any, Any]] | None:
-    """The parts that torch flattens a node into, each with its key, index or name; None for a leaf."""
+    """Return the parts into which torch flattens a node, each with its key, index or name; None for a leaf."""
     node = pytree.SUPPORTED_NODES.get(pytree._get_node_type(value))
     if node is None or node.flatten_with_keys_fn is None:
         return None
@@ -51,10 +51,10 @@ def _key(key: Any) -> Any:
 
 
 def map_tensors(tree: Any, change: Callable[[torch.Tensor], Any]) -> Any:
-    """The nested structure with every tensor changed."""
+    """Return the nested structure with every tensor changed."""
     return pytree.tree_map_only(torch.Tensor, change, tree)
 
 
 def map_all(tree: Any, change: Callable[[Any], Any]) -> Any:
-    """The nested structure with every leaf changed."""
+    """Return the nested structure with every leaf changed."""
     return pytree.tree_map(change, tree)

@@ -1,4 +1,4 @@
-"""Which releases of torch are known here. Asked before anything of torch is imported, since private names move."""
+"""The supported releases of torch; checked before torch is imported, since private names move between releases."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ SUPPORTED_TORCH = ("2.13", "2.14", "2.15")
 
 
 def check_version(version: str | None = None) -> None:
-    """Refuse a torch whose internals are not known.
+    """Refuse an unsupported release of torch.
 
     Raises:
-        UsageError: naming the supported releases.
+        UsageError: the release is not supported; the message names those that are.
 
     >>> check_version("2.13.1+cpu")
     >>> check_version("2.12.0")

@@ -1,15 +1,18 @@
-"""Reads the user's source: which line asks, what it calls a size, where a Dim is written.
+"""Reads the user's source and call stack: which line asks, its name for a size, where a Dim is written.
 
-frames.py        the user's frame and torch's own, for a question
-places.py        where a question was asked
-names.py         what the code at a line calls its sizes
-declared_at.py   where in the call a declaration is written
-loops.py         which line repeats a question
-handlers.py      whether the user's code catches what is raised at a place
-changed_at.py    which line of a run changes something
-raised.py        what reaches the handlers of the user's code
-lookups.py       in which dict or set a size is looked up
-missing.py       what a plain number has and a symbolic one has not
-texts.py         what becomes of a text of a size
-bytecode.py      what an instruction works on
+These files read source, frames and bytecode; they run no model and decide nothing about sizes.
+
+frames.py        the user's frame and torch's own frame of a question
+places.py        the place of a question, as data
+names.py         the code's names for its sizes at a line
+declared_at.py   the line of a declaration in the user's call
+loops.py         the line that repeats a question
+handlers.py      whether the user's code catches an exception raised at a place
+changed_at.py    the line of a run that changes something
+errors.py        the origin of an error
+raised.py        the exceptions that reach handlers of the user's code
+lookups.py       the dict or set in which a size is looked up
+missing.py       attributes that a plain number has and a symbolic one lacks
+texts.py         the use of a size's text
+bytecode.py      the operands of an instruction; the instructions of an assert statement
 """

@@ -1,7 +1,7 @@
-"""What an instruction works on: the values on the stack, as far as names, attributes and constants tell.
+"""The operands of an instruction: the values on the stack, derived from names, attributes and constants.
 
-Instructions are read from where the straight line of code before the one in question begins. Nothing is run: no
-function is called, no property is asked, and what a call gives is known as that call.
+Instructions are read from the start of the straight line of code before the one in question. No user code is run: no
+function is called and no property is read. The result of a call is represented by that call.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from types import CodeType, FrameType
 from typing import Any
 
 UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda _: "UNKNOWN"})()
-"""A value that nothing is known of."""
+"""A value about which nothing is known."""
 _NULL = object()
-"""What Python puts beside a function that is not a method."""
+"""The marker that Python pushes beside a function that is not a method."""
+_FAILING = "LOAD_ASSERTION_ERROR"
+"""The first instruction of a failing assert statement."""
 
 Look = Callable[[str], Any]
-"""The value of a name; UNKNOWN if it has none."""
+"""Returns the value of a name; UNKNOWN if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What a call gives."""
+    """The result of a call."""
 
     function: Any
     args: tuple[Any, ...]
@@ -36,7 +38,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A method of an object, as its class has it; UNKNOWN where the object is what a call gives."""
+    """A method of an object, as its class defines it; UNKNOWN if the object is the result of a call."""
 
     owner: Any
     function: Any
@@ -44,7 +46,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class InPlaceOf:
-    """A constant in code that was made anew: `this | value` is what a global name stands for."""
+    """A constant in rewritten code: `this | value` stands for the value of a global name."""
 
     name: str
 
@@ -66,7 +68,7 @@ _TAKEN: Mapping[str, Callable[[int], int]] = {
     "FORMAT_SIMPLE": lambda _: 1,
     "FORMAT_WITH_SPEC": lambda _: 2,
 }
-"""How many values some instructions take, of those that give one of which nothing is known."""
+"""How many operands some instructions pop; each of them pushes one unknown value."""
 _NAMING = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"}
 _PASSED = {"NOP", "RESUME", "CACHE", "PRECALL", "KW_NAMES", "COPY_FREE_VARS", "EXTENDED_ARG", "NOT_TAKEN"}
 _ENDING = {"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"}
@@ -74,23 +76,23 @@ _ENDING = {"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"}
 
 @functools.cache
 def instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
-    """The instructions of a code, in order."""
+    """The instructions of a code object, in order."""
     return tuple(dis.get_instructions(code))
 
 
 def index_at(code: CodeType, offset: int) -> int | None:
-    """Which instruction stands at an offset."""
+    """Return the index of the instruction at an offset."""
     return next((index for index, step in enumerate(instructions(code)) if step.offset == offset), None)
 
 
 def names_of(frame: FrameType) -> Look:
-    """What the names in a frame stand for now."""
+    """Return the lookup of names in a frame, as they are now."""
     scopes = (frame.f_locals, frame.f_globals, vars(builtins))
     return lambda name: next((scope[name] for scope in scopes if name in scope), UNKNOWN)
 
 
 def stack_before(code: CodeType, index: int, look: Look) -> list[Any]:
-    """The topmost values on the stack before an instruction, the last one on top; those further down are left out."""
+    """Return the topmost values on the stack before an instruction, the top last; lower values are left out."""
     steps = instructions(code)
     first = index
     while first > 0 and not steps[first].is_jump_target and not _leaves(steps[first - 1]):
@@ -102,7 +104,7 @@ def stack_before(code: CodeType, index: int, look: Look) -> list[Any]:
 
 
 def is_jump(step: dis.Instruction) -> bool:
-    """Whether another instruction than the next may follow."""
+    """True if an instruction other than the next may follow."""
     return step.opcode in dis.hasjrel or step.opcode in dis.hasjabs
 
 
@@ -111,7 +113,7 @@ def _leaves(step: dis.Instruction) -> bool:
 
 
 def _run(step: dis.Instruction, stack: list[Any], look: Look) -> None:
-    """What an instruction does to the values on the stack."""
+    """Apply an instruction to the values on the stack."""
     arg = step.arg or 0
     match step.opname:
         case name if name in _NAMING:
@@ -148,24 +150,24 @@ def _run(step: dis.Instruction, stack: list[Any], look: Look) -> None:
 
 
 def _mapping(name: str, parts: list[Any]) -> Any:
-    """A dict that is written down with its keys; what its values are is not looked at."""
+    """Return a dict display by its keys; its values are ignored."""
     keys = parts[::2] if name == "BUILD_MAP" else parts[-1]
     return dict.fromkeys(keys) if all(isinstance(key, int | float | str | tuple) for key in keys) else UNKNOWN
 
 
 def _pop(stack: list[Any], count: int) -> list[Any]:
-    """The topmost values, in order; those that were there before we looked are not known."""
+    """Pop the topmost values, in order; values pushed before the first instruction read are UNKNOWN."""
     taken = [stack.pop() if stack else UNKNOWN for _ in range(count)]
     return taken[::-1]
 
 
 def _forget(stack: list[Any], effect: int) -> None:
-    """An instruction that may have changed any value: only how many there are is known."""
+    """Apply an instruction that may have changed any value: only the number of values stays known."""
     stack[:] = [UNKNOWN] * max(0, len(stack) + effect)
 
 
 def _attribute(value: Any, name: str) -> Any:
-    """An attribute, if it can be had without running code."""
+    """Return an attribute, if it can be read without running code."""
     if isinstance(value, Called):
         return Member(value, UNKNOWN)
     if value is UNKNOWN or isinstance(value, Member):
@@ -176,3 +178,28 @@ def _attribute(value: Any, name: str) -> Any:
     if isinstance(found, staticmethod):
         return found.__func__
     return found if isinstance(found, type) or not hasattr(type(found), "__get__") else UNKNOWN
+
+
+def failing_answer(frame: FrameType) -> bool | None:
+    """Return the answer that makes the assert statement at a frame fail; None if there is none.
+
+    In `assert a or b`, no answer to `a` fails by itself: if `a` is false, the statement asks for `b`.
+    """
+    steps = instructions(frame.f_code)
+    index = index_at(frame.f_code, frame.f_lasti)
+    if index is None or "JUMP" not in steps[index].opname or "_IF_" not in steps[index].opname:
+        return None
+    jumps_where = "IF_TRUE" in steps[index].opname
+    if _fails(frame.f_code, index_at(frame.f_code, steps[index].argval)):
+        return jumps_where
+    return not jumps_where if _fails(frame.f_code, index + 1) else None
+
+
+def _fails(code: CodeType, index: int | None) -> bool:
+    """True if the code at this instruction raises the AssertionError without computing anything else."""
+    while index is not None:
+        step = instructions(code)[index]
+        if step.opname not in {"POP_TOP", "JUMP_FORWARD"}:
+            return step.opname == _FAILING
+        index = index + 1 if step.opname == "POP_TOP" else index_at(code, step.argval)
+    return False

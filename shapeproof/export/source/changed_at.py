@@ -1,6 +1,6 @@
-"""Which line of Python changes something? Each line of a run is followed, but for those of torch.
+"""Finds the line of Python that changes something, by tracing every line of a run except torch's.
 
-It concludes nothing about what is changed.
+The caller defines and judges the changes.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from types import FrameType
 from typing import Any
 
 from shapeproof.constraints.records.decisions import SourceLocation
-from shapeproof.export.source.frames import OURS, in_torch, is_users, location
+from shapeproof.export.shim.callers import OURS
+from shapeproof.export.source.frames import in_torch, is_users, location
 
 
 class ChangedAt:
     """The line at which each of several things is first seen to have changed.
 
     Args:
-        changed: gives what has changed by now.
+        changed: returns everything that has changed so far.
     """
 
     def __init__(self, changed: Callable[[], set[Hashable]]) -> None:
@@ -30,7 +31,7 @@ class ChangedAt:
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Follow what is run inside the block; another tracer of the process (a debugger) waits meanwhile."""
+        """Follow the code run inside the block; another tracer of the process, such as a debugger, is paused."""
         before = sys.gettrace()
         sys.settrace(self._called)
         try:
@@ -43,7 +44,7 @@ class ChangedAt:
         return None if in_torch(file) or file.startswith(OURS) else self._step(frame, event, None)
 
     def _step(self, frame: FrameType, event: str, _: Any) -> Any:
-        """What ran before this event ran at the line of the event before."""
+        """Attribute the changes since the previous event to the line of that event."""
         if self._at is not None:
             for each in self._changed() - self.lines.keys():
                 self.lines[each] = _users_line(self._at, self._line)
@@ -54,7 +55,7 @@ class ChangedAt:
 
 
 def _users_line(frame: FrameType, line: int) -> SourceLocation:
-    """The user's innermost line that leads to a line; that line where the whole model is installed."""
+    """Return the user's innermost line that leads to `line`, or `line` itself if the whole model is installed."""
     outer: FrameType | None = frame
     while outer is not None and not outer.f_code.co_filename.startswith(OURS):
         if is_users(outer):

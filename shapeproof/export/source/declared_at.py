@@ -1,6 +1,6 @@
-"""Where a declaration is written: the line of the user's call, or of the Dim or the relation if that file has it once.
+"""The line of a declaration: of the Dim or relation if the user's file contains it exactly once, else of the call.
 
-Read off the call stack and the text of the file. Nothing is decided here.
+The line is read off the call stack and the text of the file.
 """
 
 from __future__ import annotations
@@ -11,38 +11,35 @@ import inspect
 import linecache
 import sysconfig
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeAlias
 
 from shapeproof.constraints.records.decisions import SourceLocation
+from shapeproof.export.shim.callers import OURS, outwards
 
 Where: TypeAlias = Callable[[str], SourceLocation | None]
-"""Where the Dim of a name, or a relation, is written; None if that is not known."""
+"""Returns the line of a Dim, by its name, or of a relation; None if it is unknown."""
 
-_OURS = str(Path(__file__).parent.parent.parent)
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib", "scripts"))
 
 
 def nowhere(_: str) -> None:
-    """Nothing is known of where anything is written."""
+    """Return None: the place of every declaration is unknown."""
 
 
 def in_the_call() -> Where:
-    """Looks into the file that calls this project now; what is not found there is where the call is.
+    """Search the file that calls this project now; a declaration that is not found there is at the line of the call.
 
-    Nothing is known of a call from an installed program, or from text that is in no file.
+    For a call from an installed program, or from text in no file, every place is unknown.
     """
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
-        frame = frame.f_back
+    frame = next((frame for frame in outwards() if not frame.f_code.co_filename.startswith(OURS)), None)
     return nowhere if frame is None else _in(frame.f_code.co_filename, frame.f_lineno)
 
 
 def in_the_file_of(made_by: object) -> Where:
-    """Looks into the file of the function that makes the declarations; what is not found there is where it begins."""
+    """Search the file of the function that makes the declarations; otherwise the place is the function's first line."""
     try:
         return _in(inspect.getsourcefile(made_by) or "<", inspect.getsourcelines(made_by)[1])  # type: ignore[arg-type]
-    except (TypeError, OSError):  # an object that only can be called, or no file
+    except (TypeError, OSError):  # a callable object without source, or no file
         return nowhere
 
 
@@ -57,10 +54,10 @@ def _where(name: str, *, file: str, line: int) -> SourceLocation:
 
 @functools.lru_cache(maxsize=1)
 def _written(file: str) -> dict[str, list[int]]:
-    """The lines of a file: of each `Dim("name", ...)` by the name, and of each text that may be a relation."""
+    """The lines of each `Dim("name", ...)` by its name, and of each text that may be a relation."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):  # a page with programs in it, a notebook
+    except (SyntaxError, ValueError):  # a page with embedded code, a notebook
         return {}
     found: dict[str, list[int]] = {}
     for node in ast.walk(tree):

@@ -1,12 +1,10 @@
-"""Does the user's code catch what is raised at a place of the stack, and go on? Read off its exception tables.
+"""Decides from exception tables whether the user's code catches an exception raised at a place of the stack.
 
-A trace takes one path. Where an operator or a check may fail on data and a handler of the model would catch that, eager
-goes on where the program raises. From the instruction that is being run each way on is followed: a handler that raises
-in turn, a `finally`, a `with` whose exit returns nothing lead out of the function; a way that comes back to code which
-returns has caught the exception. What cannot be told (which class an expression names, what a context manager's exit
-returns) counts as caught.
-
-Nothing is run here, and nothing is decided about sizes or data.
+A trace takes one path. If an operator or a check may fail on data and a handler of the model catches the failure, eager
+continues where the program raises. From the current instruction, every path of the exception is followed. It leaves the
+function through a handler that raises, through `finally`, and through a `with` whose exit returns no true value. A path
+that reaches a return has caught the exception. If the class of an `except` or the result of a context manager's exit is
+unknown, the exception counts as caught.
 """
 
 from __future__ import annotations
@@ -37,12 +35,12 @@ from shapeproof.export.source.frames import location, model_frames
 from shapeproof.wording import short
 
 Kinds = frozenset[type[BaseException]] | None
-"""The classes of which an exception may be an instance, each itself and no subclass; None where it may be any."""
+"""The exact classes that an exception may have, without subclasses; None if it may have any class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """What may fail on data, the user's line that asks for it, and the line that would catch the failure."""
+    """An operation that may fail on data, its line in the user's code, and the line that would catch the failure."""
 
     what: str
     where: SourceLocation | None
@@ -50,7 +48,7 @@ class Caught:
 
     @property
     def sentence(self) -> str:
-        """Why no program does what the model does."""
+        """The reason why no program matches the model."""
         at = f"{_line(self.where)}: " if self.where else ""
         return (
             f"{at}whether {self.what} fails depends on data, and `{self.handler.text}` at {_line(self.handler)} "
@@ -63,15 +61,15 @@ def _line(where: SourceLocation) -> str:
 
 
 class Handlers:
-    """The handlers of a model that is being traced; `where` says which of its lines is being run."""
+    """The handlers of a model that is being traced; `where` returns the line of the model being run."""
 
     def __init__(self, where: Callable[[], SourceLocation | None]) -> None:
         self._where = where
         self.caught: Caught | None = None
-        """The first that may fail on data under one that goes on from it."""
+        """The first operation that may fail on data below a handler that continues."""
 
     def must_not_catch(self, kinds: Kinds, what: str) -> None:
-        """Something may fail on data, with an exception of these kinds."""
+        """Record an operation that may fail on data with an exception of these kinds."""
         handler = None if self.caught else catching(kinds)
         if handler is not None:
             self.caught = Caught(what, self._where(), handler)
@@ -81,11 +79,11 @@ _RETURNING = {"RETURN_VALUE", "RETURN_CONST", "RETURN_GENERATOR", "YIELD_VALUE"}
 
 
 _CAUGHT_BY_PYTHON = (AttributeError, StopIteration)
-"""What `hasattr`, `getattr` with a default, a loop and `next` may catch, in no frame that can be seen."""
+"""Exceptions that `hasattr`, `getattr` with a default, a loop and `next` may catch without a visible frame."""
 
 
 def catching(kinds: Kinds) -> SourceLocation | None:
-    """The line of the model that catches an exception of these kinds, raised where the caller is called from."""
+    """Return the line of the model that catches an exception of these kinds raised by the caller; None if none does."""
     for frame in model_frames():
         if kinds and any(issubclass(kind, _CAUGHT_BY_PYTHON) for kind in kinds):
             return location(frame)
@@ -100,7 +98,7 @@ def catching(kinds: Kinds) -> SourceLocation | None:
 
 @dataclass(slots=True)
 class _Ways:
-    """Where an exception leads: whether some way goes on as usual, by which line, and what may leave the code."""
+    """The paths of an exception: true if one continues normally, its line, and the kinds that may leave the code."""
 
     caught: bool = False
     line: int | None = None
@@ -112,17 +110,17 @@ class _Ways:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """On the way: the next instruction, what is being handled, by which line, and what the last test would tell."""
+    """A point of a path: the next instruction, the kinds in flight, the handler's line, the result of the last test."""
 
     index: int
     kinds: Kinds
     line: int | None
     told: tuple[Kinds, Kinds] | None = field(default=None)
-    """What is being handled if the test holds, and if not."""
+    """The kinds in flight if the test holds, and if it fails."""
 
 
 def _followed(code: CodeType, offset: int, kinds: Kinds, look: Look) -> _Ways:
-    """The ways on from an exception that is raised at an instruction."""
+    """Follow every path of an exception that is raised at an instruction."""
     ways, seen = _Ways(), set[_State]()
     pending = _handled(code, offset, kinds, None, ways)
     while pending:
@@ -160,7 +158,7 @@ def _next(code: CodeType, step: dis.Instruction, state: _State, look: Look, ways
 
 
 def _branches(code: CodeType, step: dis.Instruction, state: _State) -> list[_State]:
-    """Both sides of a jump; after a test for a class, each with the kinds for which it is taken."""
+    """Return both sides of a jump; after a test for a class, each side with its own kinds."""
     there = index_at(code, step.argval)
     sides = [] if there is None else [_State(there, state.kinds, state.line)]
     if step.opname.startswith("JUMP_") and "IF" not in step.opname:
@@ -176,7 +174,7 @@ def _branches(code: CodeType, step: dis.Instruction, state: _State) -> list[_Sta
 
 
 def _handled(code: CodeType, offset: int, kinds: Kinds, line: int | None, ways: _Ways) -> list[_State]:
-    """The handler of the code for what is raised at an instruction; where it has none, the exception leaves it."""
+    """Return the handler of an exception raised at an instruction; without a handler, the exception leaves the code."""
     target = next((entry.target for entry in _table(code) if entry.start <= offset < entry.end), None)
     index = None if target is None else index_at(code, target)
     if index is None:
@@ -204,7 +202,7 @@ def _top(code: CodeType, index: int, look: Look) -> Any:
 
 
 def _raised(code: CodeType, index: int, count: int, look: Look) -> Kinds:
-    """What a `raise` raises, of as many values (an exception, and its cause)."""
+    """The class of the exception that a `raise` with `count` operands (an exception, and its cause) raises."""
     stack = stack_before(code, index, look)
     value = stack[-count] if len(stack) >= count else UNKNOWN
     kind = value.function if isinstance(value, Called) else value
@@ -212,7 +210,7 @@ def _raised(code: CodeType, index: int, count: int, look: Look) -> Kinds:
 
 
 def _split(kinds: Kinds, named: Any) -> tuple[Kinds, Kinds]:
-    """The kinds that are instances of what an `except` names, and the others."""
+    """Split the kinds into those that an `except` catches and the rest."""
     classes = named if isinstance(named, tuple) else (named,)
     if not all(isinstance(each, type) for each in classes):
         return kinds, kinds
@@ -245,7 +243,7 @@ def _calls_the_exit(code: CodeType, target: int, index: int) -> bool:
 
 
 def _swallowed(manager: Any, kinds: Kinds) -> tuple[Kinds, Kinds]:
-    """What a context manager keeps from going on, and what it lets through."""
+    """Split the kinds into those that a context manager may swallow and those that may pass through."""
     match manager:
         case Called(cls, args) if cls is contextlib.suppress:
             return _split(kinds, args)
@@ -272,7 +270,7 @@ def _by_function(function: FunctionType, kinds: Kinds) -> tuple[Kinds, Kinds]:
 
 
 def _by_generator(function: FunctionType, kinds: Kinds) -> tuple[Kinds, Kinds]:
-    """A generator as a context manager: it swallows what it catches where it yields."""
+    """Treat a generator as a context manager: it swallows the exceptions that it catches at its `yield`."""
     code = function.__code__
     look = {**vars(builtins), **function.__globals__}
     yields = [step.offset for step in instructions(code) if step.opname == "YIELD_VALUE"]
@@ -281,7 +279,7 @@ def _by_generator(function: FunctionType, kinds: Kinds) -> tuple[Kinds, Kinds]:
 
 
 def _by_exit(cls: type, kinds: Kinds) -> tuple[Kinds, Kinds]:
-    """A class whose exit is written in Python swallows something only if it returns something that is true."""
+    """Treat a class as a context manager: a Python `__exit__` may swallow only if it may return a true value."""
     leave = inspect.getattr_static(cls, "__exit__", None)
     if _of_torch(cls) or not isinstance(leave, FunctionType) or not may_swallow(leave.__code__):
         return frozenset(), kinds
@@ -289,12 +287,12 @@ def _by_exit(cls: type, kinds: Kinds) -> tuple[Kinds, Kinds]:
 
 
 def may_swallow(leave: CodeType) -> bool:
-    """Whether the code of an `__exit__` may return something that is true."""
+    """True if the code of an `__exit__` may return a true value."""
     return not all(_returned(leave))
 
 
 def _returned(code: CodeType) -> Iterator[bool]:
-    """For each return of a function, whether it returns a constant that is false."""
+    """For each return of a function: true if it returns a false constant."""
     for index, step in enumerate(instructions(code)):
         if step.opname == "RETURN_CONST":
             yield not step.argval

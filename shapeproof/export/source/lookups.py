@@ -1,6 +1,6 @@
-"""In which dict or set does the code look a size up? Read off the instruction that is being run.
+"""Finds the dict or set in which the code looks up a size, from the current instruction.
 
-What Python does then is to compare it with each number that is there: these are questions like any.
+Python then compares the size with each number in the container; each comparison is an ordinary question.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from shapeproof.export.source.bytecode import UNKNOWN, Called, Member, index_at,
 from shapeproof.export.source.frames import is_users
 
 _DEPTHS = {"CONTAINS_OP": 1, "BINARY_SUBSCR": 2}
-"""Where a container lies on the stack, counted from its top."""
+"""The depth of the container on the stack, counted from the top."""
 _CALLS = {"CALL", "PRECALL"}
-"""Python comes to call some methods at the instruction before, once it knows them."""
+"""PRECALL is the instruction before CALL; specialized bytecode calls some methods there."""
 _METHODS = {"get", "__contains__", "__getitem__", "pop", "discard", "remove"}
-"""Methods that look for a key and put none in."""
+"""Methods that look up a key and insert none."""
 _VIEWS = {"keys"}
 _SETS = (set, frozenset)
-"""What makes a set. What stands for one of them while a model is traced says which it `makes`."""
+"""Constructors of sets. A replacement for one of them during tracing names the constructor in `makes`."""
 _KEYS = (int, float, str, tuple)
 _NUMBERS = (int, float, torch.SymInt)
 
 
 def hash_looked_up(size: torch.SymInt, frame: FrameType) -> int | None:
-    """The hash of a size, where code of the user's looks it up: that of the number there which it equals, if any.
+    """Return a hash for a size that the user's code looks up: that of the equal number in the container, if any.
 
     Raises:
-        TypeError: the code puts it there.
+        TypeError: the code inserts the size.
     """
     if not is_users(frame):
         return None
@@ -44,7 +44,7 @@ def hash_looked_up(size: torch.SymInt, frame: FrameType) -> int | None:
 
 
 def _numbers_looked_at(frame: FrameType) -> list[Any] | None:
-    """The numbers that a key of the container has, where the frame looks something up; None if it cannot be told."""
+    """Return the numbers in the keys of the container of a lookup; None if the container is unknown."""
     container = _container(frame)
     if isinstance(container, MappingProxyType) or (
         isinstance(container, dict | set | frozenset) and not hasattr(type(container), "__missing__")
@@ -70,7 +70,7 @@ def _container(frame: FrameType) -> Any:
 
 
 def _known(value: Any) -> Any:
-    """What holds the keys of a container that a call gives: of a dict its keys, of a set what it is made of."""
+    """Resolve a container that a call returns: for `d.keys()` the dict, for `set([...])` the elements."""
     match value:
         case Called(Member(owner, function), ()) if getattr(function, "__name__", "") in _VIEWS:
             return owner
@@ -80,7 +80,7 @@ def _known(value: Any) -> Any:
 
 
 def _numbers(keys: Iterable[Any]) -> Iterator[Any]:
-    """The numbers among keys, and among the parts of those that are tuples."""
+    """The numbers among keys, and among the parts of keys that are tuples."""
     for key in keys:
         if isinstance(key, _NUMBERS):
             yield key

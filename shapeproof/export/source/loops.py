@@ -1,7 +1,7 @@
-"""Is a question about a size asked by a loop? Read off the source: no program is traced here, and nothing is decided.
+"""Recognises questions about a size that a loop asks, from the source.
 
-A loop over a size writes its body into the program as often as it runs, so that each number of rounds is a program of
-its own. Whoever asks at the head of a loop, or in a function that calls itself, asks for the next round.
+A loop over a size writes its body into the program once per round, so each number of rounds is a separate program. A
+question at the head of a loop, or in a function that calls itself, asks for the next round.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from shapeproof.constraints.records.decisions import SourceLocation
 
 
 def rounds(where: SourceLocation | None) -> str | None:
-    """What repeats itself at a line, in words; None if nothing does, or the source cannot be read."""
+    """Describe the loop or recursion at a line; None if there is none, or if the source cannot be read."""
     if where is None:
         return None
     try:
@@ -29,7 +29,7 @@ def rounds(where: SourceLocation | None) -> str | None:
 
 
 def _heads(tree: ast.AST) -> Iterator[tuple[int, int]]:
-    """The lines on which each loop asks whether there is another round."""
+    """The lines on which each loop asks for another round."""
     for node in ast.walk(tree):
         match node:
             case ast.For(iter=asked) | ast.While(test=asked) | ast.comprehension(iter=asked):
@@ -41,7 +41,7 @@ def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
 
 
 def _calls(function: ast.FunctionDef, name: str) -> bool:
-    """Whether a function calls something by its own name: `name(...)`, or `self.name(...)`."""
+    """True if a function calls something by its own name: `name(...)`, or `self.name(...)`."""
     for node in ast.walk(function):
         match node:
             case (

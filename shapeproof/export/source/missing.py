@@ -1,7 +1,7 @@
-"""What a plain number has and a symbolic one has not: answered where one answer is right at every size, else refused.
+"""Attributes of plain numbers that symbolic numbers lack: supplied if one answer fits every size, else refused.
 
-Code that asks with `hasattr`, or catches what Python raises, would go on otherwise than in eager: a refusal is kept, so
-that it is said even where the model has swallowed it. Nothing is decided about sizes.
+Code that probes with `hasattr`, or catches Python's exception, would behave differently from eager. So the first
+refusal is kept, and reported even if the model swallows the exception.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _OF_WHOLE: dict[str, Callable[[Any], Any]] = {
     "denominator": lambda _: 1,
     "conjugate": lambda size: lambda: size,
 }
-"""What an integer is made of."""
+"""Attributes of an integer that do not depend on its value."""
 
 
 class Refusals:
-    """What was refused while a model was traced."""
+    """Refusals while a model is traced."""
 
     def __init__(self) -> None:
         self.first: str | None = None
-        """A sentence, with the line."""
+        """The first refusal: a sentence with its line."""
 
     def keeping(self, ask: Ask) -> Ask:
-        """The same, with a note of what it refuses by raising TypeError or AttributeError: the model may catch that."""
+        """Wrap a question so that its first TypeError or AttributeError is kept: the model may catch the exception."""
 
         def asked(number: Any, frame: FrameType, *more: Any) -> Any:
             try:
@@ -51,20 +51,20 @@ class Refusals:
         return asked
 
     def say(self) -> None:
-        """Say the first, whether the model has caught it or not.
+        """Report the first refusal, even if the model has caught it.
 
         Raises:
-            UsageError: something was refused.
+            UsageError: there was a refusal.
         """
         if self.first is not None:
             raise UsageError(self.first)
 
 
 def attribute(number: Any, frame: FrameType, name: str) -> Any:
-    """An attribute that the class of a symbolic number lacks; None where the code is not the user's, or eager lacks it.
+    """Return an attribute that a symbolic number's class lacks; None outside the user's code, or if eager lacks it.
 
     Raises:
-        AttributeError: a plain number has it, and a symbolic one cannot.
+        AttributeError: a plain number has the attribute, and a symbolic one cannot.
     """
     plain = PLAIN[type(number)]
     if not is_users(frame) or not hasattr(plain, name):
@@ -76,10 +76,10 @@ def attribute(number: Any, frame: FrameType, name: str) -> Any:
 
 
 def unlike(number: Any, frame: FrameType, other: object) -> None:
-    """A symbolic number meets one of a class that torch does not know: it would be unequal to all of them.
+    """Refuse to compare a symbolic number with a class that torch does not know: the two would always be unequal.
 
     Raises:
-        TypeError: the code is the user's.
+        TypeError: the user's code compares.
     """
     if is_users(frame):
         kind = type(other).__name__

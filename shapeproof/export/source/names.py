@@ -1,6 +1,6 @@
-"""What the user's code calls a size at one of its lines: a local variable, an entry of a list, a size of a tensor.
+"""The user's names for sizes at a line: a local variable, an entry of a list, a size of a tensor.
 
-A check that is suggested for a line is written in these words, so that it can be pasted there. Nothing is decided here.
+A suggested check is written in these names, so that the user can paste it at that line.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _LONGEST_LIST = 64
 
 
 def names_in(frame: FrameType, read: Callable[[Any], Term]) -> dict[str, str]:
-    """What the local variables of a frame call each symbol; the shortest words for each.
+    """The shortest expression over the frame's local variables for each symbol.
 
     Args:
         frame: the user's frame.
-        read: the term of a size.
+        read: returns the term of a size.
     """
     found: dict[str, str] = {}
     for text, value in _sizes(frame.f_locals):
@@ -50,7 +50,7 @@ def _sizes(variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _solved(term: Term, text: str) -> tuple[str, str] | None:
-    """The symbol whose value the text gives, and the words for it: where `rows` is `u0 - 1`, `u0` is `(rows + 1)`."""
+    """Solve a term for its symbol: where `rows` is `u0 - 1`, return `u0` and `(rows + 1)`."""
     if len(term.symbols) != 1 or not term.total:
         return None
     (name,) = term.symbols
@@ -65,7 +65,7 @@ def _solved(term: Term, text: str) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as a line has it, and an expression for it; `taken` are the names that the function knows already."""
+    """A number as the line writes it, and as an expression; `taken` are names that the function already uses."""
 
     written: str
     expression: str
@@ -73,13 +73,13 @@ class Number:
 
 
 def number_in(frame: FrameType) -> Number | None:
-    """The number that a frame is computing; None if that is no number.
+    """Return the number that a frame is computing; None if it computes no number.
 
-    That is `n.item()` or `int(n)`, or a tensor of one element where Python asks whether it is true.
+    That is `n.item()`, `int(n)`, or a tensor of one element whose truth Python tests.
     """
     code = frame.f_code
     if code.co_name.startswith("<"):
-        return None  # what is computed in a lambda or a comprehension may have no meaning outside
+        return None  # an expression of a lambda or a comprehension may have no meaning outside
     where = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
     source, node = _computed(code.co_filename, *where)
     while isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
@@ -94,7 +94,7 @@ def number_in(frame: FrameType) -> Number | None:
 
 
 def _as_number(node: ast.AST | None, *, asked: bool) -> str | None:
-    """How an expression is written as a number; `asked`: Python asks whether it is true."""
+    """Return the pattern that writes an expression as a number; `asked`: Python tests the expression's truth."""
     match node:
         case ast.Call(ast.Attribute(attr="item"), []) | ast.Call(ast.Name("int" | "bool"), [_]):
             return "{}"
@@ -111,7 +111,7 @@ def _as_number(node: ast.AST | None, *, asked: bool) -> str | None:
 def _computed(
     file: str, line: int | None, end_line: int | None, first: int | None, last: int | None
 ) -> tuple[str, ast.AST | None]:
-    """What stands at a place of a file: an expression in a line, or else a part of the file; after its source."""
+    """Return the source and node at a position of a file: an expression within one line, else a node of the file."""
     if line is not None and line == end_line:
         text = linecache.getline(file, line).encode()[first:last].decode()
         with contextlib.suppress(SyntaxError):
@@ -131,13 +131,13 @@ def _place(node: ast.AST) -> tuple[int | None, ...] | None:
 
 
 def _asks(frame: FrameType) -> bool:
-    """Whether a frame asks whether something is true."""
+    """True if a frame tests the truth of a value."""
     steps = dis.get_instructions(frame.f_code)
     return any(step.offset == frame.f_lasti and ("JUMP" in step.opname or step.opname == "UNARY_NOT") for step in steps)
 
 
 def fresh_name(number: Number, taken: Collection[str]) -> str:
-    """A new name for a number, after the tensor that it is taken from.
+    """Return a new name for a number, derived from its tensor.
 
     >>> fresh_name(Number("lengths.max().item()", "lengths.max().item()", frozenset()), ())
     'lengths_item'
@@ -149,7 +149,7 @@ def fresh_name(number: Number, taken: Collection[str]) -> str:
 
 
 def statement_of(file: str, line: int) -> int:
-    """The line where the innermost statement begins that a line belongs to; a check can be pasted before it."""
+    """Return the first line of the innermost statement at a line; the user can paste a check before it."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
@@ -159,7 +159,7 @@ def statement_of(file: str, line: int) -> int:
 
 
 def _statements(tree: ast.AST, file: str) -> Iterator[ast.stmt]:
-    """The statements that something can be pasted before: those of each block, but not an `elif`."""
+    """The statements that can have code pasted before them: those of each block except an `elif`."""
     for node in ast.walk(tree):
         for block in ("body", "orelse", "finalbody"):
             body = getattr(node, block, None)
@@ -168,7 +168,7 @@ def _statements(tree: ast.AST, file: str) -> Iterator[ast.stmt]:
 
 
 def _is_elif(node: ast.AST, body: list[ast.stmt], file: str) -> bool:
-    """Whether a block is the `elif` of an `if`: nothing can be pasted before it."""
+    """True if a block is the `elif` of an `if`; no code can be pasted before an `elif`."""
     return (
         isinstance(node, ast.If)
         and body is node.orelse
@@ -178,7 +178,7 @@ def _is_elif(node: ast.AST, body: list[ast.stmt], file: str) -> bool:
 
 
 def message_of(statement: str) -> str | None:
-    """The sentence of an assert statement, if it has one that is written out."""
+    """Return the literal message of an assert statement, if it has one."""
     try:
         (node,) = ast.parse(statement).body
     except (SyntaxError, ValueError):

@@ -1,4 +1,4 @@
-"""Where torch asked a question about a size."""
+"""The place of a question about a size."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a question was asked: the user's line, the operator being run, torch's own line.
+    """The place of a question: the user's line, the operator being run, torch's own line.
 
-    `names` says what the user's code calls the symbols at that line, where that was looked for. `number` is
-    what is being computed there, if it is a number.
+    `names` maps symbols to the user's names at that line, if they were looked up. `number` is the number being computed
+    there, if any.
     """
 
     user: SourceLocation | None = None

@@ -1,8 +1,8 @@
-"""What reaches a handler of the user's code while it runs: two runs are held against each other.
+"""Compares the exceptions that reach the user's handlers in two runs: the trace, and eager.
 
-A fake tensor or a symbolic size raises where eager does not. A model that catches that goes on otherwise than in eager.
-An `except` with a global name asks a `Recorder` for it (rewriting.py), at no cost. Where there are other handlers, all
-that is raised is noted by way of `sys.settrace`, which doubles the time. Nothing is run or decided here.
+A fake tensor or a symbolic size may raise where eager does not. A model that catches such an exception behaves
+differently from eager. An `except` with a global name reads that name from a `Recorder` (rewriting.py), at no cost. For
+other handlers, all exceptions are recorded with `sys.settrace`, which doubles the time.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from shapeproof.export.source.handlers import may_swallow
 from shapeproof.wording import short
 
 Raised = dict[tuple[str, int, type[BaseException]], str]
-"""A line of a file, a class of exceptions, and the text of the first."""
+"""From the file, line and class of an exception to the text of its first occurrence."""
 
 _found: ContextVar[Raised | None] = ContextVar("found", default=None)
 
 
 @contextlib.contextmanager
 def raised_by_the_user() -> Iterator[Raised]:
-    """What is noted while this lasts."""
+    """Record exceptions inside the block."""
     found: Raised = {}
     token = _found.set(found)
     try:
@@ -40,7 +40,7 @@ def raised_by_the_user() -> Iterator[Raised]:
 
 
 def only_in_the_first(first: Raised, second: Raised) -> str | None:
-    """A sentence about what is raised in the first run, a trace, and not in eager; None if nothing is."""
+    """Describe an exception raised in the first run, a trace, but not in the second, eager; None if there is none."""
     for (file, line, kind), text in first.items():
         if (file, line, kind) not in second:
             what = f"{kind.__name__}: {text.partition(chr(10))[0]}"
@@ -56,10 +56,10 @@ def _note(frame: FrameType, line: int, error: BaseException) -> None:
 
 
 class Recorder(InPlaceOf):
-    """In place of the global name in `except Name:`; `recorder | error` notes the error, and is what the name is."""
+    """Replaces the global name in `except Name:`; `recorder | error` records the error and returns the class."""
 
     def __or__(self, error: BaseException) -> Any:
-        """Note it."""
+        """Record the error and return the value of the name."""
         frame = sys._getframe(1)
         if error.__traceback__ is not None:
             _note(frame, error.__traceback__.tb_lineno, error)
@@ -71,7 +71,7 @@ class Recorder(InPlaceOf):
 
 @contextlib.contextmanager
 def watched() -> Iterator[None]:
-    """Note whatever is raised in functions of the user's that are called meanwhile; a debugger rests."""
+    """Record all exceptions in the user's functions inside the block; a debugger is paused."""
 
     def within(frame: FrameType, event: str, arg: Any) -> Any:
         if event == "exception":
@@ -97,13 +97,13 @@ def watched() -> Iterator[None]:
 
 @functools.cache
 def named_handlers(code: CodeType) -> tuple[dis.Instruction, ...]:
-    """For each `except` of a code the instruction that loads a global name, if that is the first."""
+    """The instruction of each `except` of a code object that loads a global name, if the handler starts with it."""
     return tuple(step for step in _first_steps(code) if _is_plain(step) and _is_except(code, step))
 
 
 @functools.cache
 def has_other_handlers(code: CodeType) -> bool:
-    """Whether a code catches by something else: `except:`, `except self.kind:`, contextlib.suppress, its own exit."""
+    """True if a code object catches in another way: `except:`, `except self.kind:`, contextlib.suppress, its exit."""
     if "suppress" in code.co_names or (code.co_name == "__exit__" and may_swallow(code)):
         return True
     return any(
@@ -112,7 +112,7 @@ def has_other_handlers(code: CodeType) -> bool:
 
 
 def _first_steps(code: CodeType) -> Iterator[dis.Instruction]:
-    """The first instruction of each handler, behind what makes the exception the current one."""
+    """The first instruction of each handler, after the one that makes the exception current."""
     if not code.co_exceptiontable:
         return
     steps = instructions(code)
@@ -126,7 +126,7 @@ def _is_plain(step: dis.Instruction) -> bool:
 
 
 def _is_except(code: CodeType, first: dis.Instruction) -> bool:
-    """Whether a handler begins with a test for classes, and is no `finally`."""
+    """True if a handler begins with a test for classes; false for a `finally`."""
     index = index_at(code, first.offset)
     for step in instructions(code)[index:]:
         if not step.opname.startswith(("LOAD_", "BUILD_TUPLE", "EXTENDED_ARG", "BINARY_", "CACHE", "PUSH_NULL")):

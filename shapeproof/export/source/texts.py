@@ -1,4 +1,4 @@
-"""What becomes of a text that the code makes of a number? Said in an error or a log, it makes no difference."""
+"""The use of a text made from a number: text that only goes into an error or a log does not affect the result."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from shapeproof.export.source.bytecode import Called, Look, Member, index_at, in
 from shapeproof.export.source.frames import in_torch, is_users
 
 _FOR_A_CHECK = {"_check_with", "sentence"}
-"""Functions that ask for the message of a torch._check."""
+"""Functions that request the message of a torch._check."""
 _SAYING = {"logging", "warnings"}
-"""Modules whose functions say something, and do nothing else."""
+"""Modules whose functions only print or log."""
 
 
 def number_in_text(number: Any, frame: FrameType) -> Any:
-    """The number that a text of a size is of, where the code may act on the text: a program of its own for each.
+    """Specialize a number whose text the user's code may act on: each value gets a separate program.
 
-    None where the text is only said, or is not the user's.
+    Return None if the text is only printed, logged or raised, or if the code is not the user's.
     """
     return None if not is_users(frame) or _is_only_said(frame) else plain(number)
 
 
 def number_used(number: Any, frame: FrameType) -> Any:
-    """The number that code of the user's uses as only a plain one can be; None where it is not the user's."""
+    """Specialize a number that the user's code uses as a plain one; return None if the code is not the user's."""
     return plain(number) if is_users(frame) else None
 
 
 def plain(number: Any) -> Any:
-    """The plain number that a symbolic one is taken for: a question, and a program of its own for each answer."""
+    """Specialize a symbolic number: ask for its value, so that each answer gets a separate program."""
     return PLAIN[type(number)](number)
 
 
@@ -44,7 +44,7 @@ def _is_only_said(frame: FrameType) -> bool:
 
 
 def _said(code: CodeType, index: int, look: Look, seen: frozenset[str]) -> bool:
-    """Whether what is on the stack at an instruction is only said, as far as the straight line of code goes."""
+    """True if the straight line of code that follows only prints, logs or raises the value on the stack."""
     for position, step in enumerate(instructions(code)[index:], index):
         match step.opname:
             case "RAISE_VARARGS":
@@ -72,7 +72,7 @@ def _loads(code: CodeType, name: str) -> list[int]:
 
 
 def _says(code: CodeType, index: int, look: Look) -> bool:
-    """Whether the call whose result is dropped here prints or logs."""
+    """True if the call whose result is dropped here prints or logs."""
     stack = stack_before(code, index, look)
     match stack[-1] if stack else None:
         case Called(Member(logging.Logger() | logging.LoggerAdapter(), _), _):

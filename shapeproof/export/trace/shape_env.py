@@ -38,6 +38,7 @@ from shapeproof.export.ops.call import Running
 from shapeproof.export.ops.output_sizes import PROMISING, VIEWING, counted, meanings, promises, ranged
 from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.value_ranges import INTEGRAL, SPEAKING, contents
+from shapeproof.export.shim import callers
 from shapeproof.export.shim.numbers.doubles import literal, value_of
 from shapeproof.export.shim.numbers.sym_nodes import ExactShapeEnv, exact, powers
 from shapeproof.export.shim.numbers.symbols import INT64, OPAQUE, is_condition, value_range
@@ -87,13 +88,14 @@ class ProofShapeEnv(ExactShapeEnv):
         self.terms: dict[sympy.Symbol, Term] = {}
         self._expected: list[sympy.Expr] = []
         self._roots: dict[str, sympy.Expr] = {}
+        self._equal: dict[Term, Term] = {}  # of sizes that are known to be equal: the one that all are read as
         self._contents = Contents()
         self.span = self._contents.of
         self._operands = Operands(self.read, self.span)
         self.numbering = Numbering(self.read)
         self._open: set[Formula] = set()
         self.rounded: dict[Any, str] = {}
-        self._body: frames.Body | None = None
+        self._body: callers.Body | None = None
         self._asked: object = None  # torch's node for the number that is asked about
         self.checks = CheckWriter(lambda: get_proxy_mode() is not None)
         declared = {name for terms in sizes.values() for term in terms for name in term.symbols}
@@ -117,8 +119,8 @@ class ProofShapeEnv(ExactShapeEnv):
     def create_symbol(self, val: Any, source: Source, *_: object, **__: object) -> sympy.Expr:
         """A symbol of its own for each declared size of an input. Other strides and offsets are the example's.
 
-        Sizes that are declared equal stay two symbols for torch, with one term for us: an assertion that they are equal
-        would otherwise fold away in the next pass over the graph.
+        Sizes that are known to be equal stay two symbols for torch, with one term for us: an assertion that they are
+        equal would otherwise fold away in the next pass over the graph.
         """
         term = self._declared(source)
         if term is None or term.is_constant:
@@ -142,7 +144,7 @@ class ProofShapeEnv(ExactShapeEnv):
         bounds = intervals.bounds(term, self.trial.facts.ranges)
         sign = {"nonnegative": True} if bounds.lower is not None and bounds.lower >= 0 else {}
         created = self.named(make_symbol(SymT.SIZE, self._generate_unique_id(source.name), integer=True, **sign))
-        self.terms[created] = term
+        self.terms[created] = self._equal.setdefault(self.trial.known.reduce(term), term)
         if term in map(symbol, term.symbols):
             self._roots.setdefault(next(iter(term.symbols)), created)
         self.backed_var_to_val[created] = sympy.Integer(evaluate(term, self.trial.point))
@@ -159,7 +161,7 @@ class ProofShapeEnv(ExactShapeEnv):
         if self._running and not schemas.is_trusted(self._running[-1].func):
             self._check_range(s, compiler_min, compiler_max)
             return
-        for promise in (*ranged(self._term(s), compiler_min, compiler_max), *frames.merged(self._term(s), self.read)):
+        for promise in (*ranged(self._term(s), compiler_min, compiler_max), *callers.merged(self._term(s), self.read)):
             self.trial.learn(promise)
 
     def _check_range(self, s: sympy.Symbol, low: int, high: int) -> None:
@@ -341,7 +343,7 @@ class ProofShapeEnv(ExactShapeEnv):
         if not is_condition(expr):
             return literal(self.trial.value(self.translator.number(expr), self._place))
         formula = self.translator.formula(expr)
-        if fallback is not None and self.innermost is None and frames.noting():
+        if fallback is not None and self.innermost is None and callers.noting():
             return sympy.true if fallback else sympy.false
         if fallback is None and self.about_data(expr):
             checked = self._checked(formula, expr)
@@ -424,7 +426,7 @@ class ProofShapeEnv(ExactShapeEnv):
         """What is checked in a body that may not be run (a branch of torch.cond) is known in that body alone."""
         if self._body is None and not entering:
             return
-        here = frames.body()
+        here = callers.body()
         if self._body is not None and here != self._body:
             self.trial.leave()
             self.checks.drop()

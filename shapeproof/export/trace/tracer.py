@@ -33,18 +33,20 @@ from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_of
 from shapeproof.export.ops.layouts import acts_on_layout
 from shapeproof.export.ops.properties import properties_read, read_in_bodies
+from shapeproof.export.shim.callers import read_by_the_model
 from shapeproof.export.shim.inputs.binding import bind, map_leaves
 from shapeproof.export.shim.numbers.protocols import Answers, answered
 from shapeproof.export.shim.numbers.symbols import value_range, values
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
 from shapeproof.export.shim.storages import is_wrapped, storages
-from shapeproof.export.source.frames import read_by_the_model
+from shapeproof.export.source.frames import entry
 from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.source.missing import Refusals, attribute, unlike
 from shapeproof.export.source.texts import number_in_text, number_used
 from shapeproof.export.trace.calls.claimed import as_data
 from shapeproof.export.trace.calls.operators import Operators
+from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.calls.sparse import refuse_hidden, with_rows
 from shapeproof.export.trace.calls.stated import Stated
 from shapeproof.export.trace.calls.views import VIEW_OF_COPY, as_asked
@@ -75,18 +77,24 @@ if TYPE_CHECKING:
 
 
 def recording_mode(
-    trial: Trial, sizes: Mapping[str, tuple[Any, ...]], *, on_data: bool = False
+    trial: Trial,
+    sizes: Mapping[str, tuple[Any, ...]],
+    *,
+    on_data: bool = False,
+    repeating: bool = True,
+    recalled: Recalled | None = None,
 ) -> tuple[FakeTensorMode, ProofShapeEnv]:
     """A FakeTensorMode whose ShapeEnv asks the trial, and knows which operator is being run.
 
     The mode is torch's own class: higher-order operators look their rules up by it. `on_data`: it runs each operator on
-    the data of its inputs, too, and tells the ShapeEnv what they give.
+    the data of its inputs, too, and tells the ShapeEnv what they give. `repeating`: results may be given without a run.
     """
     env = ProofShapeEnv(trial, sizes)
     with torch._functorch.config.patch(fake_tensor_propagate_real_tensors=on_data):
         mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True, export=True)
     stated = Stated(env)
-    operators = env.operators = Operators(env, apart=proxy_tensor.disable_proxy_modes_tracing, by_rule=not on_data)
+    apart, recalled = proxy_tensor.disable_proxy_modes_tracing, None if on_data else recalled
+    operators = env.operators = Operators(env, apart, by_rule=not on_data, repeating=repeating, recalled=recalled)
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in VIEW_OF_COPY:
@@ -109,6 +117,7 @@ def recording_mode(
     return mode, env
 
 
+@entry
 def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     mod: torch.nn.Module,
     inputs: Inputs,
@@ -117,15 +126,26 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     preserve_module_call_signature: tuple[str, ...] = (),
     on_data: bool = False,
     in_place: bool = True,
+    repeating: bool | None = None,
+    recalled: Recalled | None = None,
 ) -> torch.export.ExportedProgram:
     """Trace the model at the trial's point, on a fresh copy; what torch asks about sizes goes to the trial.
 
     `on_data`: with the example's own inputs, whose data the trial is told of as far as torch can follow them.
-    Whatever the model or torch raises is let through. Without `in_place` no operator settles its own decisions.
+    Whatever the model or torch raises is let through. Without `in_place` no operator settles its own decisions,
+    and each is run, unless `repeating` says that results may be given without a run.
+    `recalled`: what the operators of other traces of this model gave.
     """
     trial.in_place = trial.in_place and in_place
     args, kwargs = inputs.at(trial.point, filled=on_data)
-    (mode, env), model = recording_mode(trial, inputs.sizes, on_data=on_data), fresh_copy(mod)
+    mode, env = recording_mode(
+        trial,
+        inputs.sizes,
+        on_data=on_data,
+        repeating=trial.in_place if repeating is None else repeating,
+        recalled=recalled,
+    )
+    model = fresh_copy(mod)
     model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
     watched = Watched(model)
     with nothing_swallowed(mod, inputs, trial), _traced(env, model), torch_tracing(TracingContext(mode)), _Watch(env):

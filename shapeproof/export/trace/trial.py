@@ -105,7 +105,7 @@ class Trial:
         in_place: whether operators may settle their decisions where they make them (settle.py).
     """
 
-    def __init__(  # noqa: PLR0913 - what may be taught beforehand is given by name
+    def __init__(  # noqa: PLR0913, PLR0915 - what may be taught beforehand is given by name
         self,
         known: Facts,
         point: Mapping[str, int],
@@ -141,6 +141,8 @@ class Trial:
         """What the model reads of tensors, other than sizes (ops/properties.py): it was answered as of the example."""
         self.laid: dict[tuple[Term, ...], None] = {}
         """The sizes of tensors of which the model reads how they lie in memory."""
+        self.passed_over = False
+        """Whether results were given by rule: their strides are eager's up to those that reach no element."""
         self.doubtful = False
         """Whether decisions that were forgotten may make a difference after all."""
         self.observed = dict(observed or {})
@@ -188,6 +190,11 @@ class Trial:
         """What holds wherever the trace goes, whether or not its own checks on data pass."""
         taken = (step.decision.taken for step in self.steps if step.teaches)
         return self.known.assuming(*self.promised, *taken)
+
+    @property
+    def unrestricted(self) -> bool:
+        """Whether all that is known still holds on the whole domain of the trace."""
+        return not (self.steps or self.learned or self._oblivious or self._outside)
 
     @property
     def guessed(self) -> bool:
@@ -322,7 +329,7 @@ class Trial:
 
     def layout_read(self, sizes: Iterable[Term]) -> None:
         """The model acts on how a tensor lies in its storage, which what was forgotten may have decided."""
-        self.doubtful |= bool(self.harmless)
+        self.doubtful |= bool(self.harmless) or self.passed_over
         self.laid[tuple(sizes)] = None
 
     def facts_before(self, question: Formula) -> Facts:

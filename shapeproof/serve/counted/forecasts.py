@@ -129,7 +129,7 @@ def forecast(
 
     Raises:
         ConstraintViolation: the model does not support what is declared, or that is undecided.
-        UsageError: an entry cannot be meant; the sentence names it.
+        UsageError: an entry is invalid; the sentence names it.
 
     >>> class Model(torch.nn.Module):
     ...     def forward(self, x):

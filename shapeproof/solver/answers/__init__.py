@@ -1,9 +1,9 @@
-"""Answers for people, made of many questions to the ladder (prove.py).
+"""Answers for users, each made of many questions to the ladder (prove.py).
 
 points       any, the smallest, a generic one                 witness.py
 bounds       the least upper, the greatest lower              optimum.py
-repairs      what to declare so that something holds          repair.py, round_anchor.py
-words        without what is redundant, in fewer words        simplify.py, simplest.py, wording.py
-reasons      which decisions are reasons                      blame.py
-programs     a formula that can be computed end to end        totality.py
+repairs      declarations that make a formula hold            repair.py, round_anchor.py
+words        without redundant parts, in fewer words          simplify.py, simplest.py, wording.py
+reasons      guards that are not implied by others            blame.py
+programs     a formula that needs no short-circuiting         totality.py
 """

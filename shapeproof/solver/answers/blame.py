@@ -1,4 +1,4 @@
-"""Which decisions are reasons, and which follow from them."""
+"""Which guards are reasons, and which guards follow from them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 
 def reasons(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budget | None = None) -> list[int]:
-    """The indexes of formulas that, with the facts, imply all the others; none of them is implied by the rest.
+    """Return the indexes of an irredundant set of formulas that, with the facts, implies all the others.
 
-    Each formula comes with a weight; where there is a choice, light ones are kept. What is undecided is kept.
+    Each formula has a weight; lighter formulas are preferred. A formula is kept unless it is proved that the others
+    imply it.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -36,15 +37,16 @@ def reasons(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Bud
                 if redundant(formulas[index][0], facts.assuming(*(formulas[each][0] for each in rest)), budget):
                     kept = rest
     except OutOfWork:
-        charge(0)  # nothing is left around either
+        charge(0)  # raises if the enclosing allowance is used up too
     return sorted(kept)
 
 
 def needed(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budget | None = None) -> list[int]:
-    """The indexes of formulas that imply all the others, so that wherever one fails, one of these is known to.
+    """Return the indexes of formulas that imply all the others: where any formula fails, one of these is known to fail.
 
-    A formula that may be undefined is false nowhere where it is undefined: what makes it defined must not be left out
-    because it follows from it. That is looked for among the formulas before it.
+    Where a partial formula is undefined, it is not false. So a partial formula must not make the check that guards it
+    look redundant: a guard that follows from a partial formula is kept. A formula's guard is looked for among the
+    formulas before it.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -61,7 +63,7 @@ def needed(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budg
             here = facts.assuming(*(formulas[index][0] for index in total))
             kept += _not_implied_by_lighter(partial, formulas, here, budget)
     except OutOfWork:
-        charge(0)  # nothing is left around either
+        charge(0)  # raises if the enclosing allowance is used up too
         kept += partial
     return sorted(kept)
 

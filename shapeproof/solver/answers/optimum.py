@@ -1,4 +1,7 @@
-"""The least upper and the greatest lower bound of a term wherever the facts hold: proved, and attained."""
+"""The least upper and the greatest lower bound of a term wherever the facts hold.
+
+Law: a bound is proved, and attained at a point of the facts.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _LARGEST_SIZE = 2**63 - 1
 
 
 def least_upper_bound(term: Term, facts: Facts, budget: Budget | None = None) -> int | Undecided | None:
-    """The greatest value that the term takes; None if it takes values beyond every 64-bit integer.
+    """Return the greatest value of the term; None if the term has values beyond every 64-bit integer.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula, parse_term
     >>> from shapeproof.solver.facts import Facts
@@ -36,7 +39,7 @@ def least_upper_bound(term: Term, facts: Facts, budget: Budget | None = None) ->
         with spending((budget or facts.budget).for_a_task):
             return _greatest(term, facts, budget)
     except OutOfWork:
-        charge(0)  # nothing is left around either
+        charge(0)  # raises if the enclosing allowance is used up too
         return Undecided("the budget was used up")
 
 
@@ -53,15 +56,15 @@ def _greatest(term: Term, facts: Facts, budget: Budget | None) -> int | Undecide
 
 
 def greatest_lower_bound(term: Term, facts: Facts, budget: Budget | None = None) -> int | Undecided | None:
-    """The least value that the term takes; None if it takes values beyond every 64-bit integer."""
+    """Return the least value of the term; None if the term has values beyond every 64-bit integer."""
     highest = least_upper_bound(-term, facts, budget)
     return -highest if isinstance(highest, int) else highest
 
 
 def tighter(terms: Iterable[Term], facts: Facts, domain: Facts, budget: Budget | None = None) -> Iterator[Formula]:
-    """What the facts leave of a domain that they imply: an upper bound for each term that has less room than there.
+    """Upper bounds that the facts imply and a domain does not, for each term with less room under the facts.
 
-    A bound that follows from the domain and those before it is left out, and so is one that was not proved.
+    Bounds that follow from the domain and the earlier bounds are left out; so are bounds that were not proved.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula, parse_term
     >>> from shapeproof.solver.facts import Facts
@@ -79,7 +82,7 @@ def tighter(terms: Iterable[Term], facts: Facts, domain: Facts, budget: Budget |
 
 
 def _value(term: Term, facts: Facts) -> int | Undecided:
-    """A value that the term takes."""
+    """Return a value that the term takes."""
     try:
         values = [evaluate(term, point) for point in facts.points(term.symbols)]
     except Unevaluable as reason:
@@ -88,7 +91,7 @@ def _value(term: Term, facts: Facts) -> int | Undecided:
 
 
 def _climb(term: Term, facts: Facts, low: int, high: int, budget: Budget | None) -> int | Undecided:
-    """The greatest value, which is at least `low` and at most `high`: first the end is tried, then halves."""
+    """Return the greatest value between `low` and `high`: try the upper end first, then bisect."""
     probe = high - 1
     while low < high:
         point = find(gt(term, probe), facts, budget)

@@ -1,17 +1,19 @@
-"""What to declare so that a requirement holds: candidates, each proved to suffice, the weakest first.
+"""Declarations that make a requirement hold: candidates, each proved to suffice, the weakest first.
 
-    relation    the requirement itself, where no simpler form says the same       a*b <= 64
+    relation    the requirement itself, where no simpler form is equivalent       a*b <= 64
     bounds      the longest interval of one symbol                                 n >= 8
-    multiple    one residue of one symbol, and the longest interval of it          n % 4 == 0 and n >= 8
+    multiple    one residue of one symbol, and its longest interval                n % 4 == 0 and n >= 8
     line        one symbol as a multiple of another and a constant                 y + x == 32
-    values      all the values of one symbol that serve, if few do, or few do not   n == 4 or n == 8, n != 1
-    multiples   one residue of each symbol that is divided                         h % 4 == 0 and w % 4 == 0
-    sides       what the anchor says of each min and max in the requirement        a + b <= 128
-    fixed       the one value that the anchor has                                  n == 4
+    values      all values of one symbol that serve, or all but a few              n == 4 or n == 8, n != 1
+    multiples   one residue of each divided symbol                                 h % 4 == 0 and w % 4 == 0
+    sides       each min and max in the requirement is its operand at the anchor   a + b <= 128
+    fixed       the one value at the anchor                                        n == 4
 
-Laws. With the facts, a repair implies what it repairs. It holds at each *anchor*, a point that is given or found, so it
-is never empty. Of its kind it is maximal: no longer interval, no divisor of the modulus, no further value would do.
-What is undecided on the way is not proposed. Nothing here knows who declares what, or how it is written.
+Law: with the facts, a repair implies what it repairs.
+Law: a repair holds at each *anchor*, a point that is given or found, so that it is not empty.
+Law: a repair is maximal of its kind: no longer interval, no divisor of the modulus and no further value would do.
+
+A candidate that stays undecided is not proposed. The rooms above decide which declaration a repair becomes.
 """
 
 from __future__ import annotations
@@ -43,15 +45,15 @@ from shapeproof.solver.sampled.points import Point
 Kind: TypeAlias = Literal["bounds", "multiple", "line", "multiples", "sides", "values", "fixed", "relation"]
 
 _SIMPLEST: tuple[Kind, ...] = ("fixed", "bounds", "multiple", "line", "multiples", "sides", "values", "relation")
-"""Which of two that say the same is proposed."""
+"""The preference among equivalent repairs."""
 _MOST_VALUES = 8
 _WIDEST = 128
-"""A symbol with more values than this is not gone through value by value."""
+"""A symbol with more values than this is not tried value by value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """Something to declare in addition."""
+    """An additional declaration."""
 
     kind: Kind
     formula: Formula
@@ -67,11 +69,11 @@ def repaired(  # noqa: PLR0913 - what is required, of what is known, and what mu
     sayable: Callable[[Formula], bool] = lambda _: True,
     simple: bool = False,
 ) -> list[Repair] | None:
-    """The weakest repairs for several requirements together, one for each set of symbols that a requirement is about.
+    """Return the weakest repairs of several requirements together, one for each set of symbols in the requirements.
 
-    What concerns one symbol comes first, and is known when the rest is looked at. None if there is no repair, among
-    those whose formula is `sayable`; `others` are anchors, too. `simple`: of those that people would write, where there
-    are any, the one that serves most sizes near the anchor.
+    Requirements on fewer symbols are repaired first; their repairs count as facts for the others. None if there is no
+    repair with a `sayable` formula. `others` are further anchors. With `simple`, choose among the repairs in simple
+    form, if there are any, the one that serves the most sizes near the anchor.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -85,7 +87,7 @@ def repaired(  # noqa: PLR0913 - what is required, of what is known, and what mu
                 required, facts, anchor, budget, lambda each: _kept(each, others) and sayable(each), simple=simple
             )
     except OutOfWork:
-        charge(0)  # nothing is left around either
+        charge(0)  # raises if the enclosing allowance is used up too
         return None
 
 
@@ -120,7 +122,7 @@ def _repaired(  # noqa: PLR0913 - as above
 def repairs(
     required: Formula, facts: Facts, anchor: Mapping[str, int] | None = None, budget: Budget | None = None
 ) -> list[Repair]:
-    """What could be declared so that the requirement holds, the weakest first; of what is equal the simplest.
+    """Return the repairs of the requirement, the weakest first; of equivalent repairs, the simplest.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -132,7 +134,7 @@ def repairs(
         with spending((budget or facts.budget).for_a_task):
             return _repairs(required, facts, anchor, budget)
     except OutOfWork:
-        charge(0)  # nothing is left around either
+        charge(0)  # raises if the enclosing allowance is used up too
         return []
 
 
@@ -149,7 +151,7 @@ def _repairs(required: Formula, facts: Facts, anchor: Mapping[str, int] | None, 
 
 
 def _anchor(required: Formula, facts: Facts, given: Mapping[str, int] | None, budget: Budget | None) -> Point | None:
-    """The point that a repair must not rule out; None if the requirement rules it out."""
+    """Return the point that a repair must allow; None if the requirement fails there."""
     if given is not None:
         return dict(given) if holds_at(required, given) else None
     found = smallest(conjunction(defined(required), required), facts, None, budget)
@@ -161,7 +163,7 @@ def _kept(formula: Formula, points: Sequence[Mapping[str, int]]) -> bool:
 
 
 def _parts(required: Sequence[Formula]) -> list[Formula]:
-    """The requirements on the same symbols together; those on few symbols first."""
+    """Group the requirements by their symbols; groups of few symbols come first."""
     parts: dict[frozenset[str], list[Formula]] = {}
     for formula in required:
         for part in formula.args if isinstance(formula, And) else (formula,):
@@ -188,7 +190,7 @@ def _candidates(required: Formula, facts: Facts, point: Point, budget: Budget | 
 
 
 def _intervals(name: str, required: Formula, facts: Facts, point: Point, budget: Budget | None) -> Iterator[Repair]:
-    """For each modulus, the residue that the anchor has, and the longest interval of it around the anchor."""
+    """For each modulus, the residue of the anchor, and its longest interval around the anchor."""
     for modulus in (1, *_moduli(required)):
         residue = eq(modulo(symbol(name), modulus), point[name] % modulus)
         failing = facts.assuming(residue, required.negation)
@@ -206,7 +208,10 @@ def _intervals(name: str, required: Formula, facts: Facts, point: Point, budget:
 
 
 def _moduli(required: Formula) -> list[int]:
-    """The divisors, beside 1, of all that the requirement divides by."""
+    """Return the divisors greater than 1 of the least common multiple of the requirement's constant divisors.
+
+    If the multiple is too large, return the constant divisors themselves.
+    """
     constants = [
         node.divisor.constant_value
         for node in postorder(required)
@@ -217,7 +222,7 @@ def _moduli(required: Formula) -> list[int]:
 
 
 def _nearest(name: str, side: Formula, failing: Facts, budget: Budget | None, *, sign: int) -> int | Undecided | None:
-    """The failing value of the symbol on one side of the anchor that is nearest to it; None if there is none."""
+    """Return the failing value of the symbol nearest to the anchor on one side of it; None if there is none."""
     here = failing.assuming(side)
     if here.contradictory:
         return None
@@ -226,7 +231,7 @@ def _nearest(name: str, side: Formula, failing: Facts, budget: Budget | None, *,
 
 
 def _values(name: str, required: Formula, facts: Facts, point: Point, budget: Budget | None) -> Iterator[Repair]:
-    """All values of the symbol that serve, whatever the others are."""
+    """All values of the symbol that satisfy the requirement for any values of the other symbols."""
     serving = facts.assuming(required)
     low, high = (best(symbol(name), serving, budget) for best in (greatest_lower_bound, least_upper_bound))
     if not isinstance(low, int) or not isinstance(high, int) or high - low >= _WIDEST:
@@ -247,14 +252,14 @@ def _values(name: str, required: Formula, facts: Facts, point: Point, budget: Bu
 
 
 def _lines(name: str, other: str, required: Formula, point: Point) -> Iterator[Repair]:
-    """`name == slope*other + offset` through the anchor, for the slopes that the requirement suggests."""
+    """`name == slope*other + offset` through the anchor, for the slopes that occur in the requirement."""
     for slope in sorted(_slopes(required)):
         offset = point[name] - slope * point[other]
         yield Repair("line", eq(symbol(name), slope * symbol(other) + offset))
 
 
 def _multiples(required: Formula, point: Point) -> Iterator[Repair]:
-    """For each symbol that is divided by constants, the residue that the anchor has."""
+    """The residues that the anchor has, for all symbols divided by constants."""
     moduli = {name: modulus for name, modulus in divisors(required).items() if name in point}
     if len(moduli) > 1 and max(moduli.values()) <= LARGEST_MODULUS:
         residues = (eq(modulo(symbol(name), moduli[name]), point[name] % moduli[name]) for name in sorted(moduli))
@@ -262,7 +267,7 @@ def _multiples(required: Formula, point: Point) -> Iterator[Repair]:
 
 
 def _sides(required: Formula, facts: Facts, point: Point, budget: Budget | None) -> Iterator[Repair]:
-    """That each min and max in the requirement is the operand that it is at the anchor."""
+    """The condition that each min and max in the requirement is the operand that it is at the anchor."""
     said = []
     for node in postorder(required):
         if isinstance(node, Min | Max) and node.symbols <= point.keys():
@@ -292,7 +297,7 @@ def _coefficients(term: Term) -> set[int]:
 
 
 def _ranked(candidates: Sequence[Repair], facts: Facts, budget: Budget | None) -> list[Repair]:
-    """Weakest first. One that says the same as a simpler one, or more than another of its kind, is left out."""
+    """Sort the repairs, the weakest first; drop those equal to a simpler one or beaten by a weaker of their kind."""
     by_simplicity = sorted(candidates, key=lambda each: (_SIMPLEST.index(each.kind), len(str(each.formula))))
     weaker: dict[Repair, set[Repair]] = {each: set() for each in by_simplicity}
     for each in by_simplicity:
@@ -308,14 +313,14 @@ def _ranked(candidates: Sequence[Repair], facts: Facts, budget: Budget | None) -
 
 
 def _simplest(found: Sequence[Repair], facts: Facts, point: Point) -> Repair:
-    """Of the repairs that people would write, the one that serves most sizes near the anchor; else the weakest."""
+    """Return the repair in simple form that serves the most sizes near the anchor; without one, the weakest repair."""
     simple = [each for each in found if _is_simple(each.formula)]
     names = sorted(frozenset[str]().union(*(each.formula.symbols for each in simple)) & point.keys())
     return max(simple, key=lambda each: _breadth(each.formula, names, facts, point), default=found[0])
 
 
 def _is_simple(formula: Formula) -> bool:
-    """Whether a formula divides nothing, but to say what a symbol is a multiple of, and takes no least or greatest."""
+    """True if a formula divides only to state a residue of a symbol, and contains no min, max or conditional."""
     parts = formula.args if isinstance(formula, And) else (formula,)
     return all(_is_residue(part) or not any(map(_is_involved, postorder(part))) for part in parts)
 
@@ -325,7 +330,7 @@ def _is_involved(node: Node) -> bool:
 
 
 def _is_residue(part: Formula) -> bool:
-    """Whether the formula says that one symbol has one remainder."""
+    """True if the formula says that one symbol has one remainder."""
     divisions = [node for node in postorder(part) if isinstance(node, FloorDiv)]
     if len(divisions) != 1 or len(part.symbols) != 1 or not divisions[0].divisor.is_constant:
         return False
@@ -334,7 +339,7 @@ def _is_residue(part: Formula) -> bool:
 
 
 def _breadth(formula: Formula, names: Sequence[str], facts: Facts, point: Point) -> int:
-    """How many values near the anchor's these symbols may have, each by itself."""
+    """Return the number of values near the anchor that these symbols may have, multiplied over the symbols."""
     count = 1
     for name in names:
         around = range(point[name] - _WIDEST, point[name] + _WIDEST + 1)
@@ -344,6 +349,6 @@ def _breadth(formula: Formula, names: Sequence[str], facts: Facts, point: Point)
 
 
 def _alike(each: Repair, other: Repair) -> bool:
-    """Whether they are of one kind; an interval is one of the residues of the modulus 1."""
+    """True if two repairs are of one kind; an interval counts as a residue modulo 1."""
     one_residue = {"bounds", "multiple"}
     return each.kind == other.kind or {each.kind, other.kind} == one_residue

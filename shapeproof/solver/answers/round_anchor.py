@@ -1,7 +1,7 @@
-"""The anchor of a repair where nobody has given one: a point at which what is divided is a multiple of its divisor.
+"""The anchor of a repair without a given point: a point at which every divided symbol is a multiple of its divisor.
 
-A point of a trace is as unremarkable as can be, so a repair around it would say `h % 16 == 8` where `h % 16 == 0`
-serves as well. Nothing is proposed here; a point that is returned lies in the facts, and the requirement holds there.
+A trace runs at a generic point. A repair around that point would say `h % 16 == 8` where `h % 16 == 0` serves as well.
+Law: a returned point satisfies the facts and the requirement, unless it is the given point.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from shapeproof.solver.sampled.points import Point
 
 LARGEST_MODULUS = 4096
-"""By what more than this divides, nobody declares a size."""
+"""Users do not declare sizes as multiples of more than this."""
 
 
 def divisors(required: Formula) -> dict[str, int]:
-    """Each symbol that is divided by constants, and the least common multiple of these.
+    """Return each symbol that is divided by constants, with the least common multiple of the constants.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> divisors(parse_formula("h % 4 == 0 and (h + w) % 6 == 2"))
@@ -44,9 +44,9 @@ def divisors(required: Formula) -> dict[str, int]:
 
 
 def round_anchor(required: Sequence[Formula], facts: Facts, near: Mapping[str, int], budget: Budget | None) -> Point:
-    """A point at which as many symbols as possible are multiples, and the others as they are at the point given.
+    """Return a point with as many symbols as possible at multiples, and the other symbols as at the point `near`.
 
-    That point itself, if nothing is divided, or no other is found.
+    Return `near` itself if nothing is divided, or if no other point is found.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -62,7 +62,7 @@ def round_anchor(required: Sequence[Formula], facts: Facts, near: Mapping[str, i
             granted = _granted(_wishes(moduli, near), facts.assuming(*required), budget)
             point = find(conjunction(*required, *granted), facts, budget)
     except OutOfWork:
-        charge(0)  # nothing is left around either
+        charge(0)  # raises if the enclosing allowance is used up too
         return dict(near)
     if not isinstance(point, dict) or not near.keys() <= point.keys() or not facts.contains(point):
         return dict(near)
@@ -70,7 +70,7 @@ def round_anchor(required: Sequence[Formula], facts: Facts, near: Mapping[str, i
 
 
 def _wishes(moduli: Mapping[str, int], near: Mapping[str, int]) -> Iterator[Formula]:
-    """What an anchor is to be, the multiples first."""
+    """The wishes for an anchor, the multiples first."""
     for name, modulus in moduli.items():
         multiple = eq(modulo(symbol(name), modulus), 0)
         yield conjunction(multiple, ge(symbol(name), modulus))
@@ -80,7 +80,7 @@ def _wishes(moduli: Mapping[str, int], near: Mapping[str, int]) -> Iterator[Form
 
 
 def _granted(wishes: Iterator[Formula], here: Facts, budget: Budget | None) -> list[Formula]:
-    """The wishes that can be met with those before them."""
+    """Return the wishes that can be met together with the earlier ones."""
     granted = []
     for wish in wishes:
         if isinstance(find(wish, here, budget), dict):

@@ -1,7 +1,7 @@
-"""The simplest term that is proved equal to another wherever the facts hold: a constant, a line, or what it reduces to.
+"""The simplest term proved equal to another wherever the facts hold: a constant, a line, or the reduced term.
 
-A guess is read off a few points and is believed only if it is proved. What is not proved within the budget stays as it
-is.
+A guess is fitted to a few points and used only if it is proved. If no guess is proved within the budget, the reduced
+term is returned.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 _STEPS = 64
-"""How many sizes in a row are looked at for a pattern."""
+"""The number of consecutive sizes that are searched for a pattern."""
 _DIVISORS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 32, 64)
 _MOST_STAIRS = 2
 
 
 def simplest(term: Term, facts: Facts, budget: Budget | None = None) -> Term:
-    """The simplest term that is known to be equal to a term wherever the facts hold.
+    """Return the simplest term that is known to equal the term wherever the facts hold.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula, parse_term
     >>> from shapeproof.solver.facts import Facts
@@ -58,7 +58,7 @@ def _is_polynomial(term: Term) -> bool:
 
 
 def _values(term: Term, facts: Facts) -> Values:
-    """The term at a few points of the facts; nothing if it has no value at one of them."""
+    """Return the values of the term at a few points of the facts; empty if it has no value at one of them."""
     try:
         return [(point, evaluate(term, point)) for point in facts.points(term.symbols)]
     except Unevaluable:
@@ -66,7 +66,7 @@ def _values(term: Term, facts: Facts) -> Values:
 
 
 def _guesses(values: Values, names: Sequence[str]) -> Iterator[Term]:
-    """The constant, or else the lines in one symbol, cut off or not, that go through all values."""
+    """The constant, or else the lines in one symbol, clamped or not, through all values."""
     if values and len({value for _, value in values}) == 1:
         yield constant(values[0][1])
         return
@@ -79,7 +79,7 @@ def _guesses(values: Values, names: Sequence[str]) -> Iterator[Term]:
 
 
 def _clamped(name: str, places: Sequence[tuple[int, int]]) -> Iterator[Term]:
-    """The symbol, moved and cut off at the greatest or at the least value, if that gives all values."""
+    """The symbol, shifted and clamped at the greatest or the least value, if that gives all values."""
     if places:
         (x, y), (last, value) = places[0], places[-1]
         for moved, cut, end in ((y - x, min, value), (value - last, max, y)):
@@ -88,7 +88,7 @@ def _clamped(name: str, places: Sequence[tuple[int, int]]) -> Iterator[Term]:
 
 
 def _stairs(term: Term, facts: Facts) -> list[Term]:
-    """The floor divisions `(slope*n + offset)//divisor` that give the first values of a term with floats in it."""
+    """Return floor divisions `(slope*n + offset)//divisor` that give the first values of a term with floats in it."""
     (name, *others), rounded = sorted(term.symbols), any(isinstance(node, Apply) for node in postorder(term))
     lowest = facts.range_of(name).lower
     if others or not rounded or lowest is None:
@@ -104,7 +104,7 @@ def _stairs(term: Term, facts: Facts) -> list[Term]:
 
 
 def _slopes(places: Sequence[tuple[int, int]], divisor: int) -> list[int]:
-    """The slopes that the first and the last place leave, if any."""
+    """Return the slopes that are compatible with the first and the last value."""
     if len(places) < 2:
         return []
     (x, y), (last, value) = places[0], places[-1]
@@ -113,14 +113,14 @@ def _slopes(places: Sequence[tuple[int, int]], divisor: int) -> list[int]:
 
 
 def _through(places: Sequence[tuple[int, int]], slope: int, divisor: int) -> tuple[int, int, int] | None:
-    """The least offset of the stairs that go through all places, with the slope and the divisor."""
+    """Return the least offset, the slope and the divisor of the stairs through all values, or None."""
     low = max(divisor * value - slope * x for x, value in places)
     high = min(divisor * (value + 1) - 1 - slope * x for x, value in places)
     return (low, slope, divisor) if low <= high else None
 
 
 def _line(places: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
-    """Slope and offset of the line with whole numbers that goes through all places, if there is one.
+    """Return slope and offset of the line with integer coefficients through all values, or None.
 
     >>> _line([(1, 5), (2, 7), (4, 11)]), _line([(1, 1), (3, 2)])
     ((2, 3), None)

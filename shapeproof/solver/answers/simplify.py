@@ -1,8 +1,8 @@
-"""Formulas without what is redundant in them, where given facts hold. They say neither more nor less.
+"""Formulas without the parts that are redundant under given facts. The result is equivalent under the facts.
 
-Each part is looked at where the rest leaves it open: an operand of `and` where the others hold, one of `or` where none
-of them does. What always holds there, or never does, goes. Operands are read from the left as in Python, so behind one
-that may raise only those before it count as the rest.
+Each part is simplified under the assumption that the other parts leave it open: an operand of `and` where the others
+hold, an operand of `or` where none of them holds. A part that always or never holds there is dropped. Operands are
+evaluated from the left, as in Python: behind an operand that may raise, only earlier operands may be assumed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from shapeproof.solver.prove import redundant
 
 
 def simplified(formulas: Sequence[Formula], facts: Facts, budget: Budget | None = None) -> list[Formula]:
-    """What the formulas say together where the facts hold, in fewer words; the longest is cut down first.
+    """Return a shorter equivalent of the formulas where the facts hold; the longest parts are shortened first.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -34,15 +34,15 @@ def simplified(formulas: Sequence[Formula], facts: Facts, budget: Budget | None 
     try:
         with spending((budget or facts.budget).for_a_task):
             simpler = _within(before, facts, budget)
-            while simpler is not before:  # what was looked at first may be redundant now that the rest is shorter
+            while simpler is not before:  # an early part may be redundant now that the rest is shorter
                 before, simpler = simpler, _within(simpler, facts, budget)
     except OutOfWork:
-        charge(0)  # nothing is left around either
+        charge(0)  # raises if the enclosing allowance is used up too
     return list(simpler.args) if isinstance(simpler, And) else [] if simpler is TRUE else [simpler]
 
 
 def in_few_words(required: Formula, known: Facts, budget: Budget) -> Formula:
-    """The same requirement where the facts hold; a number that is left one value is said to have it."""
+    """Return the same requirement under the facts; a symbol with one remaining value gets the equality `n == value`."""
     facts = known.fork()
     facts.learn(required)
     ends = [(name, facts.range_of(name)) for name in sorted(required.symbols)]
@@ -51,7 +51,7 @@ def in_few_words(required: Formula, known: Facts, budget: Budget) -> Formula:
 
 
 def _within(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
-    """The formula where the facts hold."""
+    """Return the formula simplified under the facts."""
     if redundant(formula, facts, budget):
         return TRUE
     if redundant(formula.negation, facts, budget):
@@ -67,20 +67,20 @@ def _within(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
 
 
 def _reworded(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
-    """In fewer words, where these are proved to say the same."""
+    """Return a shorter wording, if it is proved equivalent."""
     shorter = reworded(formula, lambda term: facts.known.bounds(facts.reduce(term)))
     return shorter if shorter is formula or redundant(_same(formula, shorter), facts, budget) else formula
 
 
 def _same(left: Formula, right: Formula) -> Formula:
-    """That the two hold at the same points."""
+    """Return a formula that says that the two formulas are equivalent."""
     return disjunction(conjunction(left, right), conjunction(left.negation, right.negation))
 
 
 def _each(args: Sequence[Formula], facts: Facts, budget: Budget | None, *, opposite: bool) -> list[Formula]:
-    """The operands, each where the others, as they are by then, leave it open.
+    """Simplify each operand where the others, as simplified so far, leave it open.
 
-    One that may then raise stands behind what keeps it from that, so only those before it may be what it relies on.
+    An operand that could then raise relies on a check before it, so only earlier operands are assumed for it.
     """
     left = list(args)
     for index in sorted(range(len(args)), key=lambda index: -len(str(args[index]))):

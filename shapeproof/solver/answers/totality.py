@@ -1,7 +1,7 @@
-"""A formula as one that may be computed from end to end: what computes it has no `or` that stops where Python's does.
+"""A formula that can be computed without short-circuiting.
 
-A graph computes every operand. So a divisor that may be zero where an operand before it has decided is exchanged, where
-it is zero, for one that is not; and that the formula has a value is said apart. Nothing is decided about the formula.
+A graph computes every operand. So a divisor that may be zero where an earlier operand has decided is replaced by 1
+where it is zero; a separate conjunct states that the formula is defined.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def computed_whole(formula: Formula, known: Facts) -> Formula | None:
-    """A formula that holds just where this one does, and no part of which divides by zero where what is known holds.
+    """Return an equivalent formula in which no part divides by zero anywhere the facts hold.
 
-    None if a part that is no division, root or logarithm of integers may raise behind an `or` or a choice, where Python
-    would have stopped.
+    None if an `or` or a conditional protects a part that may raise, unless it is a division, root or logarithm of
+    integers.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -50,7 +50,7 @@ def _is_division(node: Node) -> bool:
 
 
 _LEAST = {"sqrt": 0, "log": 1, "log2": 1}
-"""The least integer of which each is defined."""
+"""The least integer in the domain of each function."""
 
 
 def _is_of_a_size(node: Node) -> bool:
@@ -58,7 +58,7 @@ def _is_of_a_size(node: Node) -> bool:
 
 
 class _Guarding(Reducer):
-    """Rewrites these divisions and roots by nothing but their divisors and arguments, which it keeps defined."""
+    """Rewrites only the divisors and arguments of partial divisions and roots, so that these are defined."""
 
     def __init__(self, partial: set[Node], facts: Facts) -> None:
         super().__init__(Knowledge())

@@ -1,6 +1,6 @@
-"""Points to show: any one at which a formula holds, the smallest, and a generic one to trace at.
+"""Points to show: any point at which a formula holds, the smallest, and a generic one to trace at.
 
-Every point is evaluated before it is returned: all facts hold there, and the formula does.
+Law: every point is evaluated before it is returned: all facts and the formula hold there.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from shapeproof.solver.facts import Facts
     from shapeproof.solver.sampled.points import Point
 
-_SMALL, _LARGE = 5, 200
+_SMALL, _HANDY, _LARGE = 5, 48, 200
+"""Sizes to trace at, and to run eager with: handy ones first."""
 _TRIED = 512
-"""How many points are tried one by one, before the solver is asked for the smallest."""
+"""The number of points tried one by one before the solver is asked for the smallest."""
 
 
 def find(formula: Formula, facts: Facts, budget: Budget | None = None) -> Point | Undecided | None:
-    """A point at which the facts and the formula hold; None where it is proved that there is none.
+    """Return a point at which the facts and the formula hold; None if it is proved that there is none.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -55,11 +56,11 @@ def find(formula: Formula, facts: Facts, budget: Budget | None = None) -> Point 
 def smallest(
     formula: Formula, facts: Facts, order: Sequence[str] | None = None, budget: Budget | None = None
 ) -> Point | Undecided | None:
-    """The smallest point at which the facts and the formula hold.
+    """Return the smallest point at which the facts and the formula hold.
 
-    Smaller means: first, the greatest absolute value of the symbols in `order` (all symbols, by name, if not given);
-    then the sum of their absolute values; then the values one by one, the absolute value before the sign, 1 before -1.
-    Where the budget runs out on the way, the best point found so far is returned.
+    Points are compared by the greatest absolute value of the symbols in `order` (by default all symbols, by name); then
+    by the sum of their absolute values; then value by value, the absolute value before the sign, and 1 before -1. If
+    the budget runs out, the best point found so far is returned.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -74,7 +75,7 @@ def smallest(
         return found
     names = list(order) if order is not None else sorted(found)
     here = facts.fork()
-    best = dict.fromkeys(names, 0) | found  # nothing is said of a symbol that the point leaves out
+    best = dict.fromkeys(names, 0) | found  # the facts do not mention a symbol that the point leaves out
     names = [name for name in names if isinstance(best[name], int)]  # a double stays as it was found
     try:
         with spending((budget or facts.budget).for_a_task):
@@ -82,12 +83,12 @@ def smallest(
             for measure in _measures(names):
                 best = _least(measure, here, best, budget)
     except OutOfWork:
-        charge(0)  # nothing is left around either
+        charge(0)  # raises if the enclosing allowance is used up too
     return best
 
 
 def ascending(facts: Facts, order: Sequence[str], budget: Budget | None = None) -> Iterator[Point]:
-    """The points of facts, the smallest first, no two alike in all of `order`; until no other is found.
+    """The points of the facts, the smallest first, no two alike in all of `order`, until no further point is found.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -108,10 +109,10 @@ def _other_than(point: Point, order: Sequence[str]) -> Formula:
 
 
 def _near(formula: Formula, facts: Facts, order: Sequence[str] | None) -> Iterator[Point]:
-    """Points of the facts and the formula in the order of `smallest`, none left out, until so many were tried.
+    """Points of the facts and the formula in the order of `smallest`, without gaps, for at most `_TRIED` candidates.
 
-    They are there only where each symbol is a size whose lower bound is known: then a search finds what a solver, asked
-    again for a smaller one each time, takes a hundred times as long for.
+    Empty unless every symbol is a size with a known lower bound of at least 0. In that case, enumeration is a hundred
+    times as fast as asking a solver for smaller and smaller points.
     """
     symbols = frozenset().union(formula.symbols, *(fact.symbols for fact in facts.formulas))
     names = sorted(symbols) if order is None else list(order)
@@ -126,7 +127,7 @@ def _near(formula: Formula, facts: Facts, order: Sequence[str] | None) -> Iterat
 
 
 def _tuples(lows: Sequence[int], highs: Sequence[int | None]) -> Iterator[tuple[int, ...]]:
-    """All points of a box of numbers from 0 up: by the greatest value, then by the sum, then one value after the other.
+    """All points of a box of nonnegative integers, by the greatest value, then by the sum, then lexicographically.
 
     >>> list(_tuples([0, 1], [1, 2]))
     [(0, 1), (1, 1), (0, 2), (1, 2)]
@@ -143,9 +144,9 @@ def _tuples(lows: Sequence[int], highs: Sequence[int | None]) -> Iterator[tuple[
 
 
 def _of_sum(lows: Sequence[int], highs: Sequence[int], total: int, greatest: int | None) -> Iterator[tuple[int, ...]]:
-    """The points of a box whose values have this sum, and this greatest value among them, in lexicographic order.
+    """The points of a box with this sum and this greatest value, in lexicographic order.
 
-    None: the greatest value is there already. `highs` are at most that value.
+    `highs` must not exceed that value. None: the greatest value occurs already among the earlier coordinates.
     """
     if not _possible(lows, highs, total, greatest):
         return
@@ -159,7 +160,7 @@ def _of_sum(lows: Sequence[int], highs: Sequence[int], total: int, greatest: int
 
 
 def _possible(lows: Sequence[int], highs: Sequence[int], total: int, greatest: int | None) -> bool:
-    """Whether `_of_sum` has points: the rest of the sum fits beside a greatest value."""
+    """True if `_of_sum` has points: the rest of the sum fits beside a greatest value."""
     if greatest is None:
         return sum(lows) <= total <= sum(highs)
     beside = ((sum(lows) - low, sum(highs) - high) for low, high in zip(lows, highs, strict=True) if high == greatest)
@@ -171,17 +172,17 @@ def _size(name: str) -> Term:
 
 
 def _measures(names: Sequence[str]) -> Iterator[Term]:
-    """What is made small, in this order; each of them is at least 0."""
+    """The terms to minimise, in order; each is at least 0."""
     if names:
         yield maximum(*(_size(name) for name in names))
         yield sum((_size(name) for name in names), ZERO)
     for name in names:
         yield _size(name)
-        yield _size(name) - symbol(name)  # 0 for a value of at least 0
+        yield _size(name) - symbol(name)  # 0 for a nonnegative value
 
 
 def _least(measure: Term, facts: Facts, best: Point, budget: Budget | None) -> Point:
-    """The point with the least measure; from here on, the facts say that the measure is no greater."""
+    """Return the point with the least measure, and add to the facts that the measure is no greater."""
     low, high = 0, evaluate(measure, best)
     while low < high:
         middle = (low + high) // 2
@@ -199,16 +200,16 @@ def _least(measure: Term, facts: Facts, best: Point, budget: Budget | None) -> P
 def generic(
     facts: Facts, names: Sequence[str], avoid: Iterable[int] = (), budget: Budget | None = None
 ) -> Point | Undecided | None:
-    """A point without accidents, to trace at: values in range, small, not 0 or 1, distinct, and none of those to avoid.
+    """Return a generic point to trace at: small values, not 0 or 1, pairwise distinct, none of those to avoid.
 
-    Those are wishes, granted in that order as far as the facts allow.
+    These are wishes; as many as the facts allow are granted, in that order.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
     >>> generic(Facts([parse_formula("b >= 1"), parse_formula("h % 32 == 0")]), ["b", "h"])
     {'b': 5, 'h': 32}
     """
-    point = None if facts.contradictory else find(TRUE, facts, budget)  # which facts clash is not asked
+    point = None if facts.contradictory else find(TRUE, facts, budget)  # no unsat core is needed
     here = facts.fork()
     try:
         with spending((budget or facts.budget).for_a_task):
@@ -218,20 +219,21 @@ def generic(
                     point = granted
                     here.learn(wish)
     except OutOfWork:
-        charge(0)  # nothing is left around either
+        charge(0)  # raises if the enclosing allowance is used up too
     return point
 
 
 def _wishes(names: Sequence[str], avoid: Sequence[int], facts: Facts) -> Iterator[Formula]:
-    """All wishes at once, which is granted most of the time; then one by one, those that matter most first.
+    """All wishes at once, which usually succeeds; then one by one, the most important first.
 
-    Of sizes that are known to be equal one speaks for all, and one that has one value is left alone.
+    Of sizes that are known to be equal, one represents all; a size with a single value gets no wish.
     """
     known = {facts.reduce(symbol(name)): symbol(name) for name in reversed(names)}
     sizes = [size for value, size in reversed(known.items()) if isinstance(value, Term) and not value.is_constant]
-    small = [conjunction(ge(size, _SMALL), le(size, _LARGE)) for size in sizes]
+    handy, small = ([conjunction(ge(size, _SMALL), le(size, most)) for size in sizes] for most in (_HANDY, _LARGE))
     away = [conjunction(*(ne(size, value) for value in avoid)) for size in sizes]
     apart = [ne(left, right) for index, left in enumerate(sizes) for right in sizes[:index]]
+    yield conjunction(*handy, *away, *apart)
     yield conjunction(*small, *away, *apart)
     yield from away
     yield from apart

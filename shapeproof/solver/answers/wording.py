@@ -1,8 +1,8 @@
-"""A condition on one quantity in fewer words: the intervals in which it holds, or what is left out between its bounds.
+"""A shorter wording of a condition on one quantity: the intervals where it holds, or the holes between its bounds.
 
-Where n is at least 0, `n == 0 or n == 2 or n >= 3` is `n != 1`, and `a - b <= 0 and a - b != 0` is `a < b` anywhere. A
-quantity is what comparisons with integers are made of: one size, or a sum of products. What is said here is proposed;
-it is for the caller to prove that it says the same.
+Where n is at least 0, `n == 0 or n == 2 or n >= 3` is `n != 1`; `a - b <= 0 and a - b != 0` is `a < b` anywhere. A
+quantity is a term that is compared with integers: one size, or a sum of products. A wording is a proposal; the caller
+proves that it is equivalent.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from shapeproof.solver.learned.bounding import shape_of
 
 
 def reworded(formula: Formula, bounds: Callable[[Term], Interval]) -> Formula:
-    """The formula with its operands on the same quantity said together, where that is shorter.
+    """Return the formula with operands on the same quantity merged, where that is shorter.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> reworded(parse_formula("(n == 0 or n == 2 or n >= 3) and m >= 8 and m >= 3"), lambda _: Interval(0, None))
@@ -59,7 +59,7 @@ def reworded(formula: Formula, bounds: Callable[[Term], Interval]) -> Formula:
 
 
 def equals(number: Term | Real, value: float) -> Formula:
-    """That a number has a value; that it is nan, which equals none.
+    """Return the formula `number == value`; for nan, the formula that the number is nan.
 
     >>> from shapeproof.constraints.reals import RealSymbol
     >>> equals(RealSymbol("v"), float("nan"))
@@ -71,14 +71,14 @@ def equals(number: Term | Real, value: float) -> Formula:
 
 
 def has_value(number: Term | Real, value: float) -> Formula:
-    """That a number has a value; of an integer, in simple words."""
+    """Return the formula `number == value`; for an integer, in a simple form."""
     return equals(number, value) if isinstance(number, Real) else _term_has_value(number, int(value))
 
 
 def _term_has_value(term: Term, value: int) -> Formula:
-    """That a term has a value; of a quotient by a constant, that what is divided lies between two.
+    """Return the formula `term == value`; for a quotient by a constant, as bounds of the numerator.
 
-    Where a constant is the least value that it may have, what is said is what the other operand is then.
+    If a constant is the least possible value of the term, return the condition on the other operand of the max.
 
     >>> from shapeproof.constraints.syntax.text import parse_term
     >>> has_value(parse_term("n - 1"), 3), has_value(parse_term("(n + 7)//8"), 3)
@@ -103,7 +103,7 @@ def _term_has_value(term: Term, value: int) -> Formula:
 def _said_together(
     args: Sequence[Formula], join: Callable[..., Formula], bounds: Callable[[Term], Interval]
 ) -> Iterator[Formula]:
-    """The operands, those on the same quantity as one at the place of the first."""
+    """The operands, with all operands on the same quantity merged into one at the place of the first."""
     quantities = [_quantity(arg) for arg in args]
     for index, quantity in enumerate(quantities):
         if quantity is None:
@@ -114,7 +114,7 @@ def _said_together(
 
 
 def _quantity(formula: Formula) -> Term | None:
-    """What every comparison in the formula compares with an integer."""
+    """Return the term that every comparison in the formula compares with an integer; None if there are several."""
     found = set()
     for node in postorder(formula):
         match node:
@@ -126,14 +126,14 @@ def _quantity(formula: Formula) -> Term | None:
 
 
 def _wordings(formula: Formula, quantity: Term, within: Interval) -> Iterator[Formula]:
-    """What says of a quantity that lies within an interval the same as the formula: where it holds, and where not."""
+    """Two equivalents of the formula for a quantity within an interval: by runs where it holds, and by holes."""
     runs, holes = _runs(formula, within)
     yield disjunction(*(_inside(quantity, run, within) for run in runs))
     yield conjunction(*(_outside(quantity, hole, within) for hole in holes))
 
 
 def _runs(formula: Formula, within: Interval) -> tuple[list[Interval], list[Interval]]:
-    """The longest intervals of the quantity in which the formula holds, and those in which it does not."""
+    """Return the longest intervals of the quantity in which the formula holds, and those in which it fails."""
     near = {root + step for root in _roots(formula) for step in (-1, 0, 1) if root + step in within}
     tried = sorted(near.union(end for end in (within.lower, within.upper) if end is not None))
     found: dict[bool, list[Interval]] = {True: [], False: []}
@@ -146,14 +146,14 @@ def _runs(formula: Formula, within: Interval) -> tuple[list[Interval], list[Inte
 
 
 def _roots(formula: Formula) -> Iterator[int]:
-    """Between the values next to these, no comparison changes its truth."""
+    """Values next to which comparisons may change their truth; between these, no comparison changes."""
     for node in postorder(formula):
         if isinstance(node, Compare):
             yield -node.term.poly.get(UNIT, 0) // shape_of(node.term)[1]
 
 
 def _holds(formula: Formula, value: int) -> bool:
-    """Whether the formula holds where its quantity has the value."""
+    """True if the formula holds where its quantity has the value."""
     known: dict[Node, bool] = {}
     for node in postorder(formula):
         match node:

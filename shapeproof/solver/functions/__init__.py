@@ -1,9 +1,9 @@
-"""What is known of functions that have no algebra: doubles, bits, powers.
+"""Knowledge about functions without an algebra: doubles, bits, powers.
 
-axioms.py       inequalities and monotony, as formulas
-doubles.py      where a float expression lies
+axioms.py       inequalities and monotonicity, as formulas
+doubles.py      the range of a float expression
 enclosures.py   a float expression between two sums of integers
 exact.py        where a double equals an integer
-powers.py       powers with exponents that vary
+powers.py       powers with variable exponents
 masks.py        bits of two unknown integers
 """

@@ -1,14 +1,14 @@
-"""What holds of functions without an algebra: bits, powers, and integers made of doubles. Inequalities, and monotony.
+"""Axioms of functions without an algebra (bits, powers, integers from doubles): inequalities and monotonicity.
 
-Each is said of an atom wherever it is defined, given bounds of what it is applied to. The cheap steps use them
-(entailment.py), and Z3 is told them beside the bounds (lower.py), which knows these functions by name only.
+An axiom holds wherever its atom is defined, given bounds of the arguments. The cheap steps use the axioms
+(entailment.py). Z3, which knows these functions by name only, gets them beside the bounds (lower.py).
 
     x & y             0 <= x & y <= x                        for x >= 0
     x | y             x <= x | y                             for y >= 0;  (x | y) + (x & y) == x + y
     x ^ y             (x ^ y) + 2*(x & y) == x + y
     b**e              1 + (b - 1)*e <= b**e                  for a constant b >= 2
-    int(r), ceil(r)   as enclosures.py says of r, rounded; round(x / y) is x//y or the next, where that is exact
-    f(x) <= f(y)      for x <= y: of b**x, int(x * 0.5), floor(x / 3), ... which rise with x
+    int(r), ceil(r)   the enclosure of r (enclosures.py), rounded; round(x / y) is x//y or the next, if exact
+    f(x) <= f(y)      for x <= y: for b**x, int(x * 0.5), floor(x / 3), ... which rise with x
     b**x < b**y       for 0 <= x < y and a constant b >= 2
 """
 
@@ -74,7 +74,7 @@ def _is_nonnegative(term: Term, bounds: Bounds) -> bool:
 
 
 def _of_rounding(atom: Apply, found: Enclosure) -> Iterator[Term]:
-    """What is said of the number, said of the integer made of it: with whole factors, and as it is."""
+    """Restate the enclosure of a number for the integer it rounds to: with whole factors, and with exact ones."""
     value = of_atom(atom)
     highs = {term: high for term, (_, high) in found.parts.items()}
     lows = {term: low for term, (low, _) in found.parts.items()}
@@ -95,7 +95,7 @@ def _of_rounding(atom: Apply, found: Enclosure) -> Iterator[Term]:
 
 
 def _of_quotient(atom: Apply, real: Real, bounds: Bounds) -> Iterator[Term]:
-    """A quotient of integers is rounded to one of the two around it, or to itself, where doubles are exact enough."""
+    """A quotient of integers rounds to one of the two integers around it, or to itself, if doubles are exact enough."""
     for end in ("floor", "ceil"):
         around = exact_integer(end, [real], bounds)
         if around is not None:
@@ -103,14 +103,14 @@ def _of_quotient(atom: Apply, real: Real, bounds: Bounds) -> Iterator[Term]:
 
 
 def _weighted(factors: dict[Term, Fraction]) -> tuple[Term, int]:
-    """The sum of the terms by their factors as `term / scale`."""
+    """Return `(term, scale)` such that `term / scale` is the sum of the terms times their factors."""
     scale = math.lcm(*(factor.denominator for factor in factors.values()))
     return sum((int(factor * scale) * term for term, factor in factors.items()), ZERO), scale
 
 
 @lru_cache(maxsize=MEMORY)
 def rising(atom: Apply) -> tuple[object, Term] | None:
-    """`(f, x)` with the atom `f(x)`, where f is a function that never falls; equal where it is the same.
+    """Return `(f, x)` if the atom is `f(x)` for a nondecreasing function f; equal functions give equal f.
 
     >>> from shapeproof.constraints.syntax.text import parse_term
     >>> (((half, _),), _), (((whole, _),), _) = parse_term("int(n * 0.5) + int((m + 1) * 0.5)").monomials
@@ -127,7 +127,7 @@ def rising(atom: Apply) -> tuple[object, Term] | None:
 
 
 def is_strict(atom: Apply) -> bool:
-    """Whether what `rising` says is a power that even rises, from the exponent 0 on, where it is defined."""
+    """True if the atom is a power that rises strictly from the exponent 0 on."""
     match atom:
         case Apply("pow", (Term() as base, _)):
             return base.is_constant and base.constant_value >= 2

@@ -1,9 +1,10 @@
-"""Where float expressions lie, infinities and nan included, for integers with a bound on one side, on both or on none.
+"""Ranges of float expressions, infinities and nan included; the integers in them may lack bounds.
 
-Every IEEE operation used here is monotone in each argument, rounding and overflow included. So the values at the ends
-of the ranges of its arguments, and at 0 between them, computed as Python computes them, bound the values between. An
-integer without a bound is one that `float` converts, or else nothing that is made of it has a value. Logarithms and
-roots are the C library's, of which no more is used than that they are not negative from 1 (from 0) on, nor too large.
+Every IEEE operation used here is monotone in each argument, even with rounding and overflow. So its values at the ends
+of the arguments' ranges, and at 0 between them, bound all values between; Python computes these values. An integer
+without a bound is either convertible by `float`, or the expression has no value. Logarithms and roots come from the C
+library. The only assumptions about them: logarithms are nonnegative from 1 on, roots from 0 on, and neither is too
+large.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ ROUNDINGS: dict[str, Callable[[float], int]] = {
     "ceil": math.ceil,
     "round": round,
 }
-"""The ways from a double to an integer."""
+"""The functions from a double to an integer."""
 
 _GREATEST = sys.float_info.max
 _LEAST = math.ulp(0.0)
 _LARGEST_LOGARITHM = 1024.0
 _NO_BOUND = 2.0**256
-"""An end so far out is that of the doubles themselves: said of a size, it would be a number of hundreds of digits."""
+"""Ends beyond this count as no bound: for a size they would be numbers of hundreds of digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The doubles (or, of a term, integers) from `low` to `high`, both included, and nan if it may be."""
+    """The doubles (for a term, integers) from `low` to `high`, both included; and nan if `nan` is true."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -53,20 +54,20 @@ class Range:
 
     @property
     def is_finite(self) -> bool:
-        """Whether neither an infinity nor nan is among them."""
+        """True if the range contains neither an infinity nor nan."""
         return not self.nan and math.isfinite(self.low) and math.isfinite(self.high)
 
     def ends(self) -> set[float]:
-        """The ends, and 0 where it is between them."""
+        """Return the ends, and 0 if it lies between them."""
         return {self.low, self.high, 0.0} if self.low < 0 < self.high else {self.low, self.high}
 
     def between(self, low: float, high: float) -> Range:
-        """What of it lies between these."""
+        """Return the part of the range between `low` and `high`."""
         return Range(max(low, self.low), min(high, self.high), self.nan)
 
 
 def rounded_bounds(op: str, real: Real, bounds: Bounds) -> Interval:
-    """Bounds of `trunc`, `floor`, `ceil` or `round` of a float expression, where it has a value.
+    """Return bounds of `trunc`, `floor`, `ceil` or `round` of a float expression, where it has a value.
 
     >>> from shapeproof.constraints.terms import symbol
     >>> from shapeproof.constraints.syntax.text import parse_term
@@ -81,7 +82,7 @@ def rounded_bounds(op: str, real: Real, bounds: Bounds) -> Interval:
 
 
 def compared(formula: RealCompare, bounds: Bounds) -> bool | None:
-    """Whether a comparison of doubles is true or false wherever it has a value, as far as their ranges say."""
+    """True or False if ranges show it for a comparison of doubles wherever it has a value; otherwise None."""
     left, right = (
         range_of(side, bounds) if isinstance(side, Real) else _of_integers(bounds(side))
         for side in (formula.left, formula.right)
@@ -92,13 +93,13 @@ def compared(formula: RealCompare, bounds: Bounds) -> bool | None:
         "<": (left.high < right.low, left.low >= right.high),
         "<=": (left.high <= right.low, left.low > right.high),
     }.get(formula.op, (same, apart))
-    if not fails and (not holds or left.nan or right.nan):  # of nan, every comparison but != fails
+    if not fails and (not holds or left.nan or right.nan):  # with nan, every comparison except != is false
         return None
     return holds ^ formula.negated ^ (formula.op == "!=")
 
 
 def range_of(root: Real, bounds: Bounds) -> Range:
-    """Where the expression lies, wherever it has a value.
+    """Return the range of the expression, wherever it has a value.
 
     >>> from shapeproof.constraints.reals import RealConstant, real_call
     >>> from shapeproof.constraints.terms import symbol
@@ -137,7 +138,7 @@ def _computed(node: Real, known: dict[Node, Range], bounds: Bounds) -> Range:
 
 
 def _applied(op: str, args: list[Range]) -> Range:
-    """The least and the greatest value at the corners."""
+    """Return the hull of the values at the corners."""
     if any(arg.low > arg.high for arg in args):
         return Range()
     values = [operators.REAL[op](*corner) for corner in product(*(arg.ends() for arg in args))]
@@ -147,7 +148,7 @@ def _applied(op: str, args: list[Range]) -> Range:
 
 
 def _extremum(op: str, args: list[Range]) -> Range:
-    """The least or the greatest; where one is nan, Python gives any of them."""
+    """Return the range of a min or max; with a nan among the arguments, Python may return any of them."""
     if any(arg.nan for arg in args):
         return _hull(args)
     pick = operators.REAL[op]
@@ -155,7 +156,7 @@ def _extremum(op: str, args: list[Range]) -> Range:
 
 
 def _divided(numerator: Range, divisor: Range) -> Range:
-    """A quotient, whose divisor is not 0."""
+    """Return the range of a quotient with a nonzero divisor."""
     sides = (divisor.between(_LEAST, math.inf), divisor.between(-math.inf, -_LEAST))
     return _hull(_applied("truediv", [numerator, side]) for side in sides if side.low <= side.high)
 
@@ -168,20 +169,20 @@ def _hull(parts: Iterable[Range]) -> Range:
 
 
 def _of_integers(interval: Interval) -> Range:
-    """The integers as they are, not converted: Python compares them with doubles exactly."""
+    """Return the range of unconverted integers: Python compares integers with doubles exactly."""
     low, high = interval.lower, interval.upper
     return Range(-math.inf if low is None else low, math.inf if high is None else high, nan=False)
 
 
 def _converted(interval: Interval) -> Range:
-    """`float` of an integer: it rounds, and never gives an infinity."""
+    """Return the range of `float` of an integer: it rounds, and gives no infinity."""
     low, high = interval.lower, interval.upper
     ends = (-_GREATEST if low is None else _double(low), _GREATEST if high is None else _double(high))
     return Range(*ends, nan=False)
 
 
 def _double(numerator: int, divisor: int = 1) -> float:
-    """The double nearest to the quotient by a positive divisor; the farthest one where that is beyond them."""
+    """Return the double nearest to the quotient by a positive divisor; on overflow, the largest finite double."""
     try:
         return numerator / divisor
     except OverflowError:
@@ -189,7 +190,7 @@ def _double(numerator: int, divisor: int = 1) -> float:
 
 
 def _quotient(numerator: Interval, divisor: Interval) -> Range:
-    """Python's `/` of two integers, rounded once: the double nearest to the exact quotient, never an infinity."""
+    """Return the range of Python's `/` of two integers: rounded once to the nearest double, no infinity."""
     above, below = divisor & Interval(1, None), -divisor & Interval(1, None)
     parts = [_over_positive(numerator, above)] if not above.is_empty else []
     parts += [_over_positive(-numerator, below)] if not below.is_empty else []
@@ -202,9 +203,9 @@ def _over_positive(numerator: Interval, divisor: Interval) -> Range:
 
 
 def _farthest(numerator: int | None, least: int, most: int | None) -> float:
-    """The greatest quotient of an integer up to the numerator by a divisor from `least` to `most`, which are positive.
+    """Return the greatest quotient of an integer `<= numerator` by a positive divisor between `least` and `most`.
 
-    By a divisor without an end, a quotient of a negative numerator comes as near to 0 as it can.
+    If the divisor has no upper bound, the quotient of a negative numerator comes arbitrarily near to 0.
     """
     if numerator is None:
         return _GREATEST

@@ -1,12 +1,12 @@
 """Float expressions between two sums of integers: `0.1*n*(1 - e) <= n * 0.1 <= 0.1*n*(1 + e)` for n >= 0.
 
-Where ranges (doubles.py) say how large a value may be, this says how it compares with the sizes that it is made of, at
-any size. Everything is exact: the factors are fractions, and each operation that rounds widens them by half an ulp.
+Ranges (doubles.py) bound a value by numbers; an enclosure compares the value with the sizes that it depends on, at any
+size. The factors are exact fractions; each operation that rounds widens them by half an ulp.
 
-Law: rounding is monotone, and moves a number of the normal range by at most 2**-53 of it. So of terms T >= 0 with
-`sum(low*T) <= x <= sum(high*T)`, the double nearest to x lies between the same sums with each low less 2**-53 of it and
-each high more; factors below the normal range are left out below, and end the attempt above. An overflow gives an
-infinity, and every operation here hands it on until it is made an integer, which raises.
+Law: rounding is monotone and changes a number x of the normal range by at most `2**-53 * |x|`. So if
+`sum(low*T) <= x <= sum(high*T)` for terms T >= 0, the double nearest to x satisfies the same with each low times
+`1 - 2**-53` and each high times `1 + 2**-53`. A factor below the normal range becomes 0 as a low, and as a high it ends
+the attempt. An overflow gives an infinity; every operation here propagates it until a conversion to an integer raises.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Enclosure:
     parts: dict[Term, tuple[Fraction, Fraction]]
 
     def rounded(self) -> Enclosure | None:
-        """The same of the double nearest to the value."""
+        """Return the enclosure of the double nearest to the value; None if it becomes too complex or too small."""
         widened = {}
         for term, (least, most) in self.parts.items():
             low, high = least * (1 - _HALF_ULP), most * (1 + _HALF_ULP)
@@ -52,7 +52,7 @@ class Enclosure:
 
 
 def enclosure(real: Real, bounds: Bounds) -> Enclosure | None:
-    """Where the expression lies, wherever it is finite; None if nothing is known, or it may be negative.
+    """Return an enclosure of the expression, valid wherever it is finite; None if it is unknown or may be negative.
 
     >>> from shapeproof.constraints.terms import symbol
     >>> from shapeproof.constraints.syntax.text import parse_any
@@ -90,9 +90,9 @@ def _of(node: Real, known: dict[Node, Enclosure | None], within: dict[Term, Inte
         case RealCall("truediv", (left, right)):
             return _over(known[left], known[right])
         case RealCall("sqrt", (FromInt(term),)) if _integer(term, within[term]) is not None:
-            return Enclosure({term: (Fraction(0), Fraction(1))})  # of 1 it is 1, of more it is far less
+            return Enclosure({term: (Fraction(0), Fraction(1))})  # sqrt(1) == 1, and beyond it is far less
         case RealCall("log" | "log2", (FromInt(term),)) if (within[term].lower or 0) >= 1:
-            return Enclosure({term: (Fraction(0), Fraction(1))})  # of 1 it is 0
+            return Enclosure({term: (Fraction(0), Fraction(1))})  # log(1) == 0
         case RealCall("pow", (FromInt(term), RealConstant(value=exponent))) if 0 < exponent <= 0.5:
             positive = _integer(term, within[term])
             return positive and Enclosure({term: (Fraction(0), Fraction(1))})  # as for the square root
@@ -114,7 +114,7 @@ def _integer(term: Term, interval: Interval) -> Enclosure | None:
 
 
 def _quotient(numerator: Term, over: Interval, under: Interval) -> Enclosure | None:
-    """Python's `/` of two integers, which is rounded once."""
+    """Return the enclosure of Python's `/` of two integers, which rounds once."""
     if over.lower is None or over.lower < 0 or under.lower is None or under.lower < 1:
         return None
     low = Fraction(0) if under.upper is None else Fraction(1, under.upper)
@@ -134,7 +134,7 @@ def _product(node: RealCall, left: Enclosure | None, right: Enclosure | None) ->
 
 
 def _is_scaling(node: RealCall) -> bool:
-    """Whether an integer is multiplied by a power of two that is neither large nor small: then nothing is rounded."""
+    """True if an integer is multiplied by a power of two of moderate size: then nothing is rounded."""
     match sorted(node.args, key=lambda arg: isinstance(arg, RealConstant)):
         case [FromInt(), RealConstant(value=value)] if value:
             mantissa, exponent = math.frexp(value)
@@ -150,7 +150,7 @@ def _sum(left: Enclosure | None, right: Enclosure | None) -> Enclosure | None:
 
 
 def _over(left: Enclosure | None, right: Enclosure | None) -> Enclosure | None:
-    """A quotient by what is a number."""
+    """Return the enclosure of a quotient by a number."""
     if left is None or right is None or right.parts.keys() != {ONE}:
         return None
     least, most = right.parts[ONE]

@@ -1,7 +1,7 @@
-"""Doubles that are exact: where an integer or a comparison taken from float expressions equals one of integers.
+"""Exact doubles: where an integer or a comparison made from float expressions equals one made from integers.
 
-`int(n * 0.5)` is `n // 2` for n >= 0, and `int(n / 4)` is `n // 4`, as long as nothing is rounded on the way or
-rounding cannot matter. Where a bound is missing for that, nothing is said: `int(n * 0.29)` stays what it is.
+`int(n * 0.5)` is `n // 2` for n >= 0, and `int(n / 4)` is `n // 4`, if no operation rounds or rounding cannot matter.
+Without the bounds that show this, the expression stays as it is: `int(n * 0.29)` is not rewritten.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _MOST_BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class _Fraction:
-    """`numerator / 2**bits`, a double exactly."""
+    """`numerator / 2**bits`, exactly a double."""
 
     numerator: Term
     bits: int
 
     def over(self, bits: int) -> Term:
-        """The numerator over a greater power of two."""
+        """Return the numerator over a greater power of two."""
         return self.numerator * (1 << (bits - self.bits))
 
 
 def exact_integer(op: str, args: list[Any], bounds: Bounds) -> Term | None:
-    """The integer term that `op(*args)` equals, where bounds show that rounding cannot matter."""
+    """Return the integer term that `op(*args)` equals, if bounds show that rounding cannot matter; otherwise None."""
     match args:
         case [RealCall("inttruediv", (Term() as numerator, Term() as divisor))]:
             return _quotient(op, numerator, divisor, bounds)
@@ -49,7 +49,7 @@ def exact_integer(op: str, args: list[Any], bounds: Bounds) -> Term | None:
 
 
 def exact_comparison(op: str, left: Real | Term, right: Real | Term, bounds: Bounds) -> Formula | None:
-    """The comparison of integers that a comparison of doubles equals."""
+    """Return the comparison of integers that equals a comparison of doubles, or None."""
     fractions = [_Fraction(side, 0) if isinstance(side, Term) else _fraction(side, bounds) for side in (left, right)]
     match fractions:
         case [_Fraction() as first, _Fraction() as second]:
@@ -70,7 +70,10 @@ def _compared(op: str, difference: Term) -> Formula:
 
 
 def _quotient_above(real: Real | Term, whole: Term, bounds: Bounds) -> Term | None:
-    """What has the sign of `real - whole`, where that is Python's `/` of two integers, near no integer: see below."""
+    """Return a term with the sign of `real - whole`, where `real` is Python's `/` of two integers; otherwise None.
+
+    `_is_exact` states why the sign is right.
+    """
     match real:
         case RealCall("inttruediv", (Term() as numerator, Term() as divisor)) if _is_exact(numerator, divisor, bounds):
             return numerator - whole * divisor
@@ -83,13 +86,13 @@ def _quotient(op: str, numerator: Term, divisor: Term, bounds: Bounds) -> Term |
 
 
 def _is_exact(numerator: Term, divisor: Term, bounds: Bounds) -> bool:
-    """The double nearest to a/b lies on the same side of every integer as a/b, while both are below 2**52."""
+    """True if the double nearest to a/b lies on the same side of every integer as a/b: if both are below 2**52."""
     lower = bounds(divisor).lower
     return _small(bounds(numerator)) and _small(bounds(divisor)) and lower is not None and lower >= 1
 
 
 def _rounded(op: str, numerator: Term, divisor: Term, bounds: Bounds) -> Term | None:
-    """`op(numerator / divisor)` for a positive divisor."""
+    """Return `op(numerator / divisor)` for a positive divisor, or None."""
     known = bounds(numerator)
     below = floor_div(numerator, divisor)
     above = -floor_div(-numerator, divisor)
@@ -101,7 +104,7 @@ def _rounded(op: str, numerator: Term, divisor: Term, bounds: Bounds) -> Term | 
 
 
 def _fraction(real: Real, bounds: Bounds) -> _Fraction | None:
-    """The value of the expression where no operation in it rounds."""
+    """Return the exact value of the expression, if no operation in it rounds."""
     match real:
         case RealConstant(value=value) if value == value and abs(value) != float("inf"):  # noqa: PLR0124  (not a nan)
             numerator, denominator = value.as_integer_ratio()
@@ -129,7 +132,7 @@ def _combined(op: str, left: _Fraction | None, right: _Fraction | None, bounds: 
 
 
 def _kept(numerator: Term, bits: int, bounds: Bounds) -> _Fraction | None:
-    """The fraction, if it is a double exactly and its sign is not lost: that of zero does not matter here."""
+    """Return the fraction if it is exactly a double; the sign of a zero does not matter here."""
     return _Fraction(numerator, bits) if bits <= _MOST_BITS and _small(bounds(numerator)) else None
 
 

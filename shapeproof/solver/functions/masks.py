@@ -1,4 +1,4 @@
-"""Bits of two integers that are both unknown, written so that what is equal becomes the same object.
+"""Bits of two unknown integers, in a form in which equal expressions become the same object.
 
     x & ~y               is x - (x & y)
     (4*x + 1) & (4*y)    is 4*(x & y)
@@ -6,8 +6,8 @@
     x & (x | y)          is x, and so is x | (x & y)
     x | y                is x + y - (x & y), and x ^ y is x + y - 2*(x & y), where x & y has a form without bits
 
-An integer has infinitely many bits, as in Python, so all hold for every integer. Masks that are numbers are for
-constraints.bits. Nothing here uses what is known of x and y.
+As in Python, an integer has infinitely many bits, so the rules hold for every integer and need no facts about x and y.
+Constant masks are in constraints/bits.py.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 _LONGEST = 8
 _DEEPEST = 8
-"""Of longer or deeper terms the bits are left as they are."""
+"""The bits of longer or deeper terms stay as they are."""
 _DUAL = {"and": "or", "or": "and"}
 
 
 def without_masks(op: str, left: Term, right: Term) -> Term | None:
-    """`left op right` for "and", "or" and "xor" of unknowns, in another form; None where there is none.
+    """Return `left op right` for "and", "or" and "xor" of unknowns in another form; None if there is none.
 
     >>> from shapeproof.constraints.syntax.text import parse_term
     >>> n, m = parse_term("n"), parse_term("m")
@@ -53,7 +53,7 @@ def _is_small(term: Term) -> bool:
 
 
 def _absorbed(op: str, one: Term, other: Term) -> Term | None:
-    """`x & (x | y)` or `x | (x & y)`."""
+    """Return x for `x & (x | y)` and `x | (x & y)`; otherwise None."""
     match other.monomials:
         case ((((Apply(name, args), 1),), 1),) if name == _DUAL.get(op) and one in cast("tuple[Term, ...]", args):
             return one
@@ -62,7 +62,7 @@ def _absorbed(op: str, one: Term, other: Term) -> Term | None:
 
 
 def _both(left: Term, right: Term) -> Term:
-    """`left & right`."""
+    """Return `left & right`."""
     if left.is_constant or right.is_constant:
         return apply("and", left, right)
     for one, other in ((left, right), (right, left)):
@@ -80,7 +80,7 @@ def _both(left: Term, right: Term) -> Term:
 
 
 def _power_in(number: int) -> int:
-    """The greatest power of two that divides a number that is not 0."""
+    """Return the greatest power of two that divides a nonzero number."""
     return number & -number
 
 
@@ -89,5 +89,5 @@ def _without_constant(poly: Poly) -> Poly:
 
 
 def _over(term: Term, step: int) -> Term:
-    """`term // step`, where the step divides all but the constant."""
+    """Return `term // step`, where the step divides every coefficient except the constant."""
     return from_poly(polynomials.divide_exactly(term.poly, UNIT, step))

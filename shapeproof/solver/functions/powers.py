@@ -1,4 +1,4 @@
-"""Powers with exponents that are not constant, written so that what is equal becomes the same object.
+"""Powers with variable exponents, in a form in which equal powers become the same object.
 
     2**(k + 1)  is 2 * 2**k                  for k >= 0
     2**(j + k)  is 2**j * 2**k               for j, k >= 0
@@ -7,8 +7,8 @@
     n & (2**k - 1)  is n % 2**k
     (n * m)**k  is n**k * m**k
 
-All hold wherever the powers on the left are defined, given that what becomes an exponent on the right is not negative:
-that is seen from bounds, and where it is not, the power stays as it is.
+The rules hold wherever the powers on the left are defined, if the exponents on the right are nonnegative. Bounds must
+show that; otherwise the power stays as it is.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TWO = constant(2)
 
 
 def with_powers(op: str, args: list[Any], bounds: Bounds) -> Term | None:
-    """`op(*args)` by powers, where it is one.
+    """Return `op(*args)` expressed by powers, if a rule applies.
 
     >>> from shapeproof.constraints.meaning.intervals import Interval
     >>> from shapeproof.constraints.terms import symbol
@@ -60,7 +60,7 @@ def with_powers(op: str, args: list[Any], bounds: Bounds) -> Term | None:
 
 
 def power(base: Term, exponent: Term, bounds: Bounds) -> Term:
-    """`base**exponent`."""
+    """Return `base**exponent`."""
     factors = _factors(base)
     if factors != [(base, 1)]:
         return math.prod((power(each, exponent * times, bounds) for each, times in factors), start=_ONE)
@@ -78,7 +78,10 @@ def power(base: Term, exponent: Term, bounds: Bounds) -> Term:
 
 
 def _factors(base: Term) -> list[tuple[Term, int]]:
-    """The factors of a product with a positive coefficient, each with its exponent; or the base itself. Of 1, none."""
+    """Return the factors of a product with a positive coefficient and their exponents; otherwise the base.
+
+    The number 1 has no factors.
+    """
     match base.monomials:
         case ((monomial, coefficient),) if coefficient > 0:
             number = [] if coefficient == 1 else [(constant(coefficient), 1)]
@@ -88,7 +91,7 @@ def _factors(base: Term) -> list[tuple[Term, int]]:
 
 
 def _root(base: Term) -> tuple[Term, int]:
-    """`(root, times)` with `base == root**times`, for a power of two."""
+    """Return `(root, times)` with `base == root**times`: for a power of two, the root 2."""
     value = base.constant_value if base.is_constant else 0
     if value > 0 and value.bit_count() == 1 and value > 1:
         return _TWO, value.bit_length() - 1
@@ -96,7 +99,7 @@ def _root(base: Term) -> tuple[Term, int]:
 
 
 def _split(base: Term, parts: dict[Term, int], offset: int, bounds: Bounds) -> Term | None:
-    """`base**(sum of scale*part + offset)` as a product, each part counted from its lower bound."""
+    """Return `base**(sum of scale*part + offset)` as a product, with each part's lower bound moved into the offset."""
     factors = []
     for part, scale in parts.items():
         lower = bounds(part).lower
@@ -113,7 +116,7 @@ def _split(base: Term, parts: dict[Term, int], offset: int, bounds: Bounds) -> T
 
 
 def divided_powers(atom: FloorDiv, bounds: Bounds) -> Term | None:
-    """`b**i // b**j` with `b**j` taken out of `b**i`, for i >= j, in all of the numerator."""
+    """Rewrite `b**i // b**j` for `i >= j`: factor `b**j` out of every monomial of the numerator."""
     below = atom.divisor.monomials
     for low in _powers(below[0][0]) if len(below) == 1 else ():
         total: polynomials.Poly = {}
@@ -130,7 +133,7 @@ def divided_powers(atom: FloorDiv, bounds: Bounds) -> Term | None:
 
 
 def joined_powers(term: Term, bounds: Bounds) -> Term:
-    """`b**j * b**(k - j)` as `b**k`, in each monomial where exponents cancel."""
+    """Rewrite `b**j * b**(k - j)` as `b**k`, in each monomial where exponents cancel."""
     for _ in range(_MOST_JOINED):
         step = next((step for monomial in term.poly if (step := _cancelling(monomial))), None)
         if step is None:
@@ -143,7 +146,7 @@ def joined_powers(term: Term, bounds: Bounds) -> Term:
 
 
 def _cancelling(monomial: Monomial) -> tuple[Monomial, Any, Any] | None:
-    """Two powers of one base in it, whose exponents have something in common that their sum has not."""
+    """Return two powers of one base in the monomial such that the sum of their exponents loses a symbol."""
     for one, other in combinations(_powers(monomial), 2):
         if one.args[0] is other.args[0] and len((one.args[1] + other.args[1]).symbols) < len(
             one.symbols | other.symbols
@@ -153,12 +156,12 @@ def _cancelling(monomial: Monomial) -> tuple[Monomial, Any, Any] | None:
 
 
 def _powers(monomial: Monomial) -> list[Any]:
-    """The powers among the factors of a product."""
+    """Return the powers among the factors of a product."""
     return [atom for atom, _ in monomial if isinstance(atom, Apply) and atom.op == "pow"]
 
 
 def _contains(high: Apply, low: Apply, bounds: Bounds) -> bool:
-    """Whether one power is a multiple of another, by a power of the same base."""
+    """True if one power is a multiple of another power of the same base."""
     if high is low or high.args[0] is not low.args[0]:
         return False
     match high.args[1], low.args[1]:
@@ -169,7 +172,7 @@ def _contains(high: Apply, low: Apply, bounds: Bounds) -> bool:
 
 
 def _masked(value: Term, mask: Term) -> Term | None:
-    """`value & mask` for a mask one less than a power of two, or the negative of one."""
+    """Return `value & mask` for a mask `2**k - 1` or `-(2**k)`; otherwise None."""
     if mask.is_constant:
         return None
     if _is_power_of_two(mask + 1):
@@ -178,7 +181,7 @@ def _masked(value: Term, mask: Term) -> Term | None:
 
 
 def _is_power_of_two(term: Term) -> bool:
-    """Whether it is seen to be one wherever it is defined."""
+    """True if the term is visibly a power of two wherever it is defined."""
     match term.monomials:
         case ((monomial, coefficient),) if coefficient > 0 and coefficient.bit_count() == 1:
             return all(isinstance(atom, Apply) and atom.op == "pow" and atom.args[0] is _TWO for atom, _ in monomial)

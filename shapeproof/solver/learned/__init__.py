@@ -1,8 +1,8 @@
-"""What a list of facts amounts to, without a solver.
+"""The consequences of a list of facts, without a solver.
 
-state    symbols solved, ranges, what remains         knowledge.py, layers.py
+state    symbols solved, ranges, active formulas      knowledge.py, layers.py
 learn    how a fact becomes knowledge                 learning.py, equalities.py, remainders.py, shaving.py
-use      terms rewritten and bounded by it            reduction.py, substitution.py, bounding.py, enclosed.py
-         does a sum of inequalities give this one?    entailment.py
-audit    what these steps claim, for Z3 to prove      audit.py
+use      terms rewritten and bounded by knowledge     reduction.py, substitution.py, bounding.py, enclosed.py
+         does a sum of inequalities imply this one?   entailment.py
+audit    the claims of these steps, for Z3 to prove   audit.py
 """

@@ -1,9 +1,9 @@
-"""What the cheap steps claimed, written down so that Z3 can prove it again from the facts alone.
+"""A log of the cheap steps' claims, so that Z3 can prove each claim again from the facts alone.
 
-Inside `with auditing() as auditor:` every rewrite by facts, every bound that settled a comparison and every consequence
-drawn on learning leaves a Claim. `auditor.check()` proves each with Z3 on the facts as they were given, with nothing
-simplified and no sign taken for granted. Facts made before the block may remember answers from before it: make new
-ones.
+Inside `with auditing() as auditor:` a Claim is recorded for every rewrite by facts, every bound that settled a
+comparison and every consequence drawn while learning. `auditor.check()` proves each claim with Z3 from the original
+facts, without simplification and without assumed signs. Make new Facts inside the block: older Facts may hold memoised
+answers, which make no claims.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`statement` was taken to follow from the facts, by this rule; made-up names mean what `definitions` say.
+    """A step inferred `statement` from the facts by this rule; `definitions` define the made-up names.
 
-    It is claimed of the points at which it is defined: that it is everywhere is a claim of its own.
+    The claim covers the points at which the statement is defined; definedness is a separate claim.
     """
 
     rule: str
@@ -45,11 +45,11 @@ class Claim:
 
     @property
     def provable(self) -> bool:
-        """Whether Z3 knows what the statement is about: it knows nothing of doubles and bits."""
+        """True if Z3 interprets everything in the statement; doubles and bits are opaque to it."""
         return not any(isinstance(node, Real | Apply) for node in postorder(self.statement))
 
     def hypotheses(self) -> list[Formula]:
-        """The facts, each defined where it holds, and the definitions, as far as they bear on the statement."""
+        """Return the facts, their definedness and the definitions, restricted to those that concern the statement."""
         facts = (part for fact in self.facts.formulas for part in (defined(fact), fact))
         meanings = (eq(symbol(name), term) for name, term in self.definitions)
         everything = [each for each in dict.fromkeys((*facts, *meanings, defined(self.statement))) if each is not TRUE]
@@ -63,11 +63,11 @@ class Auditor:
     claims: dict[Claim, None] = field(default_factory=dict)
 
     def check(self, budget: Budget | None = None) -> dict[str, list[Claim]]:
-        """Every claim under the answer that Z3 gave: "proved", "refuted", "unknown", or "opaque" where it cannot say.
+        """Return every claim by Z3's answer: "proved", "refuted", "unknown", or "opaque" if Z3 cannot tell.
 
-        A claim that Z3 does not prove from the facts alone is tried again with what it has proved before from the
-        same facts. Doubles, bits and products of very many factors are opaque: Z3 may prove without their meaning, and
-        refutes nothing.
+        If Z3 cannot prove a claim from the facts alone, it is asked again with claims proved earlier from the same
+        facts. Doubles, bits and products of very many factors are opaque: Z3 may prove a claim without their meaning,
+        and refutes none.
         """
         report: dict[str, list[Claim]] = {answer: [] for answer in ("proved", "refuted", "unknown", "opaque")}
         for checked in self.checked(budget):
@@ -75,7 +75,7 @@ class Auditor:
         return report
 
     def checked(self, budget: Budget | None = None) -> Iterator[Checked]:
-        """The claims one by one with the answers of `check`."""
+        """The claims one by one, each with its answer as in `check`."""
         proved: list[Claim] = []
         for claim in self.claims:
             checked = _checked(claim, proved, budget or Budget())
@@ -85,7 +85,7 @@ class Auditor:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A claim, what Z3 said of it, and what was taken for granted: facts with definitions, and claims proved before."""
+    """A claim, Z3's answer, and the assumptions: facts and definitions, and claims proved before."""
 
     claim: Claim
     answer: str
@@ -94,7 +94,7 @@ class Checked:
 
     @property
     def script(self) -> Script:
-        """The question as SMT-LIB: unsatisfiable where the claim follows."""
+        """The question as SMT-LIB: unsatisfiable if the claim follows."""
         return script([*self.hypotheses, *self.lemmas, self.claim.statement.negation], None)
 
 
@@ -109,7 +109,7 @@ def _checked(claim: Claim, proved: list[Claim], budget: Budget) -> Checked:
 
 
 def _lemmas(claim: Claim, proved: list[Claim]) -> Iterator[tuple[Formula, ...]]:
-    """What to go by beside the facts: nothing, what was proved of the same symbols, all that was proved."""
+    """Lemmas to add to the facts: none; the proved claims over the same symbols; all proved claims."""
     yield ()
     facts, symbols = set(claim.facts.formulas), claim.statement.symbols
     alike = dict.fromkeys(each.statement for each in proved if facts.issuperset(each.facts.formulas))
@@ -120,7 +120,7 @@ def _lemmas(claim: Claim, proved: list[Claim]) -> Iterator[tuple[Formula, ...]]:
 
 
 def _connected(formulas: list[Formula], symbols: frozenset[str]) -> list[Formula]:
-    """The formulas that share symbols with these, or with such formulas, and so on; and those without symbols."""
+    """Return the formulas that share symbols with these, transitively, and the formulas without symbols."""
     reached, left = set(symbols), formulas
     while True:
         touching = {each for each in left if not reached.isdisjoint(each.symbols)}
@@ -135,7 +135,7 @@ _listening: ContextVar[Auditor | None] = ContextVar("auditor", default=None)
 
 @contextmanager
 def auditing() -> Iterator[Auditor]:
-    """Collect the claims made inside the block.
+    """Record the claims made inside the block.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
@@ -155,20 +155,20 @@ def auditing() -> Iterator[Auditor]:
 
 
 def note(rule: str, known: Knowledge, statement: Formula) -> None:
-    """The statement follows from what is known."""
+    """Claim that the statement follows from what is known."""
     auditor = _listening.get()
     if auditor is not None and statement.constant is not True:
         auditor.claims[Claim(rule, known.sources, tuple(known.definitions.items()), statement)] = None
 
 
 def note_equal(rule: str, known: Knowledge, before: Term, after: Term) -> None:
-    """The two terms are equal by what is known."""
+    """Claim that the two terms are equal by what is known."""
     if _listening.get() is not None:
         note(rule, known, eq(before, after))
 
 
 def note_same(rule: str, known: Knowledge, before: Formula, after: Formula) -> None:
-    """The two formulas hold at the same points, by what is known."""
+    """Claim that the two formulas hold at the same points by what is known."""
     if _listening.get() is not None and before is not after:
         both = conjunction(before, after)
         neither = conjunction(before.negation, after.negation)

@@ -1,10 +1,10 @@
-"""Bounds of terms over the ranges of their symbols, sharpened by what is known of whole terms.
+"""Bounds of terms over the ranges of their symbols, sharpened by known bounds of whole terms.
 
-A fact such as `s0*s1 - u0 >= 0` bounds a term and not a symbol; wherever that term occurs, up to a factor and a
-constant, its bounds are used. The bounds themselves are those of constraints.intervals.
+A fact such as `s0*s1 - u0 >= 0` bounds a term, not a symbol. Wherever that term occurs, up to a factor and a constant,
+its bounds are used. The interval arithmetic is that of constraints/meaning/intervals.py.
 
-What is known changes with every fact, and most bounds do not. So for each node it is remembered, from one state to the
-next, what was read to compute its bounds and what came out: where all that is read is the same, so is the result.
+Every fact changes the knowledge, but few bounds. So a memo that outlives the state stores, for each node, the bounds
+that were read to compute its bounds, and the result. If all bounds read are still the same, so is the result.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Value: TypeAlias = Interval | bool | None
 EVERYTHING = Interval(None, None)
 
 _COMPUTED: dict[Node, tuple[tuple[tuple[Node, Value], ...], Value]] = {}
-"""Node -> what was read when its bounds were last computed, with the values read, and the result."""
+"""Node -> the bounds read when its own were last computed, and the result."""
 
 
 class KnownBounds(Bounds):
-    """Bounds over the ranges of the symbols that also use what is known of whole terms."""
+    """Bounds over the ranges of the symbols that also use known bounds of whole terms."""
 
     def __init__(self, ranges: Mapping[str, Interval], linear: Mapping[Term, Interval]) -> None:
         super().__init__(ranges)
@@ -57,14 +57,14 @@ class KnownBounds(Bounds):
         return value
 
     def _own(self, node: Node) -> Value:
-        """What follows from the bounds of what the node is made of."""
+        """Return the bounds that follow from the bounds of the node's children."""
         if isinstance(node, Symbol):
             return self._box.get(node.name, EVERYTHING)
         sum_of_symbols = self._sum(node) if isinstance(node, Term) and node.key[0] == 0 else None
         return sum_of_symbols or self._remembered(node)
 
     def _remembered(self, node: Node) -> Value:
-        """What is computed for the node, from memory where all that was read for it is the same now."""
+        """Return the computed bounds of the node, from the memo if all bounds read for it are unchanged."""
         outer, self._reads = self._reads, {}
         reads, value = _COMPUTED.get(node, ((), None))
         if not reads or not all(known is now or known == now for known, now in self._again(reads)):
@@ -89,7 +89,7 @@ class KnownBounds(Bounds):
         return value
 
     def _sharpened(self, node: Node, value: Value) -> Value:
-        """Those bounds and what is known of the whole term."""
+        """Intersect the bounds with those known for the whole term."""
         if not self._linear or not isinstance(value, Interval) or isinstance(node, Symbol):
             return value
         term = node if isinstance(node, Term) else term_of(node)
@@ -101,7 +101,7 @@ class KnownBounds(Bounds):
         return value & (known * Interval(scale, scale) + Interval(offset, offset))
 
     def _sum(self, term: Term) -> Interval | None:
-        """Bounds of a sum of symbols, the most frequent kind of term, in one pass."""
+        """Bound a sum of symbols, the most frequent kind of term, in one pass."""
         low: int | None = 0
         high: int | None = 0
         for monomial, coefficient in term.monomials:
@@ -120,13 +120,16 @@ class KnownBounds(Bounds):
 
 @lru_cache(maxsize=MEMORY)
 def term_of(atom: Node) -> Term:
-    """The term that is this atom alone."""
+    """Return the term that consists of this atom alone."""
     return from_poly({((atom, 1),): 1})
 
 
 @lru_cache(maxsize=MEMORY)
 def shape_of(term: Term) -> tuple[Term, int]:
-    """`(shape, scale)` with `term == scale*shape + constant`; the shape has no constant and a positive leading sign."""
+    """Return `(shape, scale)` with `term == scale*shape + constant`.
+
+    The shape has no constant and a positive leading coefficient: `6 - 4*n` has the shape `n` and the scale -4.
+    """
     poly = {monomial: coefficient for monomial, coefficient in term.poly.items() if monomial}
     if not poly:
         return term, 0

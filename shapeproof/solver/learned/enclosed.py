@@ -1,7 +1,7 @@
-"""Comparisons of doubles that hold at any size, by what enclosures say of both sides: `n * 1.5 >= n` for n >= 0.
+"""Comparisons of doubles that hold at any size, by enclosures of both sides: `n * 1.5 >= n` for n >= 0.
 
-A side is compared by its enclosure only where it cannot be nan, and the lesser side only where it is finite: of an
-infinity an enclosure says nothing, and on the greater side it does no harm.
+An enclosure is used for a side that cannot be nan; for the lesser side, also only if that side is finite. An enclosure
+says nothing about an infinity; on the greater side an infinity does no harm.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def enclosed(formula: RealCompare, known: Knowledge) -> bool | None:
-    """Whether `<=` or `<` of doubles is true or false wherever it has a value, as far as enclosures say."""
+    """True or False if enclosures show it for `<=` or `<` of doubles wherever it is defined; otherwise None."""
     left, right = formula.left, formula.right
     if formula.op not in {"<=", "<"}:
         return None
@@ -34,7 +34,7 @@ def enclosed(formula: RealCompare, known: Knowledge) -> bool | None:
 
 
 def _exceeds(great: Real | Term, small: Real | Term, known: Knowledge, *, strict: bool) -> bool:
-    """Whether `small <= great`, or less if strict, is seen from enclosures, neither being nan."""
+    """True if enclosures show `small <= great`, or `small < great` if strict; neither side may be nan."""
     above, below = _of(great, known, finite=False), _of(small, known, finite=True)
     if above is None or below is None:
         return False

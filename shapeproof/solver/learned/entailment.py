@@ -1,9 +1,8 @@
-"""Does a sum of known inequalities give this one? A small, greedy, deterministic search, no solver.
+"""Does a sum of known inequalities imply this one? A small, greedy, deterministic search without a solver.
 
-To show `t >= 0`, take from it a known `g >= 0` (times a factor that is known not to be negative) that shares monomials
-with it, and go on with what is left until intervals suffice. So `hi - lo >= 0` follows from `mid - lo >= 0` and
-`hi - mid >= 0`. Besides the facts, each division, min, max and rounded quotient brings what its definition says.
-What this module answers is a proof or nothing.
+To show `t >= 0`, subtract a known `g >= 0` that shares monomials with t, times a nonnegative factor, and repeat until
+intervals suffice. So `hi - lo >= 0` follows from `mid - lo >= 0` and `hi - mid >= 0`. Besides the facts, each division,
+min, max and rounded quotient contributes the inequalities of its definition. Law: True is a proof; False means unknown.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ _MOST_COMPOUND_TRIES = 6
 _MOST_STEPS = 4
 _MOST_MONOMIALS = 200
 _MOST_CANDIDATES = 64
-"""Of the facts with a given monomial, so many are looked at, the oldest."""
+"""The most facts, the oldest first, that are tried for one monomial."""
 
 
 def nonnegative(term: Term, known: Knowledge) -> bool:
-    """Whether `term >= 0` was shown from what is known."""
+    """True if `term >= 0` was shown from what is known."""
     tries = iter(range(_MOST_TRIES if term.key[0] == 0 else _MOST_COMPOUND_TRIES))
     return len(term.monomials) <= _MOST_MONOMIALS and _shown(term, known, _DEEPEST, tries)
 
@@ -56,7 +55,7 @@ def _shown(term: Term, known: Knowledge, depth: int, tries: Iterator[int]) -> bo
 
 
 def _most_alike(term: Term, known: Knowledge) -> list[tuple[Term, Term]]:
-    """Known terms that are not negative, and what to multiply each by: those first that cancel the most monomials."""
+    """Return nonnegative known terms with a multiplier for each; those that cancel the most monomials come first."""
     charge(len(term.monomials))
     shared: dict[tuple[Term, Monomial, int], int] = {}
     for monomial, coefficient in term.monomials:
@@ -75,7 +74,7 @@ def _most_alike(term: Term, known: Knowledge) -> list[tuple[Term, Term]]:
 
 
 def _candidates(part: Monomial, positive: bool, known: Knowledge) -> Iterator[Term]:  # noqa: FBT001
-    """Known terms, not negative, in which this monomial has such a sign."""
+    """Nonnegative known terms in which this monomial has this sign."""
     yield from islice(known.inequalities.of((part, positive)), _MOST_CANDIDATES)
     for atom, _ in part:
         for definition in _definition(atom, known):
@@ -84,7 +83,7 @@ def _candidates(part: Monomial, positive: bool, known: Knowledge) -> Iterator[Te
 
 
 def _definition(atom: Node, known: Knowledge) -> Iterator[Term]:
-    """What the definition of an atom says is not negative."""
+    """The nonnegative terms of an atom's definition."""
     match atom:
         case FloorDiv(_, divisor) if known.sign(divisor) > 0:
             yield from _remainder(atom)
@@ -96,20 +95,20 @@ def _definition(atom: Node, known: Knowledge) -> Iterator[Term]:
 
 @lru_cache(maxsize=MEMORY)
 def _remainder(atom: FloorDiv) -> tuple[Term, Term]:
-    """For a positive divisor: the remainder, and what the divisor is more than the remainder and 1."""
+    """Return `r` and `d - r - 1`, both nonnegative, for the remainder r of a division by a positive divisor d."""
     rest = atom.numerator - atom.divisor * of_atom(atom)
     return rest, atom.divisor - rest - 1
 
 
 @lru_cache(maxsize=MEMORY)
 def _distances(atom: Min | Max) -> tuple[Term, ...]:
-    """How far each argument is from the least or the greatest."""
+    """Return the nonnegative distances of the arguments from the min or max."""
     sense = 1 if isinstance(atom, Min) else -1
     return tuple(sense * (arg - of_atom(atom)) for arg in atom.args)
 
 
 def _known_sign(multiplier: Term, known: Knowledge) -> int:
-    """1 or -1 where it is known not to be negative or not to be positive."""
+    """Return 1 or -1 if the term is known to be `>= 0` or `<= 0`, else 0."""
     interval = known.bounds(multiplier)
     if interval.lower is not None and interval.lower >= 0:
         return 1
@@ -117,7 +116,7 @@ def _known_sign(multiplier: Term, known: Knowledge) -> int:
 
 
 def _parts(monomial: Monomial) -> Iterator[tuple[Monomial, Monomial]]:
-    """The monomial as a product of two: all of it and nothing, and what is left without one of its atoms."""
+    """The factorisations of a monomial: the whole and nothing, and the rest and one of its atoms."""
     yield monomial, ()
     if sum(exponent for _, exponent in monomial) > 1:
         for atom, _ in monomial:

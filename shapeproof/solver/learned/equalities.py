@@ -1,4 +1,4 @@
-"""How an equality is used up: solved for a symbol, as a congruence, or turned into a rule.
+"""How an equality is used up: solved for a symbol, solved as a congruence, or turned into a rule.
 
     x - 2*y == 0             x is 2*y
     h - 4*(h//4) == 0        h is 4*k            with the new name k for h//4
@@ -7,7 +7,7 @@
     e - h*(e//h) == 0        e is h*k            with the new name k for e//h
     a//b - c == 0            a//b becomes c
 
-Each solution follows from the equality and the definition of the new name; nothing else is assumed.
+Law: each solution follows from the equality and the definition of the new name alone.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from shapeproof.solver.learned.knowledge import Knowledge
 
 FRESH = "$"
-"""What the names made up here begin with."""
+"""The prefix of made-up names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """`left`, a monomial, equals `right`; `definitions` says what the new names in `right` stand for."""
+    """`left`, a monomial, equals `right`; `definitions` defines the new names in `right`."""
 
     left: Monomial
     right: Term
@@ -41,7 +41,7 @@ class Solution:
 
     @property
     def symbol(self) -> str | None:
-        """The symbol that is solved, if `left` is one."""
+        """The solved symbol, if `left` is a symbol."""
         match self.left:
             case ((Symbol(name), 1),):
                 return name
@@ -50,12 +50,12 @@ class Solution:
 
 
 def solve(term: Term, known: Knowledge) -> Solution | None:
-    """A way to use up `term == 0`, or None."""
+    """Return a way to use up `term == 0`, or None."""
     return _linear(term, known) or _congruence(term, known) or _divisible(term, known) or _rule(term)
 
 
 def _unknowns(term: Term) -> Iterator[tuple[Monomial, int, bool]]:
-    """The monomials, their coefficients, and whether the rest of the term is free of their atoms."""
+    """The monomials, their coefficients, and True if the rest of the term has no symbol of the monomial."""
     for monomial, coefficient in term.monomials:
         if monomial:
             rest = from_poly({each: value for each, value in term.poly.items() if each != monomial})
@@ -64,7 +64,7 @@ def _unknowns(term: Term) -> Iterator[tuple[Monomial, int, bool]]:
 
 
 def _without(term: Term, monomial: Monomial, coefficient: int) -> Term:
-    """What the monomial equals where `term == 0` and its coefficient is 1 or -1."""
+    """Return the value of the monomial where `term == 0`; its coefficient must be 1 or -1."""
     return from_poly(polynomials.add(term.poly, {monomial: -coefficient})) * -coefficient
 
 
@@ -77,7 +77,7 @@ def _is_symbol(monomial: Monomial) -> bool:
 
 
 def _linear(term: Term, known: Knowledge) -> Solution | None:
-    """A symbol with coefficient 1 or -1 that occurs nowhere else: the one whose range the others imply best."""
+    """Solve for a symbol with coefficient 1 or -1 that occurs nowhere else: the symbol whose range is best implied."""
     candidates = [
         Solution(monomial, _without(term, monomial, coefficient))
         for monomial, coefficient, alone in _unknowns(term)
@@ -87,7 +87,7 @@ def _linear(term: Term, known: Knowledge) -> Solution | None:
 
 
 def _cost(solution: Solution, known: Knowledge) -> tuple[int, bool, int, str]:
-    """Few bounds of the symbol lost, then names made up here, then a short right side, then the later name."""
+    """Rank solutions: few lost bounds of the symbol; then made-up names; then a short right side; then a later name."""
     name = solution.symbol or ""
     own, implied = known.range_of(name), known.bounds(solution.right)
     lost = own.lower is not None and (implied.lower is None or implied.lower < own.lower)
@@ -96,9 +96,9 @@ def _cost(solution: Solution, known: Knowledge) -> tuple[int, bool, int, str]:
 
 
 def _congruence(term: Term, known: Knowledge) -> Solution | None:
-    """`x + m*(p//m) + ... == 0`: with a new name for `p//m`, `x` is known up to it, if `p//m` then becomes the name.
+    """Solve `x + m*(p//m) + ... == 0` for x, with a new name for `p//m`, if `p//m` then reduces to that name.
 
-    So also where m is no constant: of `e % h == 0`, `e` is `h*k`, and every product with e is one with h.
+    This works for a variable divisor too: from `e % h == 0`, `e` is `h*k`, and every product with e becomes one with h.
     """
     quotients = [atom for atom in term.children if isinstance(atom, FloorDiv) and _is_linear(term, atom)]
     for monomial, coefficient, _ in _unknowns(term) if quotients else ():
@@ -120,14 +120,14 @@ def _congruence(term: Term, known: Knowledge) -> Solution | None:
 
 
 def _is_linear(term: Term, atom: FloorDiv) -> bool:
-    """Whether the atom is in one monomial, or several, but is nowhere squared."""
+    """True if the atom occurs in the term with exponent 1 only."""
     return polynomials.degree_in(term.poly, atom) == 1
 
 
 def _divisible(term: Term, known: Knowledge) -> Solution | None:
-    """`a*x + g*(...) + c == 0` with a and g coprime: `x` leaves a known remainder when divided by g.
+    """Solve `a*x + g*(...) + c == 0`, with a and g coprime, for x as `g*q + r` with a known remainder r.
 
-    Not where x is a factor of the rest: from `2*x == 49*x*x` it would follow that 49 divides x, then 49**3, and so on.
+    Skip x if it is a factor of the rest: `2*x == 49*x*x` would imply that 49 divides x, then 49**3, and so on.
     """
     for monomial, coefficient, _ in _unknowns(term):
         others = {each: value for each, value in term.monomials if each not in (monomial, UNIT)}
@@ -144,7 +144,10 @@ def _divisible(term: Term, known: Knowledge) -> Solution | None:
 
 
 def _rule(term: Term) -> Solution | None:
-    """A product or an atom with coefficient 1 or -1 that outweighs, and does not occur in, what it equals."""
+    """Return a rule for a product or atom with coefficient 1 or -1.
+
+    The left side must outweigh every monomial of the right side, and must not occur in it.
+    """
     for monomial, coefficient, _ in _unknowns(term):
         if coefficient in (1, -1) and not _is_symbol(monomial):
             right = _without(term, monomial, coefficient)
@@ -154,20 +157,20 @@ def _rule(term: Term) -> Solution | None:
 
 
 def _usable(left: Monomial, right: Term) -> bool:
-    """Whether replacing left by right comes to an end."""
+    """True if replacing left by right terminates."""
     if _is_symbol(left):
         return right.symbols.isdisjoint(left[0][0].symbols)
     return all(weight(left) > weight(other) for other in right.poly)
 
 
 def weight(monomial: Monomial) -> tuple[int, int, object]:
-    """A total order in which a rule goes down: by depth, then by degree, then by name."""
+    """A total order in which every rule descends: by depth, then by degree, then by name."""
     depth = max((atom.key[0] for atom, _ in monomial), default=-1)
     return depth, sum(exponent for _, exponent in monomial), tuple((atom.key, exponent) for atom, exponent in monomial)
 
 
 def _mentions(term: Term, atoms: set[Node]) -> bool:
-    """Whether an atom occurs in the term, at any depth."""
+    """True if one of the atoms occurs in the term, at any depth."""
     stack: list[Node] = [term]
     seen: set[Node] = set()
     while stack:
@@ -181,7 +184,7 @@ def _mentions(term: Term, atoms: set[Node]) -> bool:
 
 
 def _replaced(term: Term, monomial: Monomial, right: Term) -> Term:
-    """The term with each multiple of the monomial at its top replaced."""
+    """Return the term with each top-level multiple of the monomial replaced."""
     total: Poly = {}
     for each, coefficient in term.monomials:
         rest = polynomials.over(each, monomial)
@@ -191,6 +194,9 @@ def _replaced(term: Term, monomial: Monomial, right: Term) -> Term:
 
 
 def named_term(term: Term, known: Knowledge) -> tuple[str, Term]:
-    """A name for the term, and the term over the user's symbols. Equal terms get equal names, so that forks agree."""
+    """Return a name for the term, and the term over the user's symbols.
+
+    Law: equal terms get equal names, so that forks agree.
+    """
     definition = substitute(term, known.definitions)
     return f"{FRESH}{definition}", definition

@@ -1,13 +1,14 @@
-"""What a list of facts amounts to: symbols solved, ranges of the rest, and the few formulas that remain.
+"""The consequences of a list of facts: solved symbols, ranges of the others, and the few formulas that remain.
 
-    solved        symbol -> term over the symbols that are left           h == 4*k
-    definitions   name made up here -> what it stands for                 k is h//4
-    ranges        symbol that is left -> interval                          5 <= k <= 256
-    rules         product or atom -> a simpler term that it equals         u*s == 8*k
-    active        formulas that all this does not say yet                  a <= b, b != c, x == 1 or y == 1
+    solved        symbol -> term over the free symbols                    h == 4*k
+    definitions   name made up here -> the term that it denotes           k is h//4
+    ranges        free symbol -> interval                                 5 <= k <= 256
+    rules         product or atom -> a simpler term that it equals        u*s == 8*k
+    active        formulas that the other tables do not express           a <= b, b != c, x == 1 or y == 1
 
-Together they say neither more nor less than the facts: a point satisfies the facts just where it satisfies these.
-This module holds them and answers small questions from them; learning.py adds to them. It never asks Z3.
+Law: the tables together are equivalent to the facts: a point satisfies the facts exactly where it satisfies the tables.
+
+This module stores the tables and answers small questions from them; learning.py adds to them. No step asks Z3.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _ZERO = Interval(0, 0)
 
 
 class Knowledge:
-    """A mutable state; `copy` is cheap. Answers are remembered until the state changes."""
+    """A mutable state; `copy` is cheap. Answers are memoised until the state changes."""
 
     __slots__ = (
         "_alternatives", "_bounds", "_defined_with", "_factors", "_mentioning", "_nonnegative", "_renaming",
@@ -50,28 +51,28 @@ class Knowledge:
         self.rules: Layered[Monomial, Term] = Layered()
         self.active: Layered[Formula, None] = Layered()
         self.linear: Layered[Term, Interval] = Layered()
-        """Bounds of terms without their constant: what the active comparisons say, by term."""
+        """Shape (a term without its constant) -> the interval that the active comparisons give it."""
         self.remainders: Layered[str, tuple[Remainder, ...]] = Layered()
-        """Of a symbol, the divisions after which something was learned of what is left over; the coarsest first."""
+        """Symbol -> its divisions with a fact about the remainder, the largest modulus first."""
         self.inequalities: Index[tuple[Monomial, bool], Term] = Index()
-        """The same as terms that are at least 0, by each monomial in them and whether its coefficient is positive."""
+        """(Monomial, True if its coefficient is positive) -> the terms t with this part and an active fact `t >= 0`."""
         self._mentioning: Index[str, Formula] = Index()
         self._alternatives: Index[Formula, Formula] = Index()
         self._factors: Index[Node, Formula] = Index()
         self._solved_with: Index[str, str] = Index()
         self._defined_with: Index[str, str] = Index()
         self.coined: list[str] = []
-        """The names that were made up since this was copied."""
+        """The names made up since this state was copied."""
         self._renaming: Index[Node, Monomial] = Index()
         self._renaming_with: Index[str, Monomial] = Index()
         self.contradiction = False
         self.sources = BEGINNING
         self.cases: Layered[Hashable, tuple[Knowledge, History]] = Layered()
-        """What cases.py made of this state, or of one before it, by how it was split; with the facts of that state."""
+        """Memo of cases.py: how this or an earlier state was split -> the split knowledge, and that state's facts."""
         self.changed()
 
     def copy(self) -> Knowledge:
-        """An independent state that says the same."""
+        """Return an independent state with the same content."""
         twin = Knowledge()
         for name in self._OWN.symmetric_difference(self.__slots__):
             setattr(twin, name, getattr(self, name).copy())
@@ -81,25 +82,25 @@ class Knowledge:
         return twin
 
     def changed(self) -> None:
-        """Forget what was answered from the state as it was."""
+        """Drop the memoised answers."""
         self._bounds = KnownBounds(self.ranges, self.linear)
         self._nonnegative: dict[Term, bool] = {}
 
     # names, solutions and renamings
 
     def define(self, name: str, meaning: Term) -> None:
-        """From here on, the name stands for the term, which is one over the user's symbols."""
+        """Define a new name for a term over the user's symbols."""
         if name not in self.definitions:
             self.definitions[name] = meaning
             self._defined_with.add(sorted(meaning.symbols), name)
             self.coined.append(name)
 
     def defined_with(self, names: Iterable[str]) -> list[str]:
-        """The names made up for terms that mention any of these symbols."""
+        """Return the made-up names whose terms mention any of these symbols."""
         return self._defined_with.among(names)
 
     def solve(self, name: str, value: Term) -> None:
-        """The symbol is only a name for the value."""
+        """Make the symbol a name for the value."""
         before = self.solved.get(name)
         if before is not None:
             self._solved_with.discard(sorted(before.symbols), name)
@@ -107,11 +108,11 @@ class Knowledge:
         self._solved_with.add(sorted(value.symbols), name)
 
     def solved_with(self, names: Iterable[str]) -> list[str]:
-        """The solved symbols whose values mention any of these."""
+        """Return the solved symbols whose values mention any of these symbols."""
         return self._solved_with.among(names)
 
     def rename(self, left: Monomial, right: Term) -> None:
-        """The product or atom is written otherwise."""
+        """Add the rule that the product or atom is written as `right`."""
         if left in self.rules:
             self.unname(left)
         self.rules[left] = right
@@ -119,22 +120,22 @@ class Knowledge:
         self._renaming_with.add(_names(left, right), left)
 
     def unname(self, left: Monomial) -> Term:
-        """Forget how a product or atom is written, which is returned."""
+        """Remove the rule for a product or atom, and return its right side."""
         right = self.rules.pop(left)
         self._renaming.discard(_handle(left), left)
         self._renaming_with.discard(_names(left, right), left)
         return right
 
     def renamed(self, monomial: Monomial) -> Iterable[Monomial]:
-        """Products with another name that may divide the monomial."""
+        """The left sides of rules that may divide the monomial."""
         return (left for atom, _ in monomial for left in self._renaming.of(atom))
 
     def renamed_with(self, names: Iterable[str]) -> list[Monomial]:
-        """Products with another name, where either mentions any of these symbols."""
+        """Return the left sides of rules that mention any of these symbols on either side."""
         return self._renaming_with.among(names)
 
     def note_remainder(self, remainder: Remainder) -> bool:
-        """Something is known of the remainder; whether that is new."""
+        """Record that a fact about this remainder is known; return True if that is new."""
         before = self.remainders.get(remainder.name, ())
         if any(each.modulus == remainder.modulus for each in before):
             return False
@@ -144,31 +145,31 @@ class Knowledge:
     # bounds
 
     def range_of(self, name: str) -> Interval:
-        """The interval of a symbol that is not solved."""
+        """Return the interval of an unsolved symbol."""
         found: Interval = self.ranges.get(name, EVERYTHING)
         return found
 
     def bounds(self, term: Term) -> Interval:
-        """Sound bounds of a reduced term."""
+        """Return sound bounds of a reduced term."""
         return self._bounds.of(term)
 
     def truth(self, formula: Formula) -> bool | None:
-        """Whether a reduced formula is true or false wherever it has a value, as far as bounds say."""
+        """True or False if bounds show that a reduced formula has that value wherever it is defined; otherwise None."""
         return self._bounds.truth(formula)
 
     def sign(self, term: Term) -> int:
-        """1 or -1 where the reduced term is known to be positive or negative, else 0."""
+        """Return 1 or -1 if the reduced term is known to be positive or negative, else 0."""
         known = self.bounds(term)
         if known.lower is not None and known.lower > 0:
             return 1
         return -1 if known.upper is not None and known.upper < 0 else 0
 
     def nonzero(self, term: Term) -> bool:
-        """Whether the reduced term is known not to be 0."""
+        """True if the reduced term is known to be nonzero."""
         return self.sign(term) != 0 or (UNIT not in term.poly and Compare("!=", shape_of(term)[0]) in self.active)
 
     def nonnegative(self, term: Term) -> bool:
-        """Whether the reduced term is known to be at least 0."""
+        """True if the reduced term is known to be at least 0."""
         found = self._nonnegative.get(term)
         if found is None:
             lower = self.bounds(term).lower
@@ -178,21 +179,21 @@ class Knowledge:
     # what remains
 
     def activate(self, formula: Formula) -> None:
-        """Add a formula to those that remain."""
+        """Add an active formula, and index it."""
         if formula not in self.active:
             self.active[formula] = None
             for index, keys, item in self._filed(formula):
                 index.add(keys, item)
 
     def retire(self, formula: Formula) -> None:
-        """Take out an active formula, if it is one."""
+        """Remove a formula from the active ones, if it is there."""
         if formula in self.active:
             del self.active[formula]
             for index, keys, item in self._filed(formula):
                 index.discard(keys, item)
 
     def _filed(self, formula: Formula) -> Iterator[tuple[Index[Any, Any], Iterable[Any], Node]]:
-        """Where an active formula is found again."""
+        """The indexes, keys and items under which an active formula is stored."""
         yield self._mentioning, sorted(formula.symbols), formula
         for term in _nonnegative_terms(formula):
             yield self.inequalities, _keys(term), term
@@ -203,19 +204,19 @@ class Knowledge:
                 yield self._factors, (atom for atom, _ in polynomials.common_monomial(term.poly)), formula
 
     def mentioning(self, names: Iterable[str]) -> list[Formula]:
-        """The active formulas about any of these symbols."""
+        """Return the active formulas that mention any of these symbols."""
         return self._mentioning.among(names)
 
     def with_alternative(self, formulas: Iterable[Formula]) -> list[Formula]:
-        """The active disjunctions with any of these among their alternatives."""
+        """Return the active disjunctions with any of these formulas among their alternatives."""
         return self._alternatives.among(formulas)
 
     def with_factor(self, atom: Node) -> Iterable[Formula]:
-        """The active comparisons of products all of which have the atom."""
+        """The active comparisons in which every monomial has the atom as a factor."""
         return self._factors.of(atom)
 
     def verdict(self, formula: Compare) -> bool | None:
-        """Whether a reduced comparison always holds or never does, as far as bounds and single facts say."""
+        """True or False if bounds and single facts settle a reduced comparison; otherwise None."""
         term = formula.term
         if formula in self.active:
             return True
@@ -233,12 +234,15 @@ class Knowledge:
         return None
 
     def near(self, symbols: frozenset[str]) -> list[Formula]:
-        """Inequalities and equalities over these symbols alone, and their ranges: often enough, and few."""
+        """Return the relations over these symbols alone, and their ranges: few formulas, and often enough."""
         within_reach = [each for each in self._about(symbols) if each.symbols <= symbols and _is_relation(each)]
         return [*within_reach, *self.range_formulas(sorted(symbols))]
 
     def cone(self, symbols: Iterable[str]) -> list[Formula]:
-        """All that bears on these symbols, directly or through others: what else is known cannot matter to them."""
+        """Return the cone of influence of these symbols: everything connected to them, directly or through others.
+
+        The rest of the knowledge cannot affect them.
+        """
         reached, chosen, news = set(symbols), dict[Formula, None](), set(symbols)
         while news:
             found = [each for each in self._about(news) if each not in chosen]
@@ -248,7 +252,7 @@ class Knowledge:
         return [*chosen, *self.range_formulas(sorted(reached))]
 
     def _about(self, names: Iterable[str]) -> list[Formula]:
-        """What is known of any of these symbols beside solutions and ranges."""
+        """Return the active formulas and rules about any of these symbols."""
         ordered = sorted(names)
         return [*self.mentioning(ordered), *map(self._equality, self.renamed_with(ordered))]
 
@@ -256,11 +260,11 @@ class Knowledge:
         return compare("==", from_poly({left: 1}) - self.rules[left])
 
     def remaining(self) -> list[Formula]:
-        """All that is known beside solutions and ranges."""
+        """Return everything that is known, except solutions and ranges."""
         return [*self.active, *map(self._equality, self.rules)]
 
     def range_formulas(self, names: Iterable[str]) -> list[Formula]:
-        """The ranges of these symbols as formulas."""
+        """Return the ranges of these symbols as formulas."""
         formulas = []
         for name in names:
             formulas.extend(within(name, self.ranges.get(name, EVERYTHING)))
@@ -268,7 +272,7 @@ class Knowledge:
 
 
 def _nonnegative_terms(formula: Formula) -> list[Term]:
-    """What an equality or inequality says is not negative."""
+    """Return the terms that an equality or inequality states to be at least 0."""
     match formula:
         case Compare("<=", term):
             return [-term]
@@ -279,7 +283,7 @@ def _nonnegative_terms(formula: Formula) -> list[Term]:
 
 
 def _handle(monomial: Monomial) -> tuple[Node]:
-    """The atom by which a product is looked up: of those that are in few products, by its depth, one."""
+    """Return the atom under which a product is indexed: the deepest, since deep atoms occur in few products."""
     return (max((atom for atom, _ in monomial), key=lambda atom: atom.key),)
 
 
@@ -296,7 +300,7 @@ def _keys(term: Term) -> list[tuple[Monomial, bool]]:
 
 
 def within(name: str, interval: Interval) -> list[Formula]:
-    """The interval of a symbol as formulas."""
+    """Return the interval of a symbol as formulas."""
     formulas = []
     if interval.lower is not None:
         formulas.append(ge(symbol(name), interval.lower))

@@ -1,7 +1,6 @@
-"""Dictionaries that are copied often and change little: a copy shares what the original had, and costs its square root.
+"""Dictionaries with cheap copies: a copy shares the original's entries and costs the square root of its size.
 
-So a long run, in which every decision makes a copy of all that is known, takes time in proportion to its decisions.
-Nothing here knows what is kept.
+A long run copies all knowledge at every guard, and still takes time proportional to the number of guards.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _LEAST_CHANGES = 32
 
 
 class Layered(MutableMapping[Key, Value]):
-    """A dictionary; its order is that in which keys came, up to those that left and came back.
+    """A dictionary in insertion order; a key that was deleted and added again may move.
 
     >>> one = Layered({"a": 1})
     >>> two = one.copy()
@@ -33,18 +32,18 @@ class Layered(MutableMapping[Key, Value]):
     __slots__ = ("_base", "_changes", "_length")
 
     def __init__(self, items: Iterable[tuple[Key, Value]] | MutableMapping[Key, Value] = ()) -> None:
-        self._base: dict[Key, Value] = dict(items)  # shared, so never changed
+        self._base: dict[Key, Value] = dict(items)  # shared with copies, so it is not mutated
         self._changes: dict[Key, Value] = {}
         self._length = len(self._base)
 
     def copy(self) -> Layered[Key, Value]:
-        """One that has the same now."""
+        """Return a copy with the same entries."""
         twin: Layered[Key, Value] = Layered()
         twin._base, twin._changes, twin._length = self._base, self._changes.copy(), self._length
         return twin
 
     def get(self, key: Key, default: Any = None) -> Any:
-        """The value of the key, or the default."""
+        """Return the value of the key, or the default."""
         value = self._changes.get(key, self) if self._changes else self
         if value is self:
             return self._base.get(key, default)
@@ -89,7 +88,7 @@ class Layered(MutableMapping[Key, Value]):
 
 
 class Index(Generic[Key, Item]):
-    """Items by each of the keys that they have.
+    """An index from keys to items; an item may have several keys.
 
     >>> index: Index[str, int] = Index()
     >>> index.add("ab", 1)
@@ -105,13 +104,13 @@ class Index(Generic[Key, Item]):
         self._items: Layered[Key, Layered[Item, None]] = Layered()
 
     def copy(self) -> Index[Key, Item]:
-        """One that has the same now."""
+        """Return a copy with the same entries."""
         twin: Index[Key, Item] = Index()
         twin._items = self._items.copy()
         return twin
 
     def add(self, keys: Iterable[Key], item: Item) -> None:
-        """File the item under each of the keys."""
+        """Add the item under each of the keys."""
         for key in keys:
             found = self._items.get(key)
             items: Layered[Item, None] = Layered() if found is None else found.copy()
@@ -119,7 +118,7 @@ class Index(Generic[Key, Item]):
             self._items[key] = items
 
     def discard(self, keys: Iterable[Key], item: Item) -> None:
-        """Take it out under each of the keys, where it is there."""
+        """Remove the item under each of the keys, where present."""
         for key in keys:
             found = self._items.get(key)
             if found is not None and item in found:
@@ -127,10 +126,10 @@ class Index(Generic[Key, Item]):
                 del self._items[key][item]
 
     def of(self, key: Key) -> Iterable[Item]:
-        """The items under the key."""
+        """Return the items under the key."""
         found: Iterable[Item] = self._items.get(key, ())
         return found
 
     def among(self, keys: Iterable[Key]) -> list[Item]:
-        """The items under any of the keys, once each, in the order of the keys."""
+        """Return the items under any of the keys, once each, in the order of the keys."""
         return list(dict.fromkeys(item for key in keys for item in self.of(key)))

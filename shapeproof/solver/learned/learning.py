@@ -1,7 +1,7 @@
-"""How a fact becomes knowledge: taken apart, solved, moved into bounds, and let loose on what was known before.
+"""How a fact becomes knowledge: it is split up, solved or moved into bounds, and then simplifies the earlier facts.
 
-Each step replaces the facts so far by others that say neither more nor less, so nothing is ever lost by learning and
-nothing is ever assumed. What does not become a solution or a range stays as an active formula.
+Law: each step replaces the facts by equivalent ones, so that learning neither loses nor assumes anything. A fact that
+becomes neither a solution nor a range remains an active formula.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 8
 _MOST_STEPS = 4096
 _MOST_BITS = 4096
-"""Bounds are inferred up to so many bits."""
+"""Bounds with more bits are not inferred."""
 
 
 def absorb(known: Knowledge, formulas: Iterable[Formula], reducer: Reducer | None = None) -> Knowledge:
-    """The knowledge with facts added; the one that is given stays as it is. Its reducer, if given, is used first."""
+    """Return a copy of the knowledge with facts added. `reducer`, if given, must belong to `known`."""
     news = tuple(formulas)
     richer = known.copy()
     for formula in news:
@@ -42,22 +42,22 @@ def absorb(known: Knowledge, formulas: Iterable[Formula], reducer: Reducer | Non
 
 
 def split(known: Knowledge, name: str, modulus: int) -> Knowledge:
-    """The same knowledge with a symbol that is not solved written `modulus*q + r`, by names for both."""
+    """Return equivalent knowledge with an unsolved symbol written `modulus*q + r`, with new names for q and r."""
     richer = known.copy()
     _Learner(richer, None).split(name, modulus)
     return richer
 
 
 class _Learner:
-    """One batch of facts on its way in."""
+    """One batch of facts that is being learned."""
 
     def __init__(self, known: Knowledge, reducer: Reducer | None) -> None:
         self._known = known
         self._queue: deque[Formula] = deque()
-        self._bounds: deque[Formula] = deque()  # just inferred, to be written down though they are implied
+        self._bounds: deque[Formula] = deque()  # inferred bounds, to be recorded although they are implied
         self._moved: set[str] = set()
-        self._restated: set[str] = set()  # symbols whose divisions are written otherwise now
-        self._unequal: set[Formula] = set()  # each disequality sends for what it bears on once
+        self._restated: set[str] = set()  # symbols whose divisions are now written differently
+        self._unequal: set[Formula] = set()  # disequalities whose related facts were revisited already
         self._touched: dict[Formula, None] = {}
         self._reducer = reducer or Reducer(known)
 
@@ -100,7 +100,7 @@ class _Learner:
                 self._write_down(self._bounds.popleft())
             else:
                 self._take(self._reducer.reduce(self._queue.popleft()))
-        while self._queue:  # enough inferred: keep the rest as it is
+        while self._queue:  # too many steps: keep the remaining facts as they are
             self._known.activate(self._reducer.reduce(self._queue.popleft()))
 
     def _changed(self) -> None:
@@ -132,10 +132,10 @@ class _Learner:
                 self._keep(formula)
 
     def _write_down(self, bound: Formula) -> None:
-        """A bound of one symbol or atom that follows from a fact; reduction would find that it follows, and drop it."""
+        """Record an implied bound of one symbol or atom directly; reduction would drop it as implied."""
         match bound:
             case Compare("<=", term) if any(value.bit_length() > _MOST_BITS for value in term.poly.values()):
-                return  # from `x << x < x` ever larger bounds follow
+                return  # `x << x < x` implies larger and larger bounds
             case Compare("<=", term) if not term.symbols.isdisjoint(self._known.solved):
                 self._queue.append(bound)
             case Compare("<=", term):
@@ -152,7 +152,7 @@ class _Learner:
         self._changed()
 
     def _enter_bound(self, op: str, term: Term, formula: Formula) -> None:
-        """Record `shape in interval`; a weaker bound of the same shape that this one replaces is let go."""
+        """Record `shape in interval`, and retire a weaker active bound of the same shape."""
         known = self._known
         shape, interval = _as_interval(op, term)
         before = known.linear.get(shape, EVERYTHING)
@@ -164,7 +164,7 @@ class _Learner:
                 known.retire(weaker)
 
     def _drop(self, formula: Formula) -> None:
-        """Take an active formula out of the state."""
+        """Remove an active formula from the state."""
         known = self._known
         known.retire(formula)
         match formula:
@@ -181,7 +181,7 @@ class _Learner:
         self._changed()
 
     def _revisit(self, formula: Formula) -> None:
-        """Look again at an active formula, as if it had just been learned."""
+        """Learn an active formula again."""
         if formula in self._known.active:
             self._drop(formula)
             self._queue.append(formula)
@@ -208,7 +208,7 @@ class _Learner:
             self._queue.append(formula)
 
     def _substitute(self, name: str, value: Term) -> None:
-        """From here on, the symbol is only a name for the value."""
+        """Solve the symbol: from here on, it is a name for the value."""
         known = self._known
         audit.note_equal("solution", known, symbol(name), value)
         constraint = within(name, known.ranges.pop(name, EVERYTHING))
@@ -222,7 +222,7 @@ class _Learner:
         self._queue.extend([*constraint, *touched, *renamed])
 
     def _rewrite_values(self, names: Sequence[str]) -> None:
-        """Write anew what symbols and products equal where that mentions these symbols, until nothing changes."""
+        """Rewrite values and right sides of rules that mention these symbols, until nothing changes."""
         known = self._known
         for _ in range(_MOST_ROUNDS):
             rights = {left: known.rules[left] for left in known.renamed_with(names)}
@@ -237,9 +237,10 @@ class _Learner:
         self._changed()
 
     def _without_rules(self, names: Sequence[str], *, right: bool = False) -> list[Formula]:
-        """Rules about these symbols, taken out and made equalities again: more may be known of their factors now.
+        """Turn rules about these symbols back into equalities, since more may be known about their factors now.
 
-        Of a symbol that is solved, rules with it on the right too: its value may bring back what stands on the left.
+        With `right`, also turn rules with such a symbol on the right: the value of a solved symbol may restore the left
+        side.
         """
         known = self._known
         stale = [
@@ -253,7 +254,7 @@ class _Learner:
         return equalities
 
     def _rename(self, solution: Solution) -> None:
-        """From here on, the product or atom is written otherwise."""
+        """Add a rule: from here on, the product or atom is written as the right side."""
         known = self._known
         left = solution.left
         product, names = from_poly({left: 1}), frozenset().union(*(atom.symbols for atom, _ in left))
@@ -290,7 +291,10 @@ class _Learner:
         self._spread(term)
 
     def _left_over(self, term: Term) -> list[Formula] | None:
-        """The same said of the plain remainder, if that is what `term <= 0` is about; what is plain is noted."""
+        """Return `term <= 0` restated for the plain remainder `h % m`, if it is a fact about a remainder.
+
+        A remainder that cannot be restated is recorded in the knowledge.
+        """
         shape, interval = _as_interval("<=", term)
         remainder = remainder_in(shape)
         if remainder is None:
@@ -302,7 +306,7 @@ class _Learner:
         return plainer
 
     def _opened(self, term: Term) -> list[Formula] | None:
-        """The same said of the arguments of a min, max or division, where that says neither more nor less."""
+        """Return an equivalent of `term <= 0` for the arguments of a min, max or division, if there is one."""
         for monomial, coefficient in term.monomials:
             match monomial:
                 case (((Min(args) | Max(args)) as atom, 1),) if (coefficient > 0) == isinstance(atom, Max):
@@ -330,7 +334,7 @@ class _Learner:
             self._substitute(name, from_poly({UNIT: after.lower}))
 
     def _spread(self, term: Term) -> None:
-        """What `term <= 0` says of each of its monomials, given bounds of the others."""
+        """Infer from `term <= 0` a bound for each of its monomials, given bounds of the others."""
         known = self._known
         lows = {
             monomial: known.bounds(from_poly({monomial: coefficient})).lower for monomial, coefficient in term.monomials
@@ -344,7 +348,7 @@ class _Learner:
             self._bound_monomial(monomial, term.poly[monomial], room)
 
     def _bound_monomial(self, monomial: Monomial, coefficient: int, room: int) -> None:
-        """`coefficient * monomial <= room`."""
+        """Infer a bound from `coefficient * monomial <= room`."""
         product = from_poly({monomial: 1})
         limit = room // coefficient if coefficient > 0 else -(room // -coefficient)
         interval = Interval(None, limit) if coefficient > 0 else Interval(limit, None)
@@ -355,7 +359,7 @@ class _Learner:
             self._bounds.extend(_inside(product, interval))
 
     def _bound_factors(self, monomial: Monomial, interval: Interval) -> None:
-        """What a bound of a product says of its factors, where the others are not negative."""
+        """Infer bounds of the factors from a bound of their product, where the other factors are not negative."""
         for atom, exponent in monomial:
             others = self._known.bounds(from_poly({polynomials.over(monomial, ((atom, exponent),)) or (): 1}))
             if exponent > 1 or others.lower is None or others.lower < 0:
@@ -383,7 +387,10 @@ class _Learner:
                 self._send_for(formula, term)
 
     def _send_for(self, formula: Formula, term: Term) -> None:
-        """What a new disequality bears on: alternatives that it rules out, and products of which it is a factor."""
+        """Revisit the facts that a new disequality concerns.
+
+        These are disjunctions that contain it, and products that contain its atoms as factors.
+        """
         known = self._known
         self._touched.update(dict.fromkeys(known.with_alternative([formula, formula.negation])))
         monomials = shape_of(term)[0].monomials
@@ -397,7 +404,7 @@ class _Learner:
             self._queue.extend(compare("!=", term_of(atom)) for atom, _ in term.monomials[0][0])
 
     def _common_bounds(self, args: tuple[Formula, ...]) -> None:
-        """A symbol that every alternative bounds lies within the hull of those bounds."""
+        """Bound each symbol that every alternative bounds by the hull of those bounds."""
         boxes = [_box(arg) for arg in args]
         for name in sorted(set.intersection(*(set(box) for box in boxes))):
             self._bounds.extend(within(name, hull(box[name] for box in boxes)))
@@ -412,7 +419,7 @@ def _single_symbol(term: Term) -> str | None:
 
 
 def _as_interval(op: str, term: Term) -> tuple[Term, Interval]:
-    """`term op 0` as an interval of its shape."""
+    """Return `term op 0` as an interval of the term's shape."""
     shape, scale = shape_of(term)
     offset = term.poly.get(UNIT, 0)
     if op == "==":
@@ -430,13 +437,13 @@ def _weaker(shape: Term, before: Interval, now: Interval) -> Iterable[Formula]:
 
 
 def _inside(term: Term, interval: Interval) -> list[Formula]:
-    """The interval of a term as formulas."""
+    """Return the formulas that say that the term lies in the interval."""
     below = [] if interval.lower is None else [ge(term, interval.lower)]
     return below if interval.upper is None else [*below, le(term, interval.upper)]
 
 
 def _box(formula: Formula) -> dict[str, Interval]:
-    """The bounds that a formula alone puts on single symbols."""
+    """Return the bounds that a formula alone puts on single symbols."""
     parts = formula.args if isinstance(formula, And) else (formula,)
     box: dict[str, Interval] = {}
     for part in parts:

@@ -1,11 +1,13 @@
-"""Terms and formulas rewritten by what is known, so that what is known to be equal becomes the same object.
+"""Rewriting of terms and formulas by what is known: terms that are known to be equal become the same object.
 
-Solved symbols are replaced, products and divisions that have a simpler name are renamed, a division whose quotient is
-pinned by bounds disappears, an argument of min or max that never wins is dropped, and a comparison that bounds settle
-becomes TRUE or FALSE. The result agrees with the original at every point where all facts hold and the original is
-defined; whether it is defined is not asked here (see constraints.definedness), so the `checks` of terms are dropped.
+Solved symbols are replaced. Products and divisions with a rule are rewritten. A division whose quotient has a single
+possible value is replaced by that value. An argument of min or max that cannot win is dropped. A comparison that bounds
+settle becomes TRUE or FALSE.
 
-A Reducer belongs to one state of the knowledge: its memo is never used after a fact is added.
+Law: the result agrees with the original at every point where all facts hold and the original is defined. Definedness is
+proved elsewhere (constraints/meaning/definedness.py), so the `checks` of terms are dropped.
+
+A Reducer belongs to one state of the knowledge; its memo is invalid after a fact is added.
 """
 
 from __future__ import annotations
@@ -70,12 +72,12 @@ _HIGHEST_UNNESTED = 3
 
 
 def bare(term: Term) -> Term:
-    """The term without its checks: its value where it is defined."""
+    """Return the term without its checks: equal wherever the term is defined."""
     return from_poly(term.poly) if term.checks else term
 
 
 def settled(formula: Formula) -> Formula:
-    """TRUE or FALSE for a comparison of constants, whatever must be defined for it."""
+    """Return TRUE or FALSE for a comparison of constants, ignoring checks; any other formula unchanged."""
     match formula:
         case Compare(op, term) if polynomials.is_constant(term.poly):
             value = term.poly.get(UNIT, 0)
@@ -92,7 +94,7 @@ class Reducer:
         self._memo: dict[Node, Any] = {}
 
     def reduce(self, expression: Expression) -> Expression:
-        """The term or formula, rewritten; a formula is TRUE or FALSE where bounds settle it."""
+        """Return the rewritten term or formula; a formula that bounds settle becomes TRUE or FALSE."""
         reduced: Expression = self._visit(expression)
         return reduced
 
@@ -153,7 +155,7 @@ class Reducer:
         return self._renamed(joined_powers(from_poly(summed), self._known.bounds))
 
     def _renamed(self, term: Term) -> Term:
-        """Monomials that have a simpler name, replaced until none is left."""
+        """Apply rules to monomials until none applies."""
         if not self._known.rules:
             return term
         for _ in range(_RULE_STEPS):
@@ -179,7 +181,7 @@ class Reducer:
         return self._renamed(quotient)
 
     def _quotient(self, atom: FloorDiv) -> Term | None:
-        """A simpler term that the division equals, if what is known gives one."""
+        """Return a simpler term that the division is known to equal, or None."""
         known, numerator, divisor = self._known, atom.numerator, atom.divisor
         pinned = known.bounds(of_atom(atom))
         if pinned.lower is not None and pinned.lower == pinned.upper:
@@ -200,7 +202,7 @@ class Reducer:
         return self._coarser_by_a_factor(numerator, divisor) or self._unnested(numerator, divisor)
 
     def _coarser(self, numerator: Term, divisor: int) -> Term | None:
-        """`(g*x + r)//(g*d)` is `(x + q)//d` where r lies between q*g and q*g + g - 1."""
+        """`(g*x + r)//(g*d)` is `(x + q)//d` where `q*g <= r <= q*g + g - 1`: `(4*x + 3)//8` is `x//2`."""
         steps = {gcd(coefficient, divisor) for monomial, coefficient in numerator.monomials if monomial}
         for step in sorted(steps - {1, divisor}, reverse=True):
             fine = {monomial: n % step if monomial == UNIT else n for monomial, n in numerator.poly.items() if n % step}
@@ -213,7 +215,7 @@ class Reducer:
         return None
 
     def _coarser_by_a_factor(self, numerator: Term, divisor: Term) -> Term | None:
-        """`(g*p + r)//(g*d)` is `(p + q)//d` for an atom g > 0 where r lies between q*g and q*g + g - 1."""
+        """`(g*p + r)//(g*d)` is `(p + q)//d` for an atom g > 0 where `q*g <= r <= q*g + g - 1`."""
         known = self._known
         for atom, _ in polynomials.common_monomial(divisor.poly):
             factor = term_of(atom)
@@ -231,7 +233,7 @@ class Reducer:
         return None
 
     def _unnested(self, numerator: Term, divisor: Term) -> Term | None:
-        """`(p + x//e)//d` is `(p*e + x)//(e*d)` for positive d; done while the terms stay small."""
+        """`(p + x//e)//d` is `(p*e + x)//(e*d)` for positive d; applied only while the terms stay small."""
         if (
             len(numerator.monomials) > _LONGEST_UNNESTED
             or sum(power for _, power in divisor.monomials[0][0]) > _HIGHEST_UNNESTED
@@ -245,7 +247,7 @@ class Reducer:
         return None
 
     def _extremum(self, args: list[Term], sense: int) -> Term:
-        """Min (sense 1) or max (-1), without the arguments that another one always beats or equals."""
+        """Return the min (sense 1) or max (-1) without arguments that another argument always beats or equals."""
         kept: list[Term] = []
         for index, arg in enumerate(args if len(args) <= _MOST_RIVALS else ()):
             rivals = kept + args[index + 1 :]
@@ -285,7 +287,7 @@ class Reducer:
                 return self._listed(formula)
 
     def _bounded(self, formula: RealCompare) -> Formula:
-        """A comparison of doubles, settled if it is a fact or bounds settle it."""
+        """Settle a comparison of doubles by a fact, by bounds or by enclosures; otherwise return it."""
         verdict = self._known.truth(formula)
         if verdict is None:
             verdict = enclosed(formula, self._known)
@@ -295,13 +297,13 @@ class Reducer:
         return TRUE if verdict else FALSE
 
     def _listed(self, formula: Formula) -> Formula:
-        """TRUE or FALSE where the formula or its negation is itself a fact."""
+        """Return TRUE or FALSE if the formula or its negation is itself a fact; otherwise the formula."""
         if formula in self._known.active:
             return TRUE
         return FALSE if formula.negation in self._known.active else formula
 
     def _comparison(self, formula: Formula) -> Formula:
-        """A comparison of reduced terms, settled if bounds settle it."""
+        """Return a comparison of reduced terms, settled if bounds settle it."""
         formula = settled(formula)
         if not isinstance(formula, Compare):
             return formula
@@ -314,7 +316,10 @@ class Reducer:
         return TRUE if verdict else FALSE
 
     def _without_factors(self, op: str, term: Term) -> Term:
-        """The term divided by the atoms that all its monomials share, where their sign is known and does not matter."""
+        """Divide the term by atoms common to all its monomials, if their sign is known or does not matter.
+
+        The sign does not matter for `==` and `!=`: there the atom only has to be nonzero.
+        """
         if not term.poly or UNIT in term.poly:
             return term
         shared = polynomials.common_monomial(term.poly)
@@ -330,14 +335,14 @@ class Reducer:
 
 
 def _shown(node: Node) -> Iterable[Node]:
-    """What must be rewritten before the node: all it is made of but the checks of a term."""
+    """Return the nodes to rewrite before this node: its children, without the checks of a term."""
     if isinstance(node, Term) and node.checks:
         return dict.fromkeys(atom for monomial in node.poly for atom, _ in monomial)
     return node.children
 
 
 def _joined(formulas: Iterable[Formula], join: Any, absorbing: Formula) -> Formula:
-    """`and` or `or` of reduced formulas; as values only, so one that absorbs does so from any place."""
+    """Join reduced formulas with `and` or `or`; only values count, so an absorbing operand absorbs at any position."""
     operands = list(formulas)
     if any(operand is absorbing for operand in operands):
         return absorbing

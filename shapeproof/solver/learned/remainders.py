@@ -1,7 +1,7 @@
-"""What is left over when a symbol is divided: facts about it, and what they say of the symbol's other divisions.
+"""Remainders of symbols: facts about a remainder, and their consequences for other divisions of the symbol.
 
-Where `h % 8 >= 4` is known, `(h + 4)//8` is `h//8 + 1` and `h//4` is `2*(h//8) + 1`: everything is written by one
-quotient. Sizes that were padded are full of such divisions, and their products cancel only when written alike.
+If `h % 8 >= 4` is known, `(h + 4)//8` is `h//8 + 1` and `h//4` is `2*(h//8) + 1`: every division is written with one
+quotient. Padded sizes lead to many such divisions, and their products cancel only if written with the same quotient.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class Remainder:
 
     @property
     def rest(self) -> Term:
-        """What is left over."""
+        """The remainder as a term."""
         return symbol(self.name) - self.sign * self.modulus * of_atom(self.quotient)
 
     @property
     def is_plain(self) -> bool:
-        """Whether the quotient is the symbol by the modulus, with nothing added."""
+        """True if the quotient is `name // modulus`, without an offset."""
         return self.quotient.numerator is symbol(self.name)
 
 
 def remainder_in(shape: Term) -> Remainder | None:
-    """The remainder that the term is, if it is one.
+    """Return the remainder that the term represents, or None.
 
     >>> from shapeproof.constraints.syntax.text import parse_term
     >>> remainder_in(parse_term("h - 8*((h + 4)//8)")).modulus, remainder_in(parse_term("h - 4*((h + 4)//8)"))
@@ -61,7 +61,7 @@ def remainder_in(shape: Term) -> Remainder | None:
 
 
 def plainly(remainder: Remainder, rest: Interval) -> list[Formula] | None:
-    """That the rest lies in the interval, said of the plain remainder, where that is one interval too."""
+    """Return `rest in interval` as formulas about `name % modulus`, if those are one interval too; otherwise None."""
     if rest.lower is None or rest.upper is None or remainder.is_plain:
         return None
     whole = rest.lower // remainder.modulus
@@ -73,7 +73,7 @@ def plainly(remainder: Remainder, rest: Interval) -> list[Formula] | None:
 
 
 def by_remainders(atom: FloorDiv, known: Knowledge) -> Term | None:
-    """A division by a constant, written by another quotient of a symbol in it, where what is left over is pinned.
+    """Rewrite a division by a constant with another quotient of one of its symbols, if the remainder is pinned.
 
     With `h == m*q + r`: `(k*h + p)//d` is `k*m//d*q + (k*r + p)//d`, where d divides k*m.
     """

@@ -1,8 +1,7 @@
-"""What a fact about doubles says of the integers in it: an end of a range on all of which it fails is cut off.
+"""Bounds of integers from a fact about doubles: cut off an end of a range if the fact fails everywhere on that end.
 
-From `ceil(n * 0.3) <= 3` it follows that n is at most 10. Doubles have no inverse functions that could be trusted, so
-none is used: that a fact is false on all of an end is seen from the ranges of doubles.py, and how far that reaches is
-found by halving.
+`ceil(n * 0.3) <= 3` implies `n <= 10`. No inverse of a double function is used, since none can be trusted. Instead, the
+ranges of doubles.py show that a fact is false on a whole end, and bisection finds how far that end reaches.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
     from shapeproof.solver.learned.knowledge import Knowledge
 
 _FARTHEST = 2**63
-"""No size is beyond, so no end is looked for there."""
+"""The search stops here: tensor sizes are smaller."""
 
 
 def shaved(formula: Formula, known: Knowledge) -> Iterator[Formula]:
-    """Bounds of single symbols that follow from a reduced comparison in which doubles occur, and from their ranges.
+    """Infer bounds of single symbols from a reduced comparison with doubles and from the symbols' ranges.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.learned.knowledge import Knowledge
@@ -58,13 +57,13 @@ def _is_of_doubles(formula: Formula) -> bool:
 
 
 def _failing(formula: Formula, name: str, known: Knowledge) -> Callable[[Interval], bool]:
-    """Whether the formula is false wherever the symbol is in an interval, and the others are in their ranges."""
+    """Return a test of intervals: True if the formula is false for each value in it, with other symbols in range."""
     ranges = {each: known.range_of(each) for each in formula.symbols}
     return lambda interval: KnownBounds(ranges | {name: interval}, {}).truth(formula) is False
 
 
 def _reach(start: int, stop: int, fails: Callable[[int], bool]) -> int | None:
-    """From `start` on towards `stop`, the first end up to which it does not fail; None if that is `start`."""
+    """Return the first end from `start` towards `stop` for which `fails` is false; None if that is `start`."""
     if not fails(start):
         return None
     step = 1 if start <= stop else -1

@@ -1,4 +1,4 @@
-"""Symbols replaced by terms, everywhere at once, in canonical form."""
+"""Simultaneous substitution of terms for symbols, with the result in canonical form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def substitute(expression: Expression, replacements: Mapping[str, Term]) -> Expression:
-    """The value of the expression with each symbol replaced; where it is defined, as elsewhere in this room.
+    """Return the expression with each symbol replaced; the result is equal wherever the expression is defined.
 
     >>> from shapeproof.constraints.terms import symbol
     >>> substitute(symbol("h") // 4, {"h": 8 * symbol("k")})

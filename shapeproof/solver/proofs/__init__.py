@@ -1,6 +1,6 @@
-"""A run's claims as SMT-LIB, checked again by others.
+"""The claims of a run as SMT-LIB, checked again by independent solvers.
 
-certificate.py   what a verdict rests on
+certificate.py   the proofs behind a verdict
 recheck.py       proves every claim again, from the text alone
 second.py        cvc5, where it is installed
 """

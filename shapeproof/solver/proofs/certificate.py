@@ -1,12 +1,13 @@
-"""A certificate: what a run's verdict rests on, as SMT-LIB that any solver can check again without this package.
+"""A certificate: the proofs behind a run's verdict, as SMT-LIB that any solver can check without this package.
 
-The file is one SMT-LIB script. Its head says what the claims are for: the verdict, and the digest of the report. Each
-claim is a block of its own that begins with a reset, says in comments what it claims from which facts (and from which
-claims before it, where Z3 needs them), and ends in a `(check-sat)` that must answer `unsat`. There is one claim for
-each answer of the run that was a proof, one for each point that Z3 found, and one for each rewrite and bound that the
-cheap steps used on the way; the latter are found by deciding the same questions again. Claims about doubles, bits and
-products of very many factors, which are opaque to Z3 here, and questions that were refuted by evaluation or left
-undecided are listed as comments, never passed over in silence.
+The file is one SMT-LIB script. Its head names what the claims support: the verdict, and the digest of the report. Each
+claim is a block that begins with a reset. Comments state the claim, the facts, and earlier claims that Z3 needs as
+lemmas. The block ends in a `(check-sat)` that must answer `unsat`.
+
+There is one claim for each proved answer of the run, for each refuting point that Z3 or exhaustion found, and for each
+rewrite and bound of the cheap steps; the last are found by deciding the same questions again. Claims about doubles,
+bits and products of very many factors are opaque to Z3. They are listed as comments. So are questions that were refuted
+by evaluation, and undecided questions.
 """
 
 from __future__ import annotations
@@ -40,15 +41,15 @@ TITLE = "; shapeproof certificate 2"
 DIGEST = "; sha256 of the lines below: "
 VERDICT = "verdict of the run: "
 REPORT = "sha256 of the report of the run, as saved: "
-"""How the lines of the head begin that say what the claims are for."""
+"""The first words of the head lines that name what the claims support."""
 OPAQUE = "; not in SMT-LIB: it speaks of doubles, bits or products of very many factors"
 _SEARCHED = ("z3", "exhaustion")
-"""The steps whose refutations are written as claims of their own."""
+"""The steps whose refutations become claims."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a certificate is about: every answer of a run, its budget, and what the user calls each symbol."""
+    """The subject of a certificate: all answers of a run, its budget, and the user's names of symbols."""
 
     entries: Sequence[Entry]
     names: Mapping[str, str] = field(default_factory=dict)
@@ -63,7 +64,7 @@ def write_certificate(
     """Write the certificate of a run.
 
     Returns:
-        How many claims Z3 has "proved", "refuted", left "unknown", and how many are "opaque" to it.
+        The number of claims that Z3 "proved", "refuted" or left "unknown", and of claims that are "opaque" to Z3.
 
     Raises:
         OSError: the file cannot be written.
@@ -91,7 +92,7 @@ def write_certificate(
 
 
 def digest(body: str) -> str:
-    """What the second line of a certificate says of all that follows it."""
+    """Return the digest of the lines after the second line of a certificate."""
     return sha256(body)
 
 
@@ -100,7 +101,7 @@ def _total(counts: Mapping[str, int]) -> str:
 
 
 def _claims(subject: Subject, progress: Callable[[str], None]) -> Auditor:
-    """What the run proved, each after the claims that the cheap steps make when they are asked it again."""
+    """Return the proofs of the run, each after the claims of the cheap steps for the same question."""
     facts: dict[History, Facts] = {BEGINNING: Facts(budget=subject.budget)}
     chosen = list(_distinct(subject.entries))
     with auditing() as auditor:
@@ -114,7 +115,7 @@ def _claims(subject: Subject, progress: Callable[[str], None]) -> Auditor:
 
 
 def _distinct(entries: Sequence[Entry]) -> Iterator[Entry]:
-    """The answers to write, without those that an earlier one gave from a part of the facts."""
+    """The answers to write: proofs not yet given from fewer facts, and points that a search found."""
     written: dict[tuple[Formula, bool], list[History]] = {}
     for entry in entries:
         before = written.setdefault((entry.formula, isinstance(entry.verdict, Proved)), [])
@@ -132,7 +133,7 @@ def _was_searched(entry: Entry) -> bool:
 
 
 def _rebuilt(history: History, known: dict[History, Facts]) -> Facts:
-    """The facts of a history, made anew so that every step towards them is noted."""
+    """Return the facts of a history, learned again so that the auditor records every step."""
     missing = []
     here = history
     while here not in known and here.before is not None:
@@ -148,7 +149,7 @@ def _rebuilt(history: History, known: dict[History, Facts]) -> Facts:
 
 
 def _said(entry: Entry, known: Facts) -> Iterator[Claim]:
-    """The answer itself: of a proof each part, from the facts alone; of a point that it is where the formula fails."""
+    """The answer as claims: each conjunct of a proof, from the facts alone; the formula's failure at a point."""
     definitions = tuple(known.known.definitions.items())
     match entry.verdict:
         case Proved(evidence):
@@ -186,7 +187,7 @@ def _block(checked: Checked, names: Mapping[str, str]) -> Iterator[str]:
 
 
 def _listed(subject: Subject) -> Iterator[str]:
-    """What is claimed of no solver: points found by evaluation, and what was left open."""
+    """Comments on answers that no solver checks: points found by evaluation, and undecided questions."""
     lines: dict[str, None] = {}
     for entry in subject.entries:
         text = format_formula(entry.formula, subject.names)
@@ -200,5 +201,5 @@ def _listed(subject: Subject) -> Iterator[str]:
 
 
 def _comment(text: str) -> str:
-    """A name may hold anything; a comment ends with its line, and is text that any solver and terminal can take."""
+    """Return the text as a comment: one line, with unprintable characters of names replaced by spaces."""
     return f"; {''.join(each if each.isprintable() else ' ' for each in text)}"

@@ -1,7 +1,7 @@
-"""Proves every claim of a certificate again, from its text alone, with Z3 and with cvc5 where that is installed.
+"""Prove every claim of a certificate again, from its text alone, with Z3 and, where installed, cvc5.
 
-It reads the file as any solver would: no term, no fact and no rewrite of this package takes part. What it cannot see is
-whether the claims are the right ones; that the file is as it was written is seen by a digest in its head.
+The file is read as any solver reads it: no term, fact or rewrite of this package is used. The recheck cannot tell
+whether the claims are the right ones. A digest in the head shows whether the file is unchanged.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ _COMMANDS = (";", "(assert ", "(declare-const ", "(declare-fun ", "(declare-sort
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
-    """How many claims there are, and how often each solver answered unsat (which is a proof), sat and unknown."""
+    """The number of claims, and each solver's counts of unsat (which is a proof), sat and unknown."""
 
     claims: int
     answers: Mapping[str, Counter[str]]
     unproved: int
-    """Claims that no solver proved, and none refuted."""
+    """The number of claims without an answer: no solver proved or refuted them."""
     opaque: int = 0
-    """Claims that are listed, and are not in SMT-LIB."""
+    """The number of claims that are listed but not in SMT-LIB."""
     verdict: str | None = None
-    """What the run said of its model; None where the claims are about none."""
+    """The verdict of the run; None if the claims are about no run."""
     report: str | None = None
     """The digest of the report that the certificate belongs to."""
 
     @property
     def of_claims(self) -> str:
-        """One word: proved (each claim, by some solver, and none refuted), refuted (some claim) or undecided."""
+        """One word: "refuted" if a solver refuted a claim, "undecided" if one is unproved or opaque, else "proved"."""
         if any(count[Answer.SAT.value] for count in self.answers.values()):
             return "refuted"
         return "undecided" if self.unproved or self.opaque else "proved"
 
     @property
     def status(self) -> str:
-        """The verdict of the run, if the claims that it rests on are proved again; else what became of them."""
+        """The verdict of the run, if all its claims are proved again; otherwise `of_claims`."""
         return self.verdict or "proved" if self.of_claims == "proved" else self.of_claims
 
 
 def installed_solvers(budget: Budget | None = None) -> dict[str, Solver]:
-    """The solvers that can be asked, by name."""
+    """Return the available solvers by name."""
     limit = budget or Budget()
     solvers: dict[str, Solver] = {"z3": lambda script: solve_script(script, limit)}
     return solvers | ({"cvc5": second.solve} if second.available() else {})
@@ -67,7 +67,7 @@ def recheck(
     """Ask every solver every question of a certificate.
 
     Raises:
-        UsageError: the file is not a certificate, or not as it was written.
+        UsageError: the file is not a certificate, or was changed after it was written.
 
     >>> import tempfile
     >>> from shapeproof.solver import prove
@@ -93,7 +93,7 @@ def recheck(
 
 
 def _read(path: str | Path) -> tuple[dict[str, Any], list[str]]:
-    """What a certificate says of itself, and the SMT-LIB of each claim."""
+    """Return the head of a certificate, and the SMT-LIB of each claim."""
     try:
         title, second_line, body = read_bounded(Path(path)).decode().split("\n", 2)
     except OSError as error:
@@ -113,7 +113,7 @@ def _read(path: str | Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def _script(block: str, path: str | Path, number: int) -> str:
-    """The block up to the line that asks; what a comment says is no such line."""
+    """Return the block up to its `(check-sat)` line; a comment that contains the text does not count."""
     script, asks, _ = f"\n{block}".partition(f"\n{CHECK}\n")
     if not asks:
         raise UsageError(f"claim {number} of {path} is not SMT-LIB: it has no {CHECK}")
@@ -128,20 +128,20 @@ def _verdict(head: str, path: str | Path) -> str | None:
 
 
 def _counted(head: str) -> int | None:
-    """How many claims the head speaks of."""
+    """Return the number of claims that the head states."""
     found = re.search(r"^; (\d{1,9}) claims: \d+ proved, \d+ refuted, \d+ unknown, \d+ opaque$", head, re.MULTILINE)
     return int(found[1]) if found else None
 
 
 def _said(head: str, label: str) -> str | None:
-    """What the first line of the head says that begins so."""
+    """Return the rest of the first head line that begins with the label."""
     begin = f"; {label}"
     return next((line.removeprefix(begin) for line in head.split("\n") if line.startswith(begin)), None)
 
 
 def _answer(solve: Solver, script: str, path: str | Path, number: int) -> Answer:
     unknown = next((line for line in script.rstrip("\n").split("\n") if line and not line.startswith(_COMMANDS)), None)
-    if unknown is not None:  # Z3 would pass over a command that it does not know
+    if unknown is not None:  # Z3 would silently skip an unknown command
         raise UsageError(f"claim {number} of {path} is not SMT-LIB: unknown command {unknown!r}")
     try:
         return solve(script)

@@ -1,4 +1,4 @@
-"""cvc5 beside Z3: a second opinion on questions written as SMT-LIB. An optional extra; nothing else here needs it."""
+"""A second opinion on SMT-LIB questions by cvc5. cvc5 is an optional extra, used only here."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from importlib.util import find_spec
 from shapeproof.solver.smt.session import Answer
 
 _RESOURCES = 500_000
-"""What cvc5 may spend on one script, by its own counter: about half a second on a laptop of 2025."""
+"""The limit on cvc5's resource counter for one script: about half a second on a laptop of 2025."""
 
 
 def available() -> bool:
-    """Whether the extra is installed."""
+    """True if the extra is installed."""
     return find_spec("cvc5") is not None
 
 
 def solve(script: str) -> Answer:
-    """cvc5's answer to an SMT-LIB script as it stands, within a resource limit and with a fixed seed.
+    """Return cvc5's answer to an SMT-LIB script, within a resource limit and with a fixed seed.
 
     Raises:
-        ValueError: it is not SMT-LIB.
+        ValueError: the text is not SMT-LIB.
     """
     import cvc5
 

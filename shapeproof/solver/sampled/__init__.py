@@ -1,6 +1,6 @@
 """Points at which facts hold, found by evaluation alone.
 
-points.py       points that are kept while they hold
-conditions.py   what must hold at a point, sorted for quick evaluation
+points.py       candidates for points
+conditions.py   the facts, sorted for quick evaluation at points
 exhaustion.py   every point of a small box
 """

@@ -1,7 +1,7 @@
-"""What must hold at a point, kept so that it is quickly evaluated there: the facts as they were learned, sorted.
+"""The facts as conditions on points, sorted for quick evaluation.
 
-Comparisons of the same term, up to a factor and a constant, are one entry: where that term may lie, and which values it
-may not have. So a thousand facts about one size are one evaluation. Nothing is concluded from facts here.
+Comparisons of one term, up to a factor and a constant, are merged into one entry: an interval and a set of excluded
+values. So a thousand facts about one size cost one evaluation.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class Conditions:
         self._constant: Layered[Formula, None] = Layered()
 
     def copy(self) -> Conditions:
-        """One that has the same now."""
+        """Return a copy with the same conditions."""
         twin = Conditions()
         twin._terms, twin._mentioning = self._terms.copy(), self._mentioning.copy()
         twin._constant = self._constant.copy()
         return twin
 
     def add(self, formula: Formula) -> None:
-        """One more; a formula that no point gives a meaning to is no condition."""
+        """Add a condition; formulas without a meaning are skipped."""
         match formula:
             case Compare(op, term) if term.total and term.symbols and has_meaning(formula):
                 shape = shape_of(term)[0]
@@ -74,7 +74,7 @@ class Conditions:
                     self._constant[formula] = None
 
     def hold(self, point: Point, moved: Iterable[str] | None = None) -> bool:
-        """Whether all hold there; or, with names, all that mention any of these."""
+        """True if all conditions hold at the point; with `moved`, only conditions that mention these names count."""
         if moved is None:
             moved = point.keys()
             if not all(true_at(formula, point) for formula in self._constant):
@@ -91,7 +91,7 @@ class Conditions:
 
 
 def _narrowed(allowed: _Allowed, op: str, term: Term) -> _Allowed:
-    """What is left of the values of a shape where `term op 0`."""
+    """Return the values of a shape that remain allowed where `term op 0`."""
     scale, offset = shape_of(term)[1], term.poly.get(UNIT, 0)
     if op == "<=":
         end = -offset // scale if scale > 0 else -(offset // scale)

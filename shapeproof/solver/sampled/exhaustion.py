@@ -1,4 +1,4 @@
-"""Every point of a small box, one by one: complete, and exact however large the numbers grow."""
+"""Every point of a small box, one by one: complete, and exact for integers of any length."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 512
 _NODES_A_STEP = 64
-"""So many nodes of compiled formulas are evaluated in a step of work."""
+"""The number of nodes of compiled formulas that are evaluated per unit of work."""
 
 
 class TooManyPointsError(ShapeproofError):
-    """The box has no end, or more points than are left to try."""
+    """The box is infinite, or has more points than the allowance."""
 
 
 def box_size(intervals: Sequence[Interval]) -> int | None:
-    """How many points the box has; None if it has no end.
+    """Return the number of points of the box; None if it is infinite.
 
     >>> from shapeproof.constraints.meaning.intervals import Interval
     >>> box_size([Interval(0, 2**63 - 1), Interval(1, 2)]) == 2**64, box_size([Interval(0, None)])
@@ -46,8 +46,8 @@ def points_where(
     """The points of the box at which all the formulas hold, in lexicographic order.
 
     Raises:
-        TooManyPointsError: they are not tried.
-        Unevaluable: at some point it cannot be said whether they hold, so nothing can be said of the box.
+        TooManyPointsError: the box has more points than are left to try.
+        Unevaluable: at some point a formula has no value, so that the box is not decided.
     """
     size = box_size(intervals)
     if size is None or size > left.points:

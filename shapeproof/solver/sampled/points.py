@@ -1,8 +1,8 @@
-"""Points at which all facts hold: found cheaply, kept while they last, evaluated before they are believed.
+"""Points at which all facts hold: cheap candidates, which are evaluated before use.
 
-A point gives a value to every symbol of the facts, and to the names made up for quotients. Candidates come from what
-the knowledge leaves open (corners of the ranges, values near them, small primes, a fixed pseudo-random sequence), so
-that solved equalities and congruences hold by construction; what remains is checked.
+A point gives a value to every symbol of the facts and to the made-up names for quotients. Candidates choose values of
+the free symbols: ends of ranges, values near them, small primes, a fixed pseudo-random sequence. So solved equalities
+and congruences hold by construction; the other facts are checked.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ Point: TypeAlias = "dict[str, int]"
 
 _PRIMES = (7, 11, 5, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 _ODD = (0.5, -0.5, math.nan, math.inf, -math.inf, -1.0, sys.float_info.max)
-"""Doubles at which conditions on floats tend to hold or fail."""
+"""Doubles at which float conditions tend to change their truth."""
 _FAR = 1000
 _RANDOM_PROFILES = 8
 _MOST_NUDGED = 3
 
 
 def public(point: Mapping[str, int]) -> Point:
-    """The point without the names made up here, by name."""
+    """Return the point without made-up names, sorted by name."""
     return {name: value for name, value in sorted(point.items()) if not name.startswith(FRESH)}
 
 
 def complete(known: Knowledge, chosen: Mapping[str, int]) -> Point | None:
-    """The whole point, from values for the symbols that are left; None if the rest has no value there."""
+    """Return the complete point for values of the free symbols; None if a solved symbol has no value there."""
     try:
         solved = {name: evaluate(term, chosen) for name, term in known.solved.items()}
     except (ArithmeticError, ValueError, Unevaluable):
@@ -49,7 +49,7 @@ def complete(known: Knowledge, chosen: Mapping[str, int]) -> Point | None:
 
 
 def named(known: Knowledge, point: Mapping[str, int]) -> Point | None:
-    """The point with each name made up for a term bound to the value of that term."""
+    """Return the point with each made-up name bound to the value of its term; None if a term has no value there."""
     try:
         return {**point, **{name: evaluate(term, point) for name, term in known.definitions.items()}}
     except (ArithmeticError, ValueError, Unevaluable):
@@ -57,7 +57,7 @@ def named(known: Knowledge, point: Mapping[str, int]) -> Point | None:
 
 
 def filled(known: Knowledge, point: Mapping[str, int]) -> Point | None:
-    """The point with each solved symbol that it leaves out bound to the value of what it is solved to."""
+    """Return the point with each missing solved symbol bound to its value; None if it has no value there."""
     try:
         left_out = {name: evaluate(term, point) for name, term in known.solved.items() if name not in point}
     except (ArithmeticError, ValueError, Unevaluable):
@@ -66,7 +66,7 @@ def filled(known: Knowledge, point: Mapping[str, int]) -> Point | None:
 
 
 def moved(known: Knowledge, base: Point, name: str, value: int) -> tuple[Point, set[str]] | None:
-    """A whole point with another value for a symbol that is left, and the names whose values that may change."""
+    """Return a complete point with a new value for a free symbol, and the names of the values that this may change."""
     point, changed = base | {name: value}, {name}
     try:
         for each in known.solved_with([name]):
@@ -78,9 +78,9 @@ def moved(known: Knowledge, base: Point, name: str, value: int) -> tuple[Point, 
 
 
 def nudged(known: Knowledge, base: Point, news: Iterable[Formula]) -> Iterator[tuple[Point, set[str]]]:
-    """Whole points with other values for symbols of the news, and the names whose values that may change.
+    """Complete points with new values for symbols of the new facts, and the names of the values that may change.
 
-    First what is solved gets the value that it has by what is left; then one symbol that is left is moved.
+    First, solved symbols get the values given by the free symbols; then one free symbol at a time is moved.
     """
     symbols = sorted({name for fact in news for name in fact.symbols})
     candidates = [_resettled(known, base, [name for name in symbols if name in known.solved])]
@@ -100,7 +100,7 @@ def _resettled(known: Knowledge, base: Point, names: Iterable[str]) -> tuple[Poi
 
 
 def _redefined(known: Knowledge, point: Point, changed: set[str]) -> tuple[Point, set[str]] | None:
-    """The point with new values for the names of terms that the changed values bear on, which have changed too then."""
+    """Return the point with recomputed values of made-up names whose terms changed, and the extended set of changes."""
     try:
         for each in known.defined_with(sorted(changed)):
             point[each] = evaluate(known.definitions[each], point)
@@ -111,7 +111,7 @@ def _redefined(known: Knowledge, point: Point, changed: set[str]) -> tuple[Point
 
 
 def extended(known: Knowledge, point: Point, news: Iterable[Formula]) -> Point | None:
-    """The point with values for the symbols of the news, and for the names that were made up for them."""
+    """Return the point with values for the symbols of the new facts and for names made up for them."""
     strange = sorted({name for fact in news for name in fact.symbols if name not in point})
     coined = [name for name in known.coined if name not in point]
     whole = dict(point) if strange or coined else point
@@ -131,7 +131,7 @@ def extended(known: Knowledge, point: Point, news: Iterable[Formula]) -> Point |
 
 
 def carried(known: Knowledge, free: set[str], point: Mapping[str, int]) -> Point | None:
-    """A point of fewer facts moved to where solved symbols have their values; the facts that are new may fail there."""
+    """Return a point of the old facts with recomputed values of solved symbols; new facts may fail there."""
     whole = dict(point)
     try:
         for name, definition in known.definitions.items():
@@ -145,7 +145,7 @@ def carried(known: Knowledge, free: set[str], point: Mapping[str, int]) -> Point
 
 
 def satisfies(known: Knowledge, point: Mapping[str, int]) -> bool:
-    """Whether what is known holds there; cheaper than the facts themselves, and only a first test."""
+    """True if the knowledge holds at the point: a first test that is cheaper than evaluating the facts."""
     for name, interval in known.ranges.items():
         if point[name] not in interval:
             return False
@@ -153,7 +153,7 @@ def satisfies(known: Knowledge, point: Mapping[str, int]) -> bool:
 
 
 def candidates(known: Knowledge, names: Iterable[str]) -> Iterator[Point]:
-    """Points worth a try, the simplest first, the same every time."""
+    """Candidate points, the simplest first, in a fixed order."""
     free = sorted(names)
     sequence = _pseudo_random()
     profiles = [_low, _generic, _high, _near_low, _near_high]
@@ -176,9 +176,9 @@ def candidates(known: Knowledge, names: Iterable[str]) -> Iterator[Point]:
 
 
 def doubles(formulas: Iterable[Formula]) -> tuple[set[str], list[Any]]:
-    """The names of floats in the formulas, and doubles worth a try for them: odd ones, and around constants.
+    """Return the names of floats in the formulas, and doubles to try for them: odd values, and values around constants.
 
-    A point has integers otherwise; a float that an integer may stand for has one.
+    Points assign integers otherwise; a float that an integer may replace gets an integer.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> names, values = doubles([parse_formula("real(v) < 0.5")])
@@ -198,7 +198,7 @@ def doubles(formulas: Iterable[Formula]) -> tuple[set[str], list[Any]]:
 
 
 def free_symbols(known: Knowledge, symbols: frozenset[str]) -> set[str]:
-    """These symbols and those of the knowledge that are not solved."""
+    """Return these symbols and those of the knowledge that are not solved."""
     names = set(known.ranges) | set(known.definitions) | symbols
     for term in known.solved.values():
         names |= term.symbols

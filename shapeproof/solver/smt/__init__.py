@@ -1,4 +1,4 @@
-"""The only door to Z3. No object of Z3 leaves it.
+"""The interface to Z3. Law: no Z3 object leaves this folder.
 
 ask.py       one question, by a fixed sequence of attempts
 lower.py     formulas as SMT-LIB over the integers

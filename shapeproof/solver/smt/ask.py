@@ -1,8 +1,8 @@
-"""One satisfiability question to Z3, over the whole of what it is given, by a fixed sequence of attempts.
+"""One satisfiability question to Z3, by a fixed sequence of attempts on the whole question.
 
-The attempts differ in the core of Z3 and in how divisions are written; each decides questions that the others do not.
-Cheap ones come first, each with its share of the budget. `unsat` is a proof. A model is only a candidate: functions
-without a theory take part in it, so the caller evaluates it.
+The attempts differ in Z3's core and in the encoding of divisions; each decides questions that the others cannot. Cheap
+attempts come first, each with its share of the budget. `unsat` is a proof. A model is only a candidate, since it may
+choose any functions where there is no theory; the caller evaluates it.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A way to ask, and how much of Z3's resource it may use."""
+    """One way to ask, and its resource limit."""
 
     core: Core
     quotients: bool
     rlimit: int | None = None
-    """At most so much; None for a share of what is left of the budget."""
+    """An absolute limit; None for a share of the rest of the budget."""
     share: float = 1.0
 
     def limit(self, left: int) -> int:
-        """How much it may use when so much is left."""
+        """Return the attempt's resource limit when `left` remains."""
         return int(left * self.share) if self.rlimit is None else min(left, self.rlimit)
 
 
 QUICK = (Attempt(Core.SMT, quotients=True, rlimit=20_000), Attempt(Core.SMT, quotients=False, rlimit=40_000))
 THOROUGH = (Attempt(Core.FULL, quotients=False, share=0.75), Attempt(Core.SMT, quotients=False))
 SINGLE = (QUICK[1], Attempt(Core.SMT, quotients=False, share=0.25), Attempt(Core.FULL, quotients=False))
-"""For a script as it stands. Parts of the full core look at a clock, so what needs it may be open on a busy machine."""
+"""For a given script. The full core partly depends on a clock, so its questions may stay open on a busy machine."""
 
 _LONGEST_SCRIPT = 2**20
-"""Z3 counts nothing while it reads, so it is not given more characters than this."""
+"""The most characters of a script: Z3 counts no resources while it parses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Z3's answer, the candidate that goes with `sat`, and what it cost."""
+    """Z3's answer, the candidate model for `sat`, and the cost."""
 
     answer: Answer
     model: dict[str, int] | None
     spent: int
     exact: bool = False
-    """Whether Z3 was told all that the formulas say, functions without a meaning included: then `sat` is sure."""
+    """True if the script expresses the formulas completely, with uninterpreted functions; then `sat` is certain."""
 
 
 def satisfy(
@@ -65,7 +65,7 @@ def satisfy(
     ledger: Ledger,
     attempts: Sequence[Attempt] = (*QUICK, *THOROUGH),
 ) -> Found:
-    """Is there a point at which all the formulas hold? The budget is the allowance that is open, if there is one."""
+    """Ask whether some point satisfies all the formulas. An open allowance takes precedence over `budget`."""
     asked = tuple(dict.fromkeys(formulas))
     allowance = current_allowance() or Allowance(budget)
     left = allowance.rlimit
@@ -92,7 +92,7 @@ def satisfy(
 
 
 def solve_script(text: str, budget: Budget) -> Answer:
-    """Z3's answer to an SMT-LIB script as it stands."""
+    """Return Z3's answer to a given SMT-LIB script."""
     left = budget.rlimit
     for attempt in SINGLE:
         session = Session(text, attempt.core)

@@ -1,16 +1,16 @@
-"""Formulas as an SMT-LIB script over the integers: never over the reals.
+"""Formulas as an SMT-LIB script over the integers, not over the reals.
 
-    Python's a // b   is  (div a b)  where b > 0, and  (div (- a) (- b))  where b < 0 : SMT-LIB's div leaves a
-    remainder >= 0 min, max, where   conditionals
+    Python's a // b   (div a b) for b > 0, (div (- a) (- b)) for b < 0, since SMT-LIB's div leaves a remainder >= 0
+    min, max, where   conditionals
     long products     beyond a degree, unknowns: there Z3 heeds neither its resource limit nor its clock
-    Apply, Unknown    uninterpreted functions, so that equal arguments give equal values; of Apply, what axioms.py says
-    reals             an uninterpreted sort: nothing is claimed of doubles but congruence
+    Apply, Unknown    uninterpreted functions, so that equal arguments give equal values; for Apply, axioms.py adds more
+    reals             an uninterpreted sort: doubles have congruence only
 
-What a formula needs in order to be defined is neither asserted nor assumed here: constraints.definedness states it and
-the caller proves it. Where a formula is undefined its lowering has an arbitrary value. So `unsat` is a proof for all
-points at which it is defined, and `sat` is only a candidate, to be evaluated before it is believed.
+Definedness is neither asserted nor assumed: constraints/meaning/definedness.py states it, and the caller proves it.
+Where a formula is undefined, its lowering has an arbitrary value. Law: `unsat` is a proof for all points at which the
+formulas are defined; `sat` gives only a candidate, which the caller evaluates.
 
-Text, and not Z3's expressions, because any solver can read it and because it is made ten times as fast.
+The lowering produces text instead of Z3's expressions, because any solver can read it and it is built ten times faster.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from shapeproof.constraints.polynomials import Monomial
 
     Bounds = Callable[[Term], Interval]
-    """What is known of a term's value; consulted for the sign of divisors and for functions without a theory."""
+    """Known bounds of a term; used for the sign of divisors and for functions without a theory."""
 
 _HIGHEST_DEGREE = 8
 _MOST_ALIKE = 8
@@ -49,26 +49,31 @@ _LARGEST_LITERAL = 10**_LITERAL_DIGITS
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """SMT-LIB text that is satisfiable where all the formulas hold, and what the symbols are called in it."""
+    """SMT-LIB text that is satisfiable where all the formulas hold, and the names of the symbols in it."""
 
     text: str
     integers: dict[str, str]
     booleans: dict[str, str]
     exact: bool = True
-    """Whether it says all that the formulas say. If not (doubles, bits, long products), `sat` says nothing of them."""
-    weight: int | None = 1
-    """How much longer than usual a step of Z3 takes, as it counts one on many products like any other.
+    """True if the text expresses the formulas completely.
 
-    None where it may not come back: it counts nothing while it divides integers of very many digits, multiplies sums of
-    very many products, or cuts off corners of very many unknown quotients.
+    If not (doubles, bits, long products), `sat` proves nothing.
+    """
+    weight: int | None = 1
+    """The cost of a Z3 step relative to a usual one, since Z3's counter ignores how many products a step handles.
+
+    None if Z3 may not return: its counter stands still while it divides integers of very many digits, multiplies sums
+    of very many products, or cuts corners of very many unknown quotients.
     """
 
 
 def script(formulas: Iterable[Formula], bounds: Bounds | None, *, quotients: bool = False) -> Script:
-    """The formulas as assertions. With `quotients`, a division is an unknown q with `b*q <= a < b*q + b`, not `div`.
+    """Return the formulas as assertions.
 
-    Each of the two ways decides questions that the other does not. `bounds` must follow from the formulas or from facts
-    that are known to hold; with None, nothing is taken for granted, and no axiom is told either.
+    With `quotients`, a division is an unknown q with `b*q <= a < b*q + b`, not `div`.
+
+    Each of the two encodings decides questions that the other cannot. `bounds` must follow from the formulas or from
+    known facts. If `bounds` is None, the script contains no bounds and no axioms.
 
     >>> from shapeproof.constraints.meaning.intervals import Interval
     >>> from shapeproof.constraints.syntax.text import parse_formula
@@ -84,7 +89,7 @@ def script(formulas: Iterable[Formula], bounds: Bounds | None, *, quotients: boo
 
 
 class _Lowering:
-    """The definitions so far, and the text by which each node is referred to."""
+    """The definitions so far, and the text that refers to each node."""
 
     def __init__(self, bounds: Bounds | None, *, quotients: bool) -> None:
         self._bounds = bounds or (lambda _: Interval())
@@ -104,7 +109,7 @@ class _Lowering:
         self.open_divisors = 0
 
     def weight(self) -> int | None:
-        """See `Script.weight`."""
+        """Return `Script.weight`."""
         unknown = self.divisions if self._quotients else 0
         if max(unknown / _MOST_QUOTIENTS, self.factors / _MOST_FACTORS) > 1:
             return None
@@ -114,7 +119,7 @@ class _Lowering:
         return 1 + sum(times * times for times in products) + unknown // _USUAL_QUOTIENTS
 
     def text_of(self, root: Node) -> str:
-        """The node as an SMT-LIB expression; what it refers to is defined in `lines`."""
+        """Return the node as an SMT-LIB expression over the definitions in `lines`."""
         texts = self._texts
         if root not in texts:
             for node in postorder(root):
@@ -184,7 +189,7 @@ class _Lowering:
         return _applied("+", products) if products else "0"
 
     def _product(self, monomial: Monomial) -> str:
-        """A product of so many factors that Z3 would not come back: an unknown within its bounds."""
+        """Lower a product with too many factors for Z3 to an unknown within its bounds."""
         term = from_poly({monomial: 1})
         self.exact = False
         if term not in self._products:
@@ -193,7 +198,7 @@ class _Lowering:
         return self._products[term]
 
     def _sign(self, divisor: Term) -> int:
-        """1 or -1 where it is known to be positive or negative, else 0: of a division by 0 nothing is claimed."""
+        """Return 1 or -1 if the divisor is known to be positive or negative, else 0: a division by 0 is arbitrary."""
         if divisor.is_constant:
             return (divisor.constant_value > 0) - (divisor.constant_value < 0)
         known = self._bounds(divisor)
@@ -221,7 +226,7 @@ class _Lowering:
         return best
 
     def _opaque(self, node: Node) -> str:
-        """What has no theory: an uninterpreted function of its arguments, within what bounds say of an integer one."""
+        """Lower a node without a theory to an uninterpreted function; an integer result gets its known bounds."""
         self.exact = self.exact and isinstance(node, Unknown)
         match node:
             case Apply(name, args) | Unknown(name, args):
@@ -254,7 +259,7 @@ class _Lowering:
         return _applied(self._functions[signature], [self._texts[arg] for arg in args], always=bool(args))
 
     def _assert_axioms(self, node: Apply | Unknown, value: str) -> None:
-        """What is known of a function beside its bounds, and that it does not fall, of each two values of it."""
+        """Assert the axioms of a function value, and monotonicity for each pair of its values."""
         self._texts[node] = value
         if isinstance(node, Unknown) or not self._with_axioms:
             return
@@ -282,7 +287,7 @@ class _Lowering:
 
 
 def _integer(value: int) -> str:
-    """The integer; one of very many digits in pieces, since Python writes no more than some thousands at once."""
+    """Return the integer as text, in pieces if it is long: Python prints only some thousands of digits at once."""
     if value < 0:
         return f"(- {_integer(-value)})"
     pieces = []

@@ -1,8 +1,8 @@
-"""One question to Z3: its own context, a fixed seed, a resource limit. The only place that runs the solver.
+"""One question to Z3, with its own context, a fixed seed and a resource limit. The only module that runs Z3.
 
-Every session has a fresh context, so that an answer cannot depend on the questions asked before it. Z3 stops at its
-resource counter, the same on any machine; the clock is only a backstop, for the few places where Z3 does not look
-at the counter. Nothing here knows terms; lower.py does.
+Each session has a fresh context, so that an answer cannot depend on earlier questions. Z3 stops at its resource
+counter, which is the same on every machine. The clock is a backstop for the few places where Z3 ignores the counter.
+The text of the question comes from lower.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Answer(Enum):
-    """What Z3 said of the script."""
+    """Z3's answer to the script."""
 
     SAT = "sat"
     UNSAT = "unsat"
@@ -25,25 +25,25 @@ class Answer(Enum):
 
 
 class Core(Enum):
-    """Which of Z3's two ways of working to use; each decides questions that the other does not."""
+    """The choice between two engines of Z3; each decides questions that the other cannot."""
 
     SMT = "smt"
     """The bare search engine: answers in a fraction of a millisecond or, on hard products, not at all."""
     FULL = "full"
-    """With preprocessing and the nonlinear tactics: slower to start, decides more."""
+    """With preprocessing and the nonlinear tactics: starts more slowly, decides more."""
 
 
-z3.set_param("lp.dio", "false")  # it has no form for one solver; of others in the process it changes the speed only
-"""Z3's solver of Diophantine equations counts nothing, and heeds no clock while its integers grow by minutes."""
+z3.set_param("lp.dio", "false")  # a global option only; for other users of Z3 in the process it changes only the speed
+"""Z3's Diophantine solver counts no resources and ignores the clock, while its integers may grow for minutes."""
 _SEED = 0
 _BACKSTOP_MS = 60_000
-"""Far beyond what any budget takes on a slow machine."""
+"""Far beyond the time that any budget takes on a slow machine."""
 _DIGITS = 4000
-"""Python reads no decimal of many more."""
+"""Python refuses to read decimals much longer than this."""
 
 
 class Session:
-    """A context and a solver for one script. ValueError if that is not SMT-LIB.
+    """A context and a solver for one script; raises ValueError if the script is not SMT-LIB.
 
     >>> session = Session("(declare-const n Int) (assert (< 3 n 5))", Core.SMT)
     >>> session.check(rlimit=100_000), session.integers(["n"])
@@ -62,21 +62,21 @@ class Session:
         self.spent = 0
 
     def check(self, rlimit: int) -> Answer:
-        """Ask, within a resource limit."""
+        """Ask Z3, within a resource limit."""
         self._solver.set("rlimit", max(1, rlimit))
         answer = Answer(str(self._solver.check()))
         self.spent = next((int(value) for key, value in self._solver.statistics() if key == "rlimit count"), 0)
         return answer
 
     def integers(self, names: Iterable[str]) -> dict[str, int]:
-        """Values of these constants in the model found by `check`; what the model leaves open is 0."""
+        """Return the values of these constants in the model found by `check`; unconstrained ones are 0."""
         model = self._solver.model()
         return {
             name: _integer(model.eval(z3.Int(name, self._context), model_completion=True).as_string()) for name in names
         }
 
     def booleans(self, names: Iterable[str]) -> dict[str, bool]:
-        """The same for boolean constants; False where the model leaves them open."""
+        """Return the values of these boolean constants in the model; unconstrained ones are False."""
         model = self._solver.model()
         return {
             name: bool(z3.is_true(model.eval(z3.Bool(name, self._context), model_completion=True))) for name in names
@@ -84,7 +84,7 @@ class Session:
 
 
 def _integer(digits: str) -> int:
-    """The integer of any number of digits."""
+    """Return the integer of a decimal of any length."""
     if digits.startswith("-"):
         return -_integer(digits[1:])
     value = 0

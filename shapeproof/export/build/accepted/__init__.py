@@ -1,7 +1,7 @@
-"""What a program may be given, held before it runs.
+"""The inputs that a program accepts, checked before the program runs.
 
-contract.py   the inputs, the domain of their sizes, how they lie in memory
+contract.py   the inputs, the domain of their sizes, their layout in memory
 guards.py     kind, dtype, device, layout, rank, sizes
 memory.py     strides, offsets, sharing
-shipped.py    the contract where there is no torch
+shipped.py    the contract for use without torch
 """

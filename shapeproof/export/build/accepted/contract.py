@@ -1,7 +1,7 @@
-"""What a program may be given: the declared inputs, the domain of their sizes, and how they lie in memory.
+"""The contract of a program: the declared inputs, the domain of their sizes, and how they lie in memory.
 
-It is kept with a program, and put at the head of each module that is made of it, where it raises OutsideDomain. The
-graph holds what a graph can (assertions.py), and a program that is saved takes the rest along as text.
+The contract is stored with the program. Each module of the program checks the contract first and raises OutsideDomain.
+assertions.py writes into the graph the part that a graph can hold; a saved program carries the rest as text.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _Program = torch.export.ExportedProgram
 
 @dataclass(frozen=True)
 class Requirements:
-    """What the inputs of a program must satisfy.
+    """The requirements on the inputs of a program.
 
     Attributes:
-        inputs: what the user calls each flat input, in order.
-        sizes: the terms of its sizes (an int: of itself).
-        formulas: what holds of their symbols.
-        declared: those among them that the user wrote.
-        names: what the user calls the symbols.
-        memory: how inputs lie in memory, as far as the program relies on it.
+        inputs: the user's name of each flat input, in order.
+        sizes: the terms of the sizes of each input (an int: of its value).
+        formulas: the formulas that hold for their symbols.
+        declared: the formulas that the user wrote.
+        names: the user's names of the symbols.
+        memory: the layout of the inputs in memory that the program relies on.
     """
 
     inputs: tuple[str, ...]
@@ -54,12 +54,12 @@ class Requirements:
 
     @classmethod
     def of(cls, inputs: Inputs, formulas: Sequence[Formula], program: _Program, reads: Iterable[str]) -> Requirements:
-        """The contract of a program that was traced; `reads`: the properties of tensors that its model reads."""
+        """Return the contract of a traced program; `reads`: the properties of tensors that its model reads."""
         return replace(cls.of_sizes(inputs, formulas), memory=_memory(inputs, program, frozenset(reads)))
 
     @classmethod
     def of_sizes(cls, inputs: Inputs, formulas: Sequence[Formula]) -> Requirements:
-        """The contract that says nothing of memory."""
+        """Return a contract without requirements on memory."""
         return cls(
             tuple(leaf.name for leaf in inputs.leaves),
             tuple(leaf.terms for leaf in inputs.leaves),
@@ -69,7 +69,7 @@ class Requirements:
         )
 
     def with_memory_of(self, others: Iterable[Requirements]) -> Requirements:
-        """The contract that relies on all that these rely on, too."""
+        """Return this contract with the memory requirements of others added."""
         memory = self.memory
         for other in others:
             memory |= other.memory
@@ -86,11 +86,11 @@ class Requirements:
         )
 
     def guards(self, program: _Program) -> list[Guard]:
-        """The guard of each flat input, as the program notes it."""
+        """Return the guard of each flat input, by the program's metadata."""
         return [guard_of(name, node.meta["val"]) for name, node in self._placeholders(program)]
 
     def guards_by_node(self, program: _Program) -> dict[str, Guard]:
-        """The guard of each flat input by what the graph calls it, in order."""
+        """Return the guard of each flat input by its name in the graph, in order."""
         return {node.name: guard_of(name, node.meta["val"]) for name, node in self._placeholders(program)}
 
     def _placeholders(self, program: _Program) -> list[tuple[str, torch.fx.Node]]:
@@ -98,13 +98,13 @@ class Requirements:
         return list(zip(self.inputs, found[len(found) - len(self.inputs) :], strict=True))
 
     def state(self, program: _Program) -> tuple[str, ...]:
-        """The tensors of the model that no input may share memory with; parameters are not looked at."""
+        """Return the names of the model's tensors that must share no memory with an input; no unwritten parameters."""
         signature = program.graph_signature
         buffers = {*signature.buffers, *signature.lifted_tensor_constants} if self.memory.writes else set()
         return tuple(sorted(buffers | self.memory.state))
 
     def on(self, program: _Program, module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-        """The module of a program, which refuses from now on what lies outside."""
+        """Make a module of the program check the contract, and return the module."""
         if self.inputs:
             without_kinds(module)
             guarding.guard_inputs(module, InputGuards(self, program), self.state(program))
@@ -112,7 +112,7 @@ class Requirements:
         return module
 
     def note_in(self, program: _Program) -> None:
-        """Have the program take along, when it is saved, what its graph cannot hold; its `module()` checks it then."""
+        """Store as text, in the saved program, the checks that its graph cannot hold; torch's `module()` runs them."""
         sources = [f"L['flat_args'][{index}]" for index in range(len(self.inputs))]
         guarding.note_guards(
             program,
@@ -124,10 +124,10 @@ class Requirements:
         )
 
     def refuse_example(self, inputs: Inputs) -> None:
-        """See that the example lies in memory as the program relies on.
+        """Check that the example lies in memory as the program requires.
 
         Raises:
-            UsageError: it does not, so the program would refuse it.
+            UsageError: it does not, so the program would refuse its own example.
         """
         if inputs.example is None:
             return
@@ -138,7 +138,7 @@ class Requirements:
 
 
 def _memory(inputs: Inputs, program: _Program, reads: frozenset[str]) -> Memory:
-    """How the inputs of a traced program must lie in memory."""
+    """The layout in memory that the inputs of a traced program must have."""
     layouts = {
         index: Layout(leaf.name, memory_order(leaf.example), leaf.example.requires_grad)
         if isinstance(leaf.example, torch.Tensor)
@@ -163,7 +163,7 @@ def _misfit(said: str) -> OutsideDomain:
 
 
 class InputGuards(torch.nn.Module):
-    """Called with the flat inputs of a run, and then with the tensors of the model that matter, before all else."""
+    """Checks, before the graph runs, the flat inputs and the model's tensors that must share no memory with them."""
 
     def __init__(self, contract: Requirements, program: _Program, *, of_several: bool = False) -> None:
         super().__init__()
@@ -175,10 +175,10 @@ class InputGuards(torch.nn.Module):
         self._spec = program.call_spec.in_spec
 
     def __deepcopy__(self, memo: Any) -> InputGuards:
-        return self  # it holds nothing of the module that it guards
+        return self  # it holds no reference to the module that it guards
 
     def forward(self, *values: Any) -> None:
-        """Refuse what lies outside. A tracer goes on to the graph, where the assertions on sizes are, too."""
+        """Raise OutsideDomain for inputs outside the contract; in a trace, the graph's assertions check the sizes."""
         for guard, value in zip(self._each, values, strict=False):
             guard.check(value)
         if guarding.is_traced():
@@ -188,7 +188,7 @@ class InputGuards(torch.nn.Module):
             self._memory.check(values, dict(zip(self._state, values[len(self._each) :], strict=True)))
 
     def point(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, int]:
-        """The value of each symbol in inputs as the model takes them; OutsideDomain where they lie outside."""
+        """Return each symbol's value for the model's inputs; raise OutsideDomain for inputs outside the contract."""
         said = guarding.misfit(args, kwargs, self._spec)
         if said is not None:
             raise _misfit(said)

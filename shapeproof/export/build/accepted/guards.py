@@ -1,8 +1,8 @@
-"""Holds the flat inputs of a run against what was declared of them: kind, dtype, device, layout, rank, sizes.
+"""Checks the flat inputs of a run against their declaration: kind, dtype, device, layout, rank, constant sizes.
 
-A guard knows one input and refuses whatever its program was not proved for. Torch's own guards know sizes alone, and
-speak of `args`; these take their place in `module()`. What a saved program can hold of them is written as text
-(`code`), which torch compiles when it makes a module.
+A guard knows one input and refuses a value that its program was not proved for. Torch's own guards check sizes only and
+name inputs `args`; these guards replace them in `module()`. `code` writes the checks of a saved program as text, which
+torch compiles when it makes a module.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from shapeproof.export.shim import guarding
 
 
 class Guard(Protocol):
-    """Holds one flat input against its declaration."""
+    """Checks one flat input against its declaration."""
 
     def check(self, value: Any) -> None:
         """Raise OutsideDomain if the value is of another kind."""
 
     def code(self, source: str) -> list[str]:
-        """What a saved program can check of it, as Python over the input's name."""
+        """Return the checks for a saved program, as Python expressions over the input's name."""
 
 
 @dataclass(frozen=True)
 class TensorGuard:
-    """A tensor of one dtype, device, layout and rank; `fixed` has its constant sizes."""
+    """Expects a tensor of one dtype, device, layout and rank; `fixed` has its constant sizes, as (dim, size)."""
 
     name: str
     dtype: torch.dtype
@@ -42,12 +42,12 @@ class TensorGuard:
 
     @classmethod
     def of(cls, name: str, noted: torch.Tensor) -> TensorGuard:
-        """The guard of an input as a program notes it."""
+        """Return the guard of an input, by the program's metadata."""
         fixed = tuple((index, size) for index, size in enumerate(noted.shape) if isinstance(size, int))
         return cls(name, noted.dtype, noted.device, noted.layout, noted.dim(), fixed)
 
     def check(self, value: Any) -> None:
-        """Raise OutsideDomain if the value is no such tensor."""
+        """Raise OutsideDomain unless the value is such a tensor."""
         if not isinstance(value, torch.Tensor):
             raise refusal({self.name: value}, "a tensor")
         if value.dtype != self.dtype:
@@ -66,43 +66,43 @@ class TensorGuard:
         return refusal({f"{self.name}.{what}": given}, f"{self.name}.{what} == {expected}")
 
     def code(self, source: str) -> list[str]:
-        """That it has data. The graph holds the rest; a meta tensor answers none of its assertions."""
+        """Require data: a meta tensor triggers none of the assertions in the graph. The graph checks the rest."""
         return [] if self.device.type == "meta" else [f"{source}.device.type != 'meta'"]
 
 
 @dataclass(frozen=True)
 class IntGuard:
-    """An int whose value is a symbol of the domain."""
+    """Expects an int; a symbol of the domain stands for its value."""
 
     name: str
 
     def check(self, value: Any) -> None:
-        """Raise OutsideDomain if the value is no int; a bool is none."""
+        """Raise OutsideDomain if the value is not an int, or is a bool."""
         if isinstance(value, bool) or not isinstance(value, int | torch.SymInt):
             raise refusal({self.name: value}, "an int")
 
     def code(self, source: str) -> list[str]:
-        """That it is no bool, and no float."""
+        """Require neither a bool nor a float."""
         return [f"type({source}) is not bool", f"type({source}) is not float"]
 
 
 @dataclass(frozen=True)
 class ConstantGuard:
-    """A value that the trace took as it was: None, a bool, an int, a float, a text."""
+    """Expects the constant that the trace used: None, a bool, an int, a float or a string."""
 
     name: str
     expected: Any
 
     def check(self, value: Any) -> None:
-        """Raise OutsideDomain if the value is another one, or one of another type that is only equal."""
+        """Raise OutsideDomain for another value, and for an equal value of another type (`1` for `True`)."""
         if same_constant(value, self.expected):
             return
-        if not guarding.is_traced() or value != self.expected:  # AOTAutograd hands a 1 to a program for a True
+        if not guarding.is_traced() or value != self.expected:  # AOTAutograd passes 1 for True
             formula = "None" if self.expected is None else f"{self.name} == {self.expected!r}"
             raise refusal({self.name: value}, formula)
 
     def code(self, source: str) -> list[str]:
-        """What torch does not check by itself: that nothing is given for None, and the type of a number."""
+        """Return the checks that torch omits: that None is given for None, and the type of a number."""
         if self.expected is None:
             return [f"{source} is None"]
         return [f"type({source}) is {type(self.expected).__name__}"]
@@ -110,18 +110,18 @@ class ConstantGuard:
 
 @dataclass(frozen=True)
 class NoGuard:
-    """An object of a class of its own, of which nothing is known."""
+    """Accepts any object: an input of a custom class, without a declaration."""
 
     def check(self, value: Any) -> None:
-        """Take whatever is given."""
+        """Accept any value."""
 
     def code(self, source: str) -> list[str]:  # noqa: ARG002 - what it says of a source
-        """Nothing."""
+        """Return no checks."""
         return []
 
 
 def guard_of(name: str, noted: Any) -> Guard:
-    """The guard of one flat input, as a program notes it."""
+    """Return the guard of one flat input, by the program's metadata."""
     match noted:
         case torch.Tensor():
             return TensorGuard.of(name, noted)
@@ -134,7 +134,7 @@ def guard_of(name: str, noted: Any) -> Guard:
 
 
 def relaxed(guard: Guard, sizes: Sequence[Term]) -> Guard:
-    """The guard of one program, for an input of several: it leaves out what is no constant of these sizes."""
+    """Relax one program's guard to serve all regions: drop each constant whose term in `sizes` is not constant."""
     match guard:
         case TensorGuard(fixed=fixed):
             return replace(guard, fixed=tuple((dim, size) for dim, size in fixed if sizes[dim].is_constant))

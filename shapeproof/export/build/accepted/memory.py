@@ -1,7 +1,7 @@
-"""Holds how inputs lie in memory against what a program relies on: strides, offsets, and that none shares with another.
+"""Checks how inputs lie in memory: strides, offsets, and that written inputs share memory with no other tensor.
 
-A proof treats every input as a tensor of its own in the example's memory format. That matters where the model reads a
-layout, or writes in place; a program that does neither takes whatever strides and views it is given.
+A proof treats each input as a separate tensor in the example's memory format. The layout matters if the model reads it
+(`x.stride()`) or writes in place; a program that does neither accepts any strides and views.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Layout:
     """How one strided input of the example lies in memory.
 
     Attributes:
-        name: what the user calls it.
-        order: its dimensions, the outermost in memory first.
-        requires_grad: as of the example.
+        name: the user's name of the input.
+        order: its dimensions, the outermost in memory first: (1, 0) for a transposed matrix.
+        requires_grad: as in the example.
     """
 
     name: str
@@ -37,13 +37,13 @@ class Layout:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a program relies on.
+    """The layout in memory that a program relies on.
 
     Attributes:
-        layouts: of each flat input that is a strided tensor, by its index.
-        reads: the properties that were read while tracing.
-        writes: the inputs that the program writes into.
-        state: the tensors of the model that it writes into, by name.
+        layouts: the layout of each strided tensor among the flat inputs, by its index.
+        reads: the properties that the model read while tracing.
+        writes: the inputs that the program mutates.
+        state: the tensors of the model that the program mutates, by name.
     """
 
     layouts: Mapping[int, Layout]
@@ -52,7 +52,7 @@ class Memory:
     state: frozenset[str] = frozenset()
 
     def __or__(self, other: Memory) -> Memory:
-        """What two programs rely on."""
+        """Return the requirements of both programs."""
         return Memory(
             {**other.layouts, **self.layouts},
             self.reads | other.reads,
@@ -62,15 +62,15 @@ class Memory:
 
     @property
     def matters(self) -> bool:
-        """Whether the program relies on anything here."""
+        """True if the program relies on the layout in memory."""
         return bool(self.reads or self.writes or self.state)
 
     def check(self, given: Sequence[Any], state: Mapping[str, torch.Tensor]) -> None:
-        """Raise OutsideDomain if inputs do not lie in memory as the program relies on.
+        """Raise OutsideDomain if inputs do not lie in memory as the program requires.
 
         Args:
             given: the flat inputs.
-            state: buffers and constants of the model that may lie where an input does.
+            state: buffers and constants of the model that may share memory with an input.
         """
         for index, layout in self.layouts.items():
             self._check_layout(layout, given[index])
@@ -101,7 +101,7 @@ class Memory:
                     )
 
     def code(self, index: int, source: str) -> list[str]:
-        """The strides of an input as Python over its name, for a program that is saved."""
+        """Return the check of an input's strides for a saved program, as Python over the input's name."""
         if STRIDES not in self.reads or index not in self.layouts:
             return []
         sizes = [f"max(1, {source}.size()[{dim}])" for dim in range(len(self.layouts[index].order))]
@@ -116,12 +116,12 @@ def _unlike(what: str, given: Any, expected: Any) -> OutsideDomain:
 
 
 def overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether the stretches of memory from the first to the last element of two tensors have anything in common."""
+    """True if the memory ranges of two tensors, from first to last element, overlap."""
     if a.device != b.device or a.device.type == "meta" or a.numel() == 0 or b.numel() == 0:
         return False
     try:
         return a.data_ptr() < _end(b) and b.data_ptr() < _end(a)
-    except (NotImplementedError, RuntimeError):  # it has no memory of its own: torch.vmap, a fake tensor
+    except (NotImplementedError, RuntimeError):  # the tensor has no memory: torch.vmap, a fake tensor
         return False
 
 

@@ -1,7 +1,7 @@
-"""The contract that leaves with a program: what is held of its inputs where there is no torch.
+"""The contract that ships with a program: the checks of its inputs that need no torch.
 
-Law: it accepts what the program's own guards accept, as far as sizes, dtypes, ranks and constants go. Whatever else the
-program relies on, or checks of data, is said in it.
+Law: for sizes, dtypes, ranks and constants, the contract accepts the inputs that the program's own guards accept. The
+program's other requirements, and its checks on data, are listed in the contract as unchecked.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from shapeproof.export.trace.trial import DataCheck
 def shipped(
     inputs: Inputs, contract: Requirements, guards: Mapping[str, Guard], checks: Iterable[DataCheck] = ()
 ) -> Contract:
-    """The contract of a program.
+    """Return the contract of a program.
 
     Args:
-        inputs: what was declared.
-        contract: what the program holds its inputs against.
-        guards: of each flat input, in order, by what the graph calls it.
-        checks: what the program checks of data.
+        inputs: the declared inputs.
+        contract: the requirements that the program checks its inputs against.
+        guards: the guard of each flat input, in order, by its name in the graph.
+        checks: the program's checks on data.
     """
     structure = _structure(inputs)
     flat = [_input(leaf, name, guard) for leaf, (name, guard) in zip(inputs.leaves, guards.items(), strict=True)]
@@ -52,7 +52,7 @@ def shipped(
 
 
 def of_regions(inputs: Inputs, domain: Sequence[Formula], regions: Sequence[Contract]) -> Contract:
-    """The contract of several programs, which accepts what one of them accepts and all of them claim."""
+    """Return the contract of several programs: an input must lie in the domain and in one program's region."""
     own = [[each for each in region.formulas if each not in domain] for region in regions]
     some = f.disjunction(*(f.conjunction(*each) for each in own))
     held = [each for each in domain if has_meaning(each)]
@@ -79,7 +79,7 @@ def _input(leaf: Leaf, name: str, guard: Guard) -> Input:
 def _unchecked(
     inputs: Inputs, contract: Requirements, flat: Sequence[Input], held: Sequence[Formula], checks: Iterable[DataCheck]
 ) -> Iterator[str]:
-    """What the contract does not look at, in sentences."""
+    """Yield the requirements that the contract does not check, in words."""
     names = inputs.user_names
     for formula in contract.formulas:
         if formula not in held:
@@ -94,7 +94,7 @@ def _unchecked(
 
 
 def of_memory(memory: Memory) -> Iterator[str]:
-    """What a program relies on of how its inputs lie in memory, in sentences."""
+    """Yield the program's requirements on the layout of its inputs in memory, in words."""
     for read in sorted(memory.reads):
         yield f"{read} of the inputs, which the model has read and which must be as in the example"
     for index in sorted(memory.writes):
@@ -106,7 +106,7 @@ def of_memory(memory: Memory) -> Iterator[str]:
 
 
 def _structure(inputs: Inputs) -> Structure:
-    """How the flat inputs are given."""
+    """Return how the flat inputs are arranged in the arguments."""
     count = itertools.count()
     args = tuple(_tree(value, count) for value in inputs.args)
     kwargs = {name: _tree(value, count) for name, value in inputs.kwargs.items()}

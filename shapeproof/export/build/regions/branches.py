@@ -1,7 +1,7 @@
-"""The program of a region as a branch of torch.cond: what it takes, what it gives, and whether others are like it.
+"""The program of a region as a branch of torch.cond: its operands, its results, and its likeness to other branches.
 
-A branch must not change its operands, nor return one of them or a view of one. Which branch is taken, and at what
-sizes it is read, is not known here.
+torch.cond forbids branches that mutate their operands, or return an operand or a view of one. merge.py chooses the
+branch at run time and the sizes at which each branch is traced.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from shapeproof.export.trace.translate import Untranslatable
 
 
 class Branch:
-    """A program as a branch: a function of tensors that it uses and the flat inputs, without checks of the domain.
+    """A program as a function of the tensors that it uses and the flat inputs, without checks of the domain.
 
     Attributes:
-        name: what the user calls it.
+        name: the name of the program in messages: `region 1`.
         program: the program.
-        results: what it returns: a fake tensor, a symbolic number, or a constant.
-        sizes: the terms of the sizes of each (a number: its own); None for one that is taken from data.
+        results: the values that it returns: fake tensors, symbolic numbers or constants.
+        sizes: the terms of each result's sizes (a number: of its value); None for a size from data.
     """
 
     def __init__(self, name: str, program: torch.export.ExportedProgram) -> None:
@@ -42,21 +42,21 @@ class Branch:
         self._copied = _views(program, output)
 
     def state(self) -> dict[str, torch.Tensor]:
-        """The parameters, buffers and constants that it uses, by name and in order."""
+        """Return the parameters, buffers and constants that the program uses, by name and in order."""
         tensors = self.program.state_dict | self.program.constants
         kept = torch.export.graph_signature.InputKind.USER_INPUT
         specs = (spec for spec in self.program.graph_signature.input_specs if spec.kind != kept)
         return {str(spec.target): tensors[str(spec.target)] for spec in specs}
 
     def changed(self) -> str | None:
-        """A buffer or an input that it changes, if there is one."""
+        """Return the name of a buffer or an input that the program mutates, if any."""
         signature = decomposed(self.program).graph_signature
         return next(iter([*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]), None)
 
     def __call__(
         self, state: Sequence[torch.Tensor], flat: Sequence[Any], lengths: Sequence[Any]
     ) -> tuple[torch.Tensor, ...]:
-        """The tensors among the results, as vectors where their length is known."""
+        """Return the tensors among the results, flattened to vectors where their lengths are given."""
         try:
             results = self._graph(*state, *flat)
             return tuple(
@@ -87,12 +87,12 @@ def _sizes(program: torch.export.ExportedProgram, value: Any) -> list[Term | Non
 
 
 def is_number(value: Any) -> bool:
-    """Whether a result is an integer, of the sizes or a constant."""
+    """True if a result is an integer: symbolic or constant."""
     return isinstance(value, torch.SymInt | int) and not isinstance(value, bool)
 
 
 def _unchecked(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
-    """The graph without its assertions on inputs: where a branch is taken, they hold."""
+    """Return the graph without its assertions on inputs, which hold wherever the branch is taken."""
     module: torch.fx.GraphModule = copy.deepcopy(program.graph_module)
     for node in list(module.graph.nodes):
         if node.target is symbols.ASSERTION and not symbols.about_data(node.args[0].meta["val"]):
@@ -101,7 +101,7 @@ def _unchecked(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
 
 
 def _views(program: torch.export.ExportedProgram, output: Sequence[Any]) -> set[int]:
-    """The results that lie in the storage of something else in the graph: an input, an earlier result."""
+    """Return the indices of the results that share storage with an input, an earlier result or another node."""
     seen: set[Any] = set()
     for node in program.graph.nodes:
         if node not in output:
@@ -116,7 +116,7 @@ def _views(program: torch.export.ExportedProgram, output: Sequence[Any]) -> set[
 
 
 def unlike(branches: Sequence[Branch]) -> str | None:
-    """Why the programs cannot be branches of one torch.cond, as far as that shows before they are traced."""
+    """Say why the programs cannot be branches of one torch.cond, if that shows before a trace; else None."""
     first = branches[0]
     for branch in branches:
         changed = branch.changed()
@@ -134,7 +134,7 @@ def unlike(branches: Sequence[Branch]) -> str | None:
 
 
 def _kind(value: Any) -> str:
-    """What the results of two branches must have in common."""
+    """Describe the properties that a result must share with the same result of another branch."""
     if isinstance(value, torch.Tensor):
         return f"a {value.dtype} tensor of {value.dim()} dimensions on {value.device}"
     if is_number(value):

@@ -1,6 +1,6 @@
-"""The programs of a split model as one: which of them an input goes to is read off its sizes.
+"""Dispatches over the programs of a split model: the sizes of an input select the program.
 
-Each program asserts its own region, so one that is used alone refuses the rest. Nothing is proved here.
+Each program asserts its own region, so a program that is used alone refuses the other sizes.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Regions:
 
     Attributes:
         programs: one torch.export.ExportedProgram for each region.
-        holds: for each program, what holds of the sizes in its region.
-        contract: what all inputs must satisfy, whichever region they lie in.
-        report: what was proved.
+        holds: the formula of each program's region, over the sizes.
+        contract: the requirements on all inputs, in any region.
+        report: the report of the export.
     """
 
     programs: tuple[torch.export.ExportedProgram, ...]
@@ -50,28 +50,28 @@ class Regions:
     contract: Requirements
     report: Report | None = None
     merging: Merging | None = field(default=None, repr=False)
-    """What `merged` rests on; None where the regions were loaded from a file."""
+    """The data that `merged` needs; None for regions loaded from a file."""
 
     def carry(self, report: Report) -> None:
-        """Take the report along, into the file too when the programs are saved."""
+        """Attach the report, also to the file when the programs are saved."""
         self.report = report
 
     @property
     def domains(self) -> tuple[str, ...]:
-        """What holds of the sizes in each region, in the user's names."""
+        """The formula of each region, in the user's names."""
         return tuple(format_formula(formula, rename=self.contract.names) for formula in self.holds)
 
     def module(self) -> torch.nn.Module:
-        """The programs as one module, which takes what the model takes."""
+        """Return the programs as one module with the model's signature."""
         return _Dispatch(self)
 
     def merged(self) -> torch.export.ExportedProgram:
-        """One program that dispatches by torch.cond, so that one AOTInductor package serves all regions.
+        """Merge the programs into one that dispatches by torch.cond, so one AOTInductor package serves all regions.
 
-        It is proved like any program, and is compiled and saved like one.
+        The merged program is proved, compiled and saved like any program.
 
         Raises:
-            UsageError: the programs cannot be the branches of a torch.cond; the sentence says why.
+            UsageError: the programs cannot be the branches of a torch.cond; the message says why.
 
         >>> from shapeproof.export import Dim, export
         >>> class Model(torch.nn.Module):
@@ -92,7 +92,7 @@ class Regions:
             return self.merging.merged(self.programs)  # type: ignore[arg-type]  # nothing that was loaded
 
     def save(self, path: str | Path) -> None:
-        """Write all programs, their regions and the report as one PT2 archive; `load_regions` reads it.
+        """Write all programs, their regions and the report as one PT2 archive, which `load_regions` reads.
 
         Args:
             path: the file.
@@ -112,16 +112,16 @@ class Regions:
 
 
 def load_regions(path: str | Path) -> Regions:
-    """Read what `Regions.save` has written.
+    """Read a file of `Regions.save`.
 
-    The file is a program, which is code: do not run one of unknown origin. To read it runs none: pickles that are not
-    data alone and compiled code are refused.
+    The file contains programs, which are code: run none of unknown origin. Reading a file executes none of its code:
+    compiled code is refused, and pickles of anything but data.
 
     Args:
         path: the file.
 
     Raises:
-        UsageError: the file holds no regions, or something else besides.
+        UsageError: the file holds no regions, or something in addition.
     """
     try:
         programs, extra = archives.load_archive(str(path))
@@ -146,11 +146,11 @@ def load_regions(path: str | Path) -> Regions:
 
 
 class _OtherFormatError(Exception):
-    """The regions were written by a release that wrote them otherwise; the message is the format."""
+    """Another release wrote the regions in another format; the message is the format."""
 
 
 def _regions(programs: Mapping[str, torch.export.ExportedProgram], manifest: Mapping[str, Any]) -> Regions:
-    """Raises KeyError for a part that is missing, and ValueError or TypeError for one that cannot be read."""
+    """Read the regions; raise KeyError for a missing part, and ValueError or TypeError for an unreadable one."""
     if manifest["format"] != FORMAT:
         raise _OtherFormatError(manifest["format"])
     programs_in_order = tuple(programs[f"region{index}"] for index in range(len(manifest["holds"])))
@@ -165,7 +165,7 @@ def _regions(programs: Mapping[str, torch.export.ExportedProgram], manifest: Map
 
 
 class _Dispatch(torch.nn.Module):
-    """Hands its inputs to the program of their region."""
+    """Runs the program of the region that the inputs lie in."""
 
     def __init__(self, regions: Regions) -> None:
         super().__init__()
@@ -177,7 +177,7 @@ class _Dispatch(torch.nn.Module):
         """Run the program of the inputs' region.
 
         Raises:
-            OutsideDomain: there is none.
+            OutsideDomain: the inputs lie in no region.
         """
         point = self._guards.point(args, kwargs)
         for program, holds in zip(self.programs, self._regions.holds, strict=True):

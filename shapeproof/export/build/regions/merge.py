@@ -1,12 +1,12 @@
-"""The programs of a split model as one program that dispatches between them with torch.cond.
+"""Merges the programs of a split model into one program that dispatches between them with torch.cond.
 
-Each program becomes a branch, traced again over the whole domain: torch reads the branches of a torch.cond on the same
-sizes, and so does whoever compiles the result. Where one does not work at the sizes of the others, all see their inputs
-at sizes that never leave their regions. Which branch is taken, and how large the results are, is computed from the
-sizes of the inputs. The outcome is proved as any model is, and run beside the model at the points of every region. What
-cannot be merged is refused, with a sentence that says why.
+Each program becomes a branch, traced again over the whole domain: torch traces all branches of a torch.cond at the same
+sizes, and so does a compiler of the merged program. If one program fails at the sizes of another region, every branch
+gets its inputs at sizes moved into its own region. The condition and the sizes of the results are computed from the
+sizes of the inputs. The merged program is proved like any model, and replayed against the model at the points of every
+region. A failure raises UsageError, which says why.
 
-A result that is an input, or a view of one, is a copy here: a branch of torch.cond returns neither.
+A result that is an input or a view of one becomes a copy: a branch of torch.cond must return neither.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ from shapeproof.solver.prove import decide
 
 @dataclass(frozen=True)
 class _Sizes:
-    """The sizes of a result in terms of those of the inputs.
+    """The sizes of a result in terms of the inputs' sizes.
 
     Attributes:
-        terms: computable everywhere, and the result's sizes where its region is.
-        uniform: the same terms are the noted sizes in every region.
+        terms: computable everywhere; in each region, equal to the result's sizes.
+        uniform: true if the same terms are the traced sizes in every region.
     """
 
     terms: tuple[Term, ...]
@@ -64,12 +64,12 @@ class _Sizes:
 
 @dataclass(frozen=True)
 class Merging:
-    """What is to be merged, and how the outcome is proved.
+    """The regions to merge, and the way to prove the merged program.
 
     Attributes:
         mod: the model.
-        inputs: what was declared of its inputs.
-        done: the regions, as they were explored.
+        inputs: its declared inputs.
+        done: the explored regions.
         prove: explores, replays and builds one program for a module.
     """
 
@@ -79,10 +79,10 @@ class Merging:
     prove: Callable[[torch.nn.Module, Inputs], Report]
 
     def merged(self, programs: Sequence[VerifiedProgram]) -> VerifiedProgram:
-        """One program out of those of the regions.
+        """Merge the programs of the regions into one.
 
         Raises:
-            UsageError: they cannot be the branches of a torch.cond, or that could not be proved.
+            UsageError: they cannot be branches of one torch.cond, or the merged program could not be proved.
         """
         if len(programs) == 1:
             return programs[0]
@@ -101,7 +101,7 @@ class Merging:
         return program
 
     def _either(self, dispatch: Callable[..., _Dispatch], inputs: Inputs) -> VerifiedProgram:
-        """The program that dispatches, its branches read at the sizes of all, or each at sizes of its own region."""
+        """Return the program whose branches are traced at common sizes, or else at sizes of their own regions."""
         try:
             return self._proved(dispatch(), inputs)
         except UsageError:
@@ -112,7 +112,7 @@ class Merging:
             raise
 
     def _proved(self, run: _Dispatch, inputs: Inputs) -> VerifiedProgram:
-        """The program that dispatches, if it is proved to do what the model does."""
+        """Return the dispatching program if it is proved to do the same as the model."""
         try:
             report = self.prove(_conditional(self.mod, run), inputs)
         except Exception as error:  # noqa: BLE001 - torch refuses by many kinds of error
@@ -124,7 +124,7 @@ class Merging:
         return program
 
     def _kept_inside(self, inputs: Inputs) -> list[Mapping[str, Term]] | None:
-        """For each region, terms for the sizes that never leave it; None if they are not to be had."""
+        """Return, for each region, terms for the sizes that never leave it; None if there are no such terms."""
         if not all(leaf.example.is_contiguous() for leaf in inputs.leaves if isinstance(leaf.example, torch.Tensor)):
             return None
         domain = Facts(inputs.domain.formulas)
@@ -137,13 +137,13 @@ class Merging:
         return kept
 
     def _enforced(self) -> Inputs:
-        """What holds of the inputs that some region serves, as a declaration that is no longer to be inferred."""
+        """Return the inputs with the inferred requirements, which hold for every served input, as declarations."""
         inferred = tuple(Declaration(formula, Origin("inferred")) for formula in self.done.inferred)
         domain = replace(self.inputs.domain, declarations=(*self.inputs.domain.declarations, *inferred))
         return replace(self.inputs, domain=domain, inferred=frozenset(), liftable=frozenset())
 
     def _common(self, branches: Sequence[Branch], inputs: Inputs) -> list[_Sizes | None]:
-        """The sizes of each result (of a number: itself) in terms of the inputs' sizes; None if there are none."""
+        """Return the sizes of each result (a number: its value) in terms of the inputs' sizes; None if impossible."""
         known = readings([leaf.terms for leaf in inputs.leaves])
         facts = [self.done.within(region) for region in self.done.regions]
         found: list[_Sizes | None] = []
@@ -157,12 +157,12 @@ class Merging:
         return found
 
     def _chosen(self, terms: Sequence[Term | None], known: Container[str]) -> Term | None:
-        """A term that is each of the terms in its region; None if one of them cannot be computed everywhere."""
+        """Return a term that equals each term in its region; None if some term cannot be computed everywhere."""
         total = [term for term in terms if term is not None and _computable(term, known)]
         return chosen([region.holds for region in self.done.regions], total) if len(total) == len(terms) else None
 
     def _disagreement(self, program: torch.export.ExportedProgram) -> str | None:
-        """Where the program does not do what the model does, at the points of all regions."""
+        """Describe a point in some region at which the program differs from the model; None if there is none."""
         forms = replay.forms(program)
         for region in self.done.regions:
             traced = region.found.main.program
@@ -177,7 +177,7 @@ class Merging:
 
 
 def _agreed(terms: Sequence[Term | None], facts: Sequence[Facts], known: Container[str]) -> Term | None:
-    """A term that can be computed everywhere and is what each of the terms is in its region."""
+    """Return one term, computable everywhere, that equals each of the terms in its region."""
     for candidate in [*terms, *(_constant(*pair) for pair in zip(terms, facts, strict=True))]:
         if candidate is None or not _computable(candidate, known):
             continue
@@ -192,7 +192,7 @@ def _computable(term: Term, known: Container[str]) -> bool:
 
 
 def _constant(term: Term | None, here: Facts) -> Term | None:
-    """The number that a term is at some point of a region: torch notes `n//(n//2)` for what is 2 there."""
+    """Return the value of a term at some point of a region: torch records `n//(n//2)` for a size that is 2 there."""
     point = None if term is None else find(f.ge(term, 0), here)
     return constant(evaluate(term, point)) if term is not None and isinstance(point, dict) else None
 
@@ -207,9 +207,9 @@ def _refusal(reason: str) -> UsageError:
 
 
 def _conditional(mod: torch.nn.Module, run: _Dispatch) -> torch.nn.Module:
-    """A module that takes what the model takes, and gives what the first branch gives whose condition holds.
+    """Return a module with the model's signature that runs the first branch whose condition holds.
 
-    Its tensors have the names that they have in the model. All else is kept out of it, so that a copy is cheap.
+    Its tensors keep their names in the model. It holds nothing else, so copies are cheap.
     """
 
     def forward(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -226,7 +226,7 @@ def _conditional(mod: torch.nn.Module, run: _Dispatch) -> torch.nn.Module:
 
 
 def _shared_state(branches: Sequence[Branch]) -> tuple[list[list[str]], dict[str, torch.Tensor]]:
-    """The names of the tensors that each branch uses, and all of them; constants of one name may differ."""
+    """Return the names of each branch's tensors, and all tensors by name; differing constants get separate names."""
     state: dict[str, torch.Tensor] = {}
     names: list[list[str]] = []
     for index, branch in enumerate(branches):
@@ -253,10 +253,10 @@ def _put(module: torch.nn.Module, path: str, tensor: torch.Tensor) -> None:
 
 
 class _Dispatch:
-    """Chooses among branches by the sizes of the inputs: in Python where they are numbers, else by torch.cond.
+    """Selects a branch by the sizes of the inputs: in Python if the sizes are numbers, else by torch.cond.
 
-    `kept` has terms for the sizes at which each branch sees its inputs, so that they never leave its region. Where the
-    branch is taken they are the inputs' own. Elsewhere it is only read, at sizes at which it works.
+    `kept` has, for each branch, terms for the sizes at which the branch gets its inputs; these sizes never leave its
+    region. Where the branch is taken, they are the actual sizes. Elsewhere the branch is traced only, at valid sizes.
 
     Attributes:
         state: the tensors that the branches use, by name.
@@ -279,7 +279,7 @@ class _Dispatch:
         self._names, self.state = _shared_state(branches)
 
     def __call__(self, state: Mapping[str, torch.Tensor], flat: Sequence[Any]) -> Any:
-        """What the model returns."""
+        """Return the model's results."""
         varying = [index for index, leaf in enumerate(flat) if isinstance(leaf, torch.Tensor | torch.SymInt)]
 
         def unpacked(operands: Sequence[Any]) -> tuple[dict[str, torch.Tensor], list[Any]]:
@@ -302,7 +302,7 @@ class _Dispatch:
         return self._restored(take(0, *state.values(), *(flat[index] for index in varying)), self._reader(flat))
 
     def _run(self, number: int, state: Mapping[str, torch.Tensor], flat: Sequence[Any]) -> tuple[torch.Tensor, ...]:
-        """The results of one branch."""
+        """Return the results of one branch."""
         reader = self._reader(flat)
         tensors = [state[name] for name in self._names[number]]
         seen = flat if self._kept is None else self._seen(self._kept[number], flat, reader)
@@ -312,11 +312,11 @@ class _Dispatch:
         return self._branches[number](tensors, seen, lengths)
 
     def _as_noted(self, sizes: _Sizes | None) -> TypeGuard[_Sizes]:
-        """Whether every branch notes these sizes wherever it is read."""
+        """True if every branch is traced with exactly these result sizes."""
         return sizes is not None and sizes.uniform and self._kept is None
 
     def _seen(self, kept: Mapping[str, Term], flat: Sequence[Any], reader: Computation) -> list[Any]:
-        """The inputs at the sizes that a branch keeps to."""
+        """Return the inputs, resized to the region of a branch."""
         own = Computation({name: reader.term(kept.get(name, symbol(name))) for name in self._places})
         seen = list(flat)
         for index, terms in enumerate(self._sizes):
@@ -326,12 +326,12 @@ class _Dispatch:
         return seen
 
     def _reader(self, flat: Sequence[Any]) -> Computation:
-        """Computes from the sizes of the inputs."""
+        """Return a Computation over the sizes of the inputs."""
         sizes = [leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in flat]
         return Computation({name: at.value(sizes[at.leaf][at.index], plainly) for name, at in self._places.items()})
 
     def _restored(self, given: Sequence[torch.Tensor], reader: Computation) -> Any:
-        """The results in the shapes and the structure that the model gives them."""
+        """Return the results in the model's shapes and structure."""
         tensors = iter(given)
         first = self._branches[0]
         results = []
@@ -351,7 +351,7 @@ def _product(numbers: Iterable[Any]) -> Any:
 
 
 def _laid_out(tensor: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
-    """What a contiguous tensor holds, seen at these sizes: they are its own, if anything is ever read."""
+    """View a contiguous tensor at these sizes; at run time they are its actual sizes wherever the result is used."""
     return tensor.as_strided(sizes, [_product(sizes[index + 1 :]) for index in range(len(sizes))])
 
 
@@ -361,7 +361,7 @@ def _cond(
     other: Callable[..., Any],
     operands: Sequence[Any],
 ) -> Any:
-    """torch.cond; its operator where a graph is traced, since torch.cond itself would have dynamo read the branches."""
+    """Call torch.cond; in a trace call its operator, since torch.cond itself would run dynamo on the branches."""
     if isinstance(condition, torch.SymBool):
         return torch.ops.higher_order.cond(condition, then, other, tuple(operands))
     return then(*operands) if condition else other(*operands)

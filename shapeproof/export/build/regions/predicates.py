@@ -1,6 +1,6 @@
-"""The condition of a region as arithmetic, for what takes terms only: a comparison, a choice, sizes that fulfil it.
+"""Expresses the condition of a region as arithmetic: as one comparison, a choice of terms, or sizes that satisfy it.
 
-A formula without such a form is refused. Nothing is traced here, and no torch is known.
+A formula without such a form raises NoGraphForm.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shapeproof.solver.prove import decide
 
 
 def compared(formula: Formula) -> Formula:
-    """A formula as one comparison.
+    """Rewrite a formula as one comparison.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> str(compared(parse_formula("n >= 3 and n != 7")))
@@ -29,9 +29,10 @@ def compared(formula: Formula) -> Formula:
 
 
 def kept_inside(formula: Formula, point: Mapping[str, int], domain: Facts) -> dict[str, Term]:
-    """For each symbol a term that is the symbol where the formula holds, and with which it holds everywhere.
+    """Return a term for each symbol: the symbol itself where the formula holds, and sizes that satisfy it elsewhere.
 
-    Bounds and a remainder where these are all that the formula says; else the symbol or its value at a point of it.
+    The terms clamp a symbol to its bounds and round it to a remainder, if the formula says no more than that. Otherwise
+    each term is the symbol where the formula holds, and its value at `point` elsewhere.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula as parse
     >>> domain = Facts([parse("n >= 0")])
@@ -49,7 +50,7 @@ def kept_inside(formula: Formula, point: Mapping[str, int], domain: Facts) -> di
 
 
 def _nearest(name: str, formula: Formula, value: int, region: Facts) -> Term:
-    """The symbol, moved within its bounds in a region and to the remainder that it has there."""
+    """Return the symbol, clamped to its bounds in a region and rounded to its remainder there."""
     own, bounds = symbol(name), region.range_of(name)
     if bounds.lower is not None and bounds.lower == bounds.upper:
         return constant(bounds.lower)
@@ -68,7 +69,7 @@ def _by_constant(node: object) -> TypeGuard[FloorDiv]:
 
 
 def chosen(formulas: Sequence[Formula], terms: Sequence[Term]) -> Term:
-    """The term that stands where the first formula that holds does; the last one, if none does.
+    """Return a term that equals the term of the first formula that holds; the last term, if none holds.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula, parse_term
     >>> str(chosen([parse_formula("n <= 9"), parse_formula("n >= 10")], [parse_term("n"), parse_term("2*n")]))
@@ -81,12 +82,12 @@ def chosen(formulas: Sequence[Formula], terms: Sequence[Term]) -> Term:
 
 
 def _inside(formula: Formula) -> Term:
-    """1 where the formula holds, and 0 where it does not."""
+    """Return a term that is 1 where the formula holds, and 0 elsewhere."""
     return maximum(minimum(1 - _excess(formula), 1), 0)
 
 
 def _excess(formula: Formula) -> Term:
-    """A term that is at most 0 just where the formula holds."""
+    """Return a term that is at most 0 exactly where the formula holds."""
     match formula:
         case f.BooleanConstant(value):
             return constant(0 if value else 1)

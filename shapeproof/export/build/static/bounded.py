@@ -1,9 +1,9 @@
-"""A program whose sizes from data are their proved bounds: for accelerators whose memory is planned ahead of time.
+"""Makes all sizes from data constant, at their proved bounds, for accelerators that plan memory ahead of time.
 
-The program is run node by node at the bounds, each size from data being its bound and a count beside it. A node that
-keeps rows apart by a rule (row_by_row.py) is run as it is, one of which a masked form is known (masked.py) in that
-form; any other is refused. What is run is exported as a program of its own, all sizes constant, and held against the
-program it was made of on some data before it is handed out.
+The program runs node by node at the bounds: each size from data is its bound, with a count beside it. A node that keeps
+rows apart by a rule (row_by_row.py) runs unchanged, and a node with a masked form (masked.py) runs in that form; any
+other node is refused. This run is exported as a new program, all sizes constant. Before that, it is compared with the
+original program on some data.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _COMPARING = {"sym_max": torch.maximum, "sym_min": torch.minimum, "sym_not": tor
 
 @dataclass(frozen=True)
 class Count:
-    """One of the numbers that a bounded program gives after its results: how many rows of them are meant.
+    """A number that a bounded program returns after its results: how many of their rows are valid.
 
     Attributes:
-        bound: the greatest that it can be.
-        places: the results, counted from 0, and their dims, of which it tells the rows.
+        bound: its upper bound.
+        places: (result, dim) pairs, counted from 0, whose valid rows it counts.
     """
 
     bound: int
@@ -65,10 +65,10 @@ class _Bounded:
 
 
 def bounded(program: VerifiedProgram) -> tuple[VerifiedProgram, tuple[Count, ...]]:
-    """The program at the bounds of its sizes from data, and what the counts after its results are.
+    """Return the program at the bounds of its sizes from data, and the meaning of the counts after its results.
 
     Raises:
-        UsageError: a size has no bound, or what lies beyond the rows would reach one; the sentence names the node.
+        UsageError: a size has no bound, or rows beyond a count would reach valid rows; the message names the node.
     """
     from shapeproof.export.api import export
 
@@ -98,7 +98,7 @@ def _refuse(program: VerifiedProgram) -> None:
 
 
 def _trials(program: VerifiedProgram) -> Iterator[tuple[Any, Any]]:
-    """Data that a bounded program is tried on: the example, all zeros, all ones, some of both, and drawn like it."""
+    """Yield the data of the comparison: the example, zeros, ones, the example with some zeros, and random data."""
     yield program.example_inputs
     for seed, change in enumerate((_zeros, _ones, _some, _some, _drawn, _drawn)):
         generator = torch.Generator().manual_seed(seed)
@@ -114,7 +114,7 @@ def _ones(_: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _some(generator: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor with some elements zero."""
+    """Return the tensor with some elements zero."""
     return tensor * torch.randint(2, tensor.shape, generator=generator).to(tensor.device, tensor.dtype)
 
 
@@ -146,7 +146,7 @@ class _Static(torch.nn.Module):
         self.counts: tuple[Count, ...] = ()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Static:
-        return self  # it has no state of its own, and its maps are of these nodes
+        return self  # it has no mutable state, and its maps refer to these nodes
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         results, counts = _Run(self, self._rows, self._limits, self._apart, self._written).results(args, kwargs)
@@ -155,10 +155,10 @@ class _Static(torch.nn.Module):
         return (*results, *numbers) if type(results) in {tuple, list} else (results, *numbers)
 
     def compare(self, args: Any, kwargs: Any) -> None:
-        """Hold what is given at the bounds against the program, on data.
+        """Compare the run at the bounds with the program, on data.
 
         Raises:
-            UsageError: they are not the same; the sentence says how.
+            UsageError: the two differ; the message says how.
         """
         want, raised = replay.outcome(self.module, args, kwargs)
         got, refused = replay.outcome(self, args, kwargs)
@@ -181,7 +181,7 @@ class _Static(torch.nn.Module):
 
 
 def _data_symbols(program: VerifiedProgram) -> set[str]:
-    """The symbols of a program that come of data."""
+    """Return the symbols of a program that come from data."""
     rows = Rows(program, Varying(frozenset()))
     found = set[str]()
     for node in program.graph.nodes:
@@ -195,7 +195,7 @@ def _data_symbols(program: VerifiedProgram) -> set[str]:
 
 
 def _limits(program: VerifiedProgram, rows: Rows) -> dict[Term, int]:
-    """The bound of each size of a tensor."""
+    """Return the bound of each size of a tensor."""
     bounds = {bound.name: bound.limits for bound in program.report.bounds}
     found: dict[Term, int] = {}
     for node in program.graph.nodes:
@@ -211,7 +211,7 @@ def _limits(program: VerifiedProgram, rows: Rows) -> dict[Term, int]:
 
 
 class _Run(torch.fx.Interpreter):
-    """One run of a program at its bounds; numbers from data are tensors of no dims."""
+    """Runs a program at its bounds; numbers from data are zero-dimensional tensors."""
 
     def __init__(
         self, static: _Static, rows: Rows, limits: Mapping[Term, int], apart: Mapping[torch.fx.Node, bool], written: Any
@@ -221,11 +221,11 @@ class _Run(torch.fx.Interpreter):
         self.extra_traceback = False
         self._counts: dict[Term, torch.Tensor] = {}
         self._items = set[str]()
-        """The symbols that are elements of tensors, and may be anything; the others were counted."""
+        """The symbols that are elements of tensors, with arbitrary values so far; the other symbols are counts."""
         self._found: list[tuple[Count, torch.Tensor]] = []
 
     def results(self, args: Any, kwargs: Any) -> tuple[Any, list[tuple[Count, torch.Tensor]]]:
-        """What the program gives at its bounds, and the counts."""
+        """Return the program's results at its bounds, and the counts."""
         flat = self.module.graph.process_inputs(*args, **kwargs)  # type: ignore[operator, union-attr]
         found = self.run(*flat, enable_io_processing=False)
         return self.module.graph.process_outputs(found), self._found  # type: ignore[operator, union-attr]
@@ -273,7 +273,7 @@ class _Run(torch.fx.Interpreter):
         return found
 
     def _hold(self, node: torch.fx.Node, found: Any) -> None:
-        """A result has the bounds of its sizes; anything else was misunderstood."""
+        """Check that a result has the bounds of its sizes; else this file has misread the node."""
         noted = node.meta.get("val")
         pairs = zip(_list(noted), _list(found), strict=True)
         for tensor, own in pairs:
@@ -293,13 +293,13 @@ class _Run(torch.fx.Interpreter):
     # ------------------------------------------------------------------ numbers and counts
 
     def _count(self, size: Term) -> torch.Tensor:
-        """What a size is, on the data that is given."""
+        """Return the actual value of a size, for the given data."""
         if size not in self._counts:
             self._counts[size] = self._evaluated(size)
         return self._counts[size]
 
     def _rows_of(self, size: Term) -> torch.Tensor:
-        """As `_count`, of a size of a tensor; one that comes of an element is asserted to be one."""
+        """Like `_count`, for a size of a tensor; a size read from an element is asserted to be in range."""
         new = size not in self._counts or (_is_symbol(size) and size.symbols <= self._items)
         count = self._count(size)
         if new and not size.symbols.isdisjoint(self._items):
@@ -330,7 +330,7 @@ class _Run(torch.fx.Interpreter):
         raise Refused(f"{atom} cannot be counted")
 
     def _define(self, size: Term, count: torch.Tensor) -> None:
-        """Note what a size is; where it is known to be something else, eager raises."""
+        """Record the value of a size; if its value is known already, assert equality, as eager raises otherwise."""
         if size.is_constant or size in self._counts or not _is_symbol(size):
             known = size.constant_value if size.is_constant else self._count(size)
             assert_all(count == known, "a size from data is not what was checked")
@@ -364,7 +364,7 @@ class _Run(torch.fx.Interpreter):
     # ------------------------------------------------------------------ forms
 
     def _sized(self, node: torch.fx.Node, packet: str) -> Any:
-        """An operator that takes sizes: it makes the bounds of its result."""
+        """Run an operator that takes sizes, with the bounds of its result."""
         sizes = self._limits_of(node.meta["val"])
         named = {
             name: torch.fx.map_arg(each, self._told)
@@ -391,12 +391,12 @@ class _Run(torch.fx.Interpreter):
         return found
 
     def _told(self, node: torch.fx.Node) -> Any:
-        """An argument; a number that varies is not one that is used."""
+        """Return an argument; None for a number that varies, which the call does not use."""
         found = self.env[node]
         return None if isinstance(node.meta.get("val"), _NUMBERS) else found
 
     def _is_pointwise(self, node: torch.fx.Node) -> bool:
-        """Whether a number stands where a tensor of no dims may stand."""
+        """True if the operator is pointwise when a zero-dimensional tensor replaces each number that varies."""
         call = self._rows.call(node)
         without = {
             name: Shape(()) if isinstance(each, Term) and not each.is_constant else each

@@ -1,9 +1,9 @@
-"""The form of each operator at the bounds of its sizes, where rows would mix.
+"""The form at the bounds of each operator that would mix valid rows with others.
 
-A size from data becomes its bound, and the number that it was a count beside it: the first rows are meant, the others
-hold anything. *Law* of each form: the rows meant of its result are those that the operator gives of the rows meant of
-its operands, at every count; where the operator raises, an assertion in the graph does. An operator that has no form
-here, and keeps rows apart by no rule (row_by_row.py), has no place in a bounded program.
+At the bounds, a size from data becomes its bound with a count beside it: the first `count` rows are valid, the others
+hold arbitrary values. *Law* of each form, at every count: the valid rows of its result are the operator's result on the
+valid rows of its operands; where the operator raises, an assertion in the graph raises. A bounded program may contain
+only operators with a form here, or with a rule that they keep rows apart (row_by_row.py).
 """
 
 from __future__ import annotations
@@ -16,4 +16,4 @@ from shapeproof.export.build.static.masked_values import VALUES
 from shapeproof.export.build.static.masking import Given
 
 FORMS: Mapping[str, Callable[[Given], Any]] = {**ROWS, **VALUES}
-"""The form of each operator; in place as out of place."""
+"""The form of each operator, for its in-place variant, too."""

@@ -1,4 +1,4 @@
-"""Operators that take sizes from data, look rows up or write them: what is not meant is masked first (masked.py)."""
+"""Operators that create sizes from data, look up rows or write them; invalid elements are masked first (masked.py)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _valid(operand: Operand) -> Tensor:
 
 
 def _ordered(operand: Operand) -> tuple[Tensor, Tensor, Tensor]:
-    """The elements in order, those that are meant first; where each was; and which are meant."""
+    """Return the elements in order, valid ones first; their original places; and which of them are valid."""
     values, places = operand.value.flatten().sort(stable=True)
     valid = _valid(operand)[places]
     order = (~valid).to(torch.uint8).argsort(stable=True)
@@ -91,7 +91,7 @@ def _distinct(given: Given, values: Tensor, places: Tensor, valid: Tensor) -> tu
 
 
 def _repeats(given: Given, limit: int) -> tuple[Tensor, Tensor]:
-    """For each row of a result whose it is, and how many rows there are."""
+    """Return, for each row of the result, the index of its source; and the number of rows."""
     operand = given.tensor("repeats")
     if operand.value.dim() != 1:
         raise Refused("its repeats are not one list")
@@ -123,7 +123,7 @@ def _repeat_rows(given: Given) -> Tensor:
 
 
 def _wrapped(index: Operand, size: int, count: Tensor | None, what: str) -> Tensor:
-    """An index that is in range everywhere: 0 where nothing is meant; what is meant is asserted to be."""
+    """Return an index that is in range everywhere: 0 for invalid elements; valid elements are asserted in range."""
     mask, value = meant(index), index.value.long()
     if size == 0:
         raise Refused("it looks up rows where there may be none")
@@ -137,7 +137,7 @@ def _wrapped(index: Operand, size: int, count: Tensor | None, what: str) -> Tens
 
 
 def _columns(given: Given, source: Operand) -> dict[int, Operand]:
-    """The index of each dim that is indexed: a mask as where it is true."""
+    """Return the index of each indexed dim; a mask becomes the positions of its true elements."""
     found: dict[int, Operand] = {}
     place = 0
     for index in given["indices"]:
@@ -154,7 +154,7 @@ def _columns(given: Given, source: Operand) -> dict[int, Operand]:
 
 
 def _where(given: Given, index: Operand, source: Operand, place: int) -> list[Operand]:
-    """The positions at which a mask is true, one list for each of its dims."""
+    """Return the positions of a mask's true elements, one list for each of its dims."""
     if any(each is not None and each is not index for each in given["indices"]):
         raise Refused("it is indexed by a mask and more")
     condition = _condition(index)
@@ -170,7 +170,7 @@ def _where(given: Given, index: Operand, source: Operand, place: int) -> list[Op
 
 
 class _At:
-    """An operand that is made here."""
+    """An operand created by a form."""
 
     def __init__(self, value: Tensor, dims: Mapping[int, Tensor]) -> None:
         self.value = value
@@ -229,7 +229,7 @@ def _flip(given: Given) -> Tensor:
 
 
 def _onto(given: Given, dim: int, index: Operand, write: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Write rows along a dim: those that are not meant go to a row behind all, which is cut off again."""
+    """Write rows along a dim; invalid rows go to an extra row at the end, which is cut off afterwards."""
     target = given.tensor("self")
     size, count = target.value.shape[dim], target.dims.get(dim)
     end = size if count is None else count

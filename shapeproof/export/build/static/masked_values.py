@@ -1,4 +1,4 @@
-"""Operators that reduce, order or multiply what has sizes from data: what is not meant is masked first (masked.py)."""
+"""Operators that reduce, order or multiply what has sizes from data; invalid elements are masked first (masked.py)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from shapeproof.export.shim.asynchronous import assert_all
 
 
 def _reducing(value: float, packet: Callable[..., Any]) -> Callable[[Given], Tensor]:
-    """A reduction to which a number adds nothing."""
+    """Return the form of a reduction with this neutral element."""
 
     def form(given: Given) -> Tensor:
         operand = given.tensor("self")
@@ -50,7 +50,7 @@ def _mean(given: Given) -> Tensor:
 
 
 def _copied(operand: Operand, dims: Sequence[int]) -> Tensor:
-    """The tensor with its first row where none is meant; there must be one, since the result is one of the elements."""
+    """Replace invalid rows by the first row; assert that a row exists, since the result is one of the elements."""
     value = operand.value
     for dim in dims:
         if dim in operand.dims:
@@ -63,7 +63,7 @@ def _copied(operand: Operand, dims: Sequence[int]) -> Tensor:
 
 
 def _chosen(name: str) -> Callable[[Given], Any]:
-    """`amax`, `max`: one of the elements."""
+    """Return the form of `amax`, `max` and their like, which return one of the elements."""
 
     def form(given: Given) -> Any:
         operand = given.tensor("self")
@@ -78,12 +78,12 @@ def _chosen(name: str) -> Callable[[Given], Any]:
 
 
 def _within(index: Tensor, operand: Operand, dim: int) -> Tensor:
-    """A place that is meant: beyond, the row is the first's, so the first is as good."""
+    """Return a valid index: an invalid row is a copy of the first, so 0 replaces its index."""
     return torch.where(index < operand.dims[dim], index, 0) if dim in operand.dims else index
 
 
 def _placed(name: str) -> Callable[[Given], Tensor]:
-    """`argmax`: where one of the elements is."""
+    """Return the form of `argmax`, which returns the index of an element."""
 
     def form(given: Given) -> Tensor:
         operand = given.tensor("self")
@@ -97,7 +97,7 @@ def _placed(name: str) -> Callable[[Given], Tensor]:
 
 
 def _soft(name: str) -> Callable[[Given], Tensor]:
-    """`softmax`: what is not meant has no weight."""
+    """Return the form of `softmax`: invalid elements get no weight."""
 
     def form(given: Given) -> Tensor:
         operand = given.tensor("self")
@@ -114,12 +114,12 @@ def _soft(name: str) -> Callable[[Given], Tensor]:
 
 
 def _compacted(value: Tensor, valid: Tensor, dim: int) -> Tensor:
-    """Where the rows that are meant stand along a dim, in order, and then the others."""
+    """Return the order that puts the valid rows along a dim first, both groups in their old order."""
     return (~valid.expand_as(value)).to(torch.uint8).argsort(dim=dim, stable=True)
 
 
 def _counts(operand: Operand, dims: Any) -> list[int]:
-    """Which counts the dims have, in a form that can be compared: one count is one tensor."""
+    """Return the counts of the dims by identity, so that they compare: one count is one tensor."""
     return [id(operand.dims.get(dim)) for dim in dims]
 
 
@@ -174,7 +174,7 @@ def _topk(given: Given) -> tuple[Tensor, Tensor]:
 
 
 def _product(given: Given) -> Tensor:
-    """A product of matrices: what is summed over adds nothing where it is not meant."""
+    """A product of matrices; invalid elements of the inner dim are zeroed."""
     left = given.tensor("self")
     right = given.tensor("mat2" if "mat2" in given.arguments else "other")
     inner = left.dims.get(left.value.dim() - 1), right.dims.get(max(0, right.value.dim() - 2))
@@ -186,7 +186,7 @@ def _product(given: Given) -> Tensor:
 
 
 def _attention(given: Given) -> Tensor:
-    """`scaled_dot_product_attention` of a set with itself: keys that are not meant have no weight."""
+    """`scaled_dot_product_attention` of a set with itself; invalid keys get no weight."""
     query, key, value = (given.tensor(name) for name in ("query", "key", "value"))
     mask = meant(key, [key.value.dim() - 2])
     rank = key.value.dim()

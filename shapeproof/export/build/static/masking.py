@@ -1,6 +1,6 @@
-"""Calls at the bounds of their sizes: operands with the counts of their dims, and masks of what is meant.
+"""Calls at the bounds of their sizes: operands with the counts of their dims, and masks of valid elements.
 
-Nothing here knows an operator.
+No code here is specific to an operator.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ class Operand(Protocol):
 
 
 class Refused(Exception):  # noqa: N818 - it becomes a UsageError that names the node
-    """A call that has no form; the text says why."""
+    """A call without a form; the text says why."""
 
 
 class Given:
-    """A call at its bounds: what its operands are, and how large its results may get.
+    """A call at its bounds: its operands, and upper bounds of its results' sizes.
 
     Args:
-        arguments: by name; a tensor is an Operand, a number that varies a tensor.
+        arguments: by name; a tensor is an Operand, a number that varies is a tensor.
         limits: for each result, the bounds of its sizes.
-        define: notes the count of what a result has rows of.
+        define: records the count of a dim of the first result.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Given:
         return self.arguments.get(name)
 
     def tensor(self, name: str) -> Operand:
-        """A tensor argument."""
+        """Return a tensor argument."""
         found: Any = self.arguments.get(name)
         if not is_operand(found):
             raise Refused(f"its {name} is no tensor")
@@ -53,7 +53,7 @@ class Given:
         return operand
 
     def fixed(self, name: str) -> Tensor:
-        """A tensor that does not vary."""
+        """Return a tensor argument that does not vary."""
         found = self.tensor(name)
         if found.dims:
             raise Refused(f"its {name} has a size from data")
@@ -61,18 +61,18 @@ class Given:
 
 
 def is_operand(value: Any) -> bool:
-    """Whether an argument is a tensor at its bounds."""
+    """True if an argument is a tensor at its bounds."""
     return hasattr(value, "dims") and hasattr(value, "value")
 
 
 def rows_of(operand: Operand, dim: int) -> Tensor:
-    """Which places along a dim are meant."""
+    """Return a mask of the valid rows along a dim."""
     places = torch.arange(operand.value.shape[dim], device=operand.value.device)
     return places < operand.dims[dim]
 
 
 def meant(operand: Operand, dims: Sequence[int] | None = None) -> Tensor | None:
-    """Which elements are meant, as a mask that broadcasts; None where all are."""
+    """Return a mask of the valid elements that broadcasts to the tensor; None if all are valid."""
     found: Tensor | None = None
     for dim in operand.dims if dims is None else dims:
         if dim in operand.dims:
@@ -83,19 +83,19 @@ def meant(operand: Operand, dims: Sequence[int] | None = None) -> Tensor | None:
 
 
 def filled(operand: Operand, value: float, dims: Sequence[int] | None = None) -> Tensor:
-    """The tensor with a number where nothing is meant."""
+    """Return the tensor with its invalid elements replaced by a number."""
     mask = meant(operand, dims)
     return operand.value if mask is None else operand.value.masked_fill(~mask, value)
 
 
 def dims_of(value: Any, rank: int) -> list[int]:
-    """The dims that an argument names, all where it names none."""
+    """Return the dims that an argument names; all dims if it names none."""
     if value is None or value in ((), []):
         return list(range(rank))
     return [each % rank for each in (value if isinstance(value, tuple | list) else (value,))]
 
 
 def positions(condition: Tensor, limit: int) -> Tensor:
-    """Where a condition is true, a position a row, as many rows as it may be true."""
+    """Return the indices of true elements, one row each, padded with zeros to `limit` rows."""
     found: Tensor = torch.nonzero_static(condition, size=limit, fill_value=0)
     return found

@@ -1,8 +1,8 @@
-"""Reads a program's nodes for row_by_row.py: which vary with some sizes, and whether a node keeps rows apart.
+"""Analyses a program's nodes for row_by_row.py: which vary with some sizes, and which keep rows apart.
 
-Numbers are followed too: one that is computed of a size that varies must not reach an element. A view may put a dim
-that varies behind another, `[5, n]` as `[5*n]`: its rows are no longer the first ones, so the dim is told by a name of
-its own, under which it is like no other, until a view takes it apart again. Nothing is run here.
+Numbers are tracked, too: a number computed from a size that varies must not reach an element. A view may put a dim that
+varies behind another: `[5, n]` as `[5*n]`. The valid rows of `[5*n]` are no longer its first ones. Such a dim therefore
+gets a new symbol, distinct from all other sizes, until a view takes it apart again.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _ASSERTING = {"aten._assert_scalar.default", "aten.sym_constrain_range.default"}
 
 
 class Rows:
-    """What varies in a program, its nodes asked in order.
+    """Determines which nodes of a program vary; callers query the nodes in order.
 
     Args:
         program: the program.
         varying: the symbols that vary.
-        declared: the symbols of the inputs' sizes; what is asserted of them alone holds wherever the program is used.
+        declared: the symbols of the inputs' sizes; assertions on these symbols alone hold wherever the program is used.
     """
 
     def __init__(self, program: torch.export.ExportedProgram, varying: Varying, declared: Collection[str] = ()) -> None:
@@ -40,24 +40,24 @@ class Rows:
         self.varying = varying
         self._varies: dict[torch.fx.Node, bool] = {}
         self._inner: dict[torch.fx.Node, tuple[Term, ...]] = {}
-        """The sizes of tensors of which a dim is told by a name of its own."""
+        """The sizes of tensors that have a dim with a new symbol."""
         self._factors: dict[Term, tuple[Term, ...]] = {}
-        """What the dims of such names are made of, the outermost first."""
+        """The factors of the dims with new symbols, the outermost first."""
 
     def term(self, size: Any) -> Term:
-        """The term of a size."""
+        """Return the term of a size."""
         return self._translator.term(symbols.size_expression(size))
 
     def sizes(self, tensor: torch.Tensor) -> tuple[Term, ...]:
-        """The terms of a tensor's sizes."""
+        """Return the terms of a tensor's sizes."""
         return tuple(map(self.term, tensor.shape))
 
     def first(self, node: torch.fx.Node) -> bool:
-        """Whether the rows of a tensor that are meant are its first ones."""
+        """True if the valid rows of a tensor are its first ones."""
         return node not in self._inner
 
     def call(self, node: torch.fx.Node) -> Call:
-        """The call that a node is: tensors as shapes, sizes as terms."""
+        """Return the call of a node: tensors as shapes, sizes as terms."""
         named = schemas.by_name(node.target, node.args, node.kwargs)
         value = node.meta.get("val")
         results = value if isinstance(value, tuple | list) else [value]
@@ -79,7 +79,7 @@ class Rows:
         return tuple(map(self._value, value)) if isinstance(value, tuple | list) else value
 
     def varies(self, node: torch.fx.Node) -> bool:
-        """Whether what a node gives varies: a tensor by its own sizes, a number by its operands."""
+        """True if the result of a node varies: a tensor by its sizes, a number by its operands."""
         if node not in self._varies:
             self._varies[node] = self._read(node)
         return self._varies[node]
@@ -97,7 +97,7 @@ class Rows:
         return any(self.varying.dims(each) for each in shapes)
 
     def apart(self, node: torch.fx.Node) -> bool:
-        """Whether a node keeps rows apart: it is given nothing that varies, or there is a rule that says so."""
+        """True if a node keeps rows apart: none of its operands vary, or a rule says so."""
         if node.op != "call_function" or node.target is operator.getitem:
             return True
         if str(node.target) in _ASSERTING:
@@ -122,7 +122,7 @@ class Rows:
         return self._regrouped(node, call) if _packet(node) in VIEWS else self._renamed(node, call)
 
     def _is_declared(self, node: torch.fx.Node) -> bool:
-        """Whether a number is computed of the inputs' sizes alone."""
+        """True if a number is computed from the inputs' sizes only."""
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt):
             return self.term(value).symbols <= self._declared
@@ -131,7 +131,7 @@ class Rows:
     # ------------------------------------------------------------------ dims behind others
 
     def _regrouped(self, node: torch.fx.Node, call: Call) -> bool:
-        """A view that puts whole dims together, or takes such a one apart."""
+        """Analyse a view that merges whole dims or splits a merged dim; true if it does just that."""
         shape, result = call.tensor("self"), call.result()
         groups = None if shape is None or result is None else _groups(list(self._parts(shape)), result.sizes)
         if groups is None or result is None:
@@ -146,7 +146,7 @@ class Rows:
             yield from self._factors.get(size, (size,))
 
     def _named(self, parts: list[Term], size: Term) -> Term:
-        """The size of a dim of these parts: its own, unless something stands before what varies."""
+        """Return the size of a dim with these factors; a new symbol if a factor precedes one that varies."""
         place = next((index for index, part in enumerate(parts) if self.varying.term(part)), 0)
         if place == 0 and not any(map(self.varying.term, parts[1:])):
             return size
@@ -156,7 +156,7 @@ class Rows:
         return name
 
     def _renamed(self, node: torch.fx.Node, call: Call) -> bool:
-        """An operator whose dims are its operands': those of one size are told by one name, also in the result."""
+        """Analyse an operator that keeps its operands' dims: dims of one size share one symbol, in the result, too."""
         if _packet(node) in SIZED | PLACED or isinstance(node.meta["val"], tuple | list):
             return False
         names: dict[Term, set[Term]] = {}
@@ -180,7 +180,7 @@ class Rows:
 
 
 def _groups(parts: list[Term], sizes: Iterable[Term]) -> list[list[Term]] | None:
-    """The parts that each size is the product of, in order; a constant part may be cut. None where there are none."""
+    """Split `parts` into the factors of each size, in order; a constant part may be cut. None if impossible."""
     found: list[list[Term]] = []
     left = [part for part in parts if part is not ONE]
     for size in sizes:
@@ -207,7 +207,7 @@ def _packet(node: torch.fx.Node) -> str:
 
 
 def _is_number(node: torch.fx.Node) -> bool:
-    """Whether a node computes with numbers alone or reads a size: its term says how it varies."""
+    """True if a node computes with numbers only, or reads a size: then its term says how it varies."""
     values = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
     return str(node.target) == "aten.sym_size.int" or all(isinstance(value, _NUMBERS) for value in values)
 

@@ -17,7 +17,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds_at
-from shapeproof.constraints.terms import symbol
+from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.findings import Exploration
@@ -116,19 +116,27 @@ def points(
     """The corners, and a point of each slice whose decision was found to make no difference, unless one was `run`."""
     names = sorted(inputs.domain.symbols)
     for traced in (found.main, *found.served):
-        yield {name: traced.trial.point[name] for name in names}
+        point = {name: traced.trial.point[name] for name in names}
+        if fits(inputs, found.begun, point):
+            yield point
+        elif traced is not found.main:
+            yield failing_point(inputs, f.FALSE, traced.trial.region, traced.trial.region.budget) or point
     yield from (anchor for anchor in inputs.anchors if domain.contains(anchor))
-    for ends in itertools.islice(itertools.product((False, True), repeat=len(names)), CORNERS):
-        corner = _corner(dict(zip(names, ends, strict=True)), found.begun, inputs, domain)
+    free = _free(names, domain)
+    for ends in itertools.islice(itertools.product((False, True), repeat=len(free)), CORNERS):
+        corner = _corner(dict(zip(free, ends, strict=True)), found.begun, inputs, domain)
         if corner is not None:
             yield corner
     for small in _where_laid_otherwise(found, domain):
         if fits(inputs, found.begun, small):
             yield {name: small[name] for name in names}
-    for slice_ in dict.fromkeys(map(flipped, found.main.trial.harmless)):
+    ones = _of_ones(inputs, found, domain)
+    yield from () if ones is None else (ones,)
+    given = (f.eq(symbol(name), size) for name in names for size in (0, 1))  # shape functions say the same of all
+    for slice_ in dict.fromkeys((*map(flipped, found.main.trial.harmless), *given)):
         if slice_.symbols <= set(names) and not any(holds_at(slice_, point) for point in run):
-            point = find(slice_, domain)
-            whole = found.begun | point if isinstance(point, dict) else None
+            inside = find(slice_, domain)
+            whole = found.begun | inside if isinstance(inside, dict) else None
             if whole is not None and fits(inputs, found.begun, whole):
                 yield {name: whole[name] for name in names}
 
@@ -148,6 +156,27 @@ def _where_laid_otherwise(found: Exploration, domain: Facts) -> Iterator[dict[st
                 yield found.begun | point
 
 
+def _free(names: Sequence[str], domain: Facts) -> list[str]:
+    """The sizes that have several values, of those that are known to be equal one."""
+    first: dict[object, str] = {}
+    for name in names:
+        first.setdefault(domain.reduce(symbol(name)), name)
+    return [name for value, name in first.items() if not (isinstance(value, Term) and value.is_constant)]
+
+
+def _of_ones(inputs: Inputs, found: Exploration, domain: Facts) -> dict[str, int] | None:
+    """The point at which as many sizes as may be are 1, one after the other."""
+    facts = domain.fork()
+    for name in sorted(inputs.domain.symbols):
+        one = facts.assuming(f.eq(symbol(name), 1))
+        facts = facts if one.contradictory else one
+    point = find(f.TRUE, facts)
+    whole = found.begun | point if isinstance(point, dict) else None
+    if whole is None or not fits(inputs, found.begun, whole):
+        return None
+    return {name: whole[name] for name in inputs.domain.symbols}
+
+
 def _corner(ends: Mapping[str, bool], begun: Mapping[str, int], inputs: Inputs, domain: Facts) -> dict[str, int] | None:
     """The point with each size at its end, as near to it as the domain and memory allow.
 
@@ -163,7 +192,7 @@ def _corner(ends: Mapping[str, bool], begun: Mapping[str, int], inputs: Inputs, 
             nearer = facts.fork()
             nearer.learn(f.eq(symbol(name), wanted))
             point = find(f.TRUE, nearer)
-            whole = {n: point.get(n, begun[n]) for n in ends} if isinstance(point, dict) else None
+            whole = {n: point.get(n, begun[n]) for n in begun} if isinstance(point, dict) else None
             if whole is not None and fits(inputs, begun, whole):
                 facts, best = nearer, whole
                 break

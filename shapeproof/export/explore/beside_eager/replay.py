@@ -24,7 +24,7 @@ from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.shim.trees import leaves, map_tensors
-from shapeproof.export.source.frames import led_to
+from shapeproof.export.source.errors import led_to
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.trial import Trial

@@ -33,7 +33,7 @@ from shapeproof.export.explore.compare.metadata import (
     outdated_twin,
     shared_otherwise,
 )
-from shapeproof.export.explore.compare.operations import Side, calls, equal, kind
+from shapeproof.export.explore.compare.operations import Side, calls, computes_size, equal, kind
 from shapeproof.export.explore.compare.taken import Decided, with_branches_taken
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
@@ -147,18 +147,21 @@ def _in_step(
 ) -> dict[torch.fx.Node, Any] | None:
     """The value of each node on the region, if the two graphs are the same node by node, views and sizes included.
 
-    The same operator on equal arguments gives the same: what a node gives there is what its twin does, and nothing
-    needs to be run again. None where the graphs are not in step, or tensors are changed in place.
+    The same operator on equal arguments gives the same: what a node gives there is what its twin does, and no operator
+    needs to be run again. How a size is computed from sizes makes no difference: it is read where it is used. None
+    where the graphs are not in step, or tensors are changed in place.
     """
-    mine, others = list(program.graph.nodes), list(right.graph.nodes)
+    mine, others = ([node for node in graph.nodes if not computes_size(node)] for graph in (program.graph, right.graph))
     if len(mine) != len(others) or nodes.mutates(program.graph):
         return None
-    values = {node: right.value(twin) for node, twin in zip(mine, others, strict=True)}
+    twins = dict(zip(mine, others, strict=True))
+    values = rerun.with_sizes(program, {node: right.value(twin) for node, twin in twins.items()})
+    if values is None:
+        return None
     left = Side(program, values, right.translator, trial.region)
     comparison = _Comparison(left, right, trial, implied)
-    for node, twin in zip(mine, others, strict=True):
-        if comparison.node(node, twin) is not None:
-            return None
+    if any(comparison.node(node, twin) is not None for node, twin in twins.items()):
+        return None
     return values if comparison.kept_calls() is None else None
 
 

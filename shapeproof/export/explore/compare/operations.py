@@ -135,8 +135,7 @@ class Side:
 
     def is_size(self, node: torch.fx.Node) -> bool:
         """Whether the node only computes a size (or a condition on sizes) from sizes."""
-        symbolic = isinstance(self.value(node), torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
-        return symbolic and node.op == "call_function" and not node.meta.get("unbacked_bindings")
+        return _computes_size(node, self.value(node))
 
     def is_view(self, node: torch.fx.Node) -> bool:
         """Whether the node only looks at storage that is there already.
@@ -178,6 +177,16 @@ class Side:
         if isinstance(value, torch.SymBool):
             return self.translator.formula(symbols.expression(value))
         return constant(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def computes_size(node: torch.fx.Node) -> bool:
+    """Whether a node only computes a size (or a condition on sizes) from sizes, by what is noted of it."""
+    return _computes_size(node, node.meta.get("val"))
+
+
+def _computes_size(node: torch.fx.Node, value: Any) -> bool:
+    symbolic = isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
+    return symbolic and node.op == "call_function" and not node.meta.get("unbacked_bindings")
 
 
 def calls(program: torch.export.ExportedProgram) -> list[tuple[str, Any]]:

@@ -18,10 +18,14 @@ from shapeproof.export.ops.output_sizes import VIEWING
 from shapeproof.export.shim.numbers.symbols import ASSERTION, sizes, values
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
+from shapeproof.export.source.frames import entry
 from shapeproof.export.trace.calls.operators import call
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 
+_SIZE = torch.ops.aten.sym_size.int
 
+
+@entry
 def run_again(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram) -> dict[torch.fx.Node, Any]:
     """The value of each node of a program on the fake inputs that another was traced with, under the other's ShapeEnv.
 
@@ -53,6 +57,22 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
                 called |= _called(node.meta.get("val"), values[node])
             noted[node] = as_it_is(values.get(node))
     return noted
+
+
+def with_sizes(
+    program: torch.export.ExportedProgram, values: dict[torch.fx.Node, Any]
+) -> dict[torch.fx.Node, Any] | None:
+    """The values of a program's nodes, and the sizes that it computes from them; None where that fails."""
+    sizes = dict(values)
+    try:
+        with quiet():
+            for node in program.graph.nodes:
+                if node not in sizes:
+                    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), sizes.__getitem__)
+                    sizes[node] = args[0].shape[args[1]] if node.target is _SIZE else node.target(*args, **kwargs)
+    except Exception:  # noqa: BLE001 - whatever it is, the values are not known then
+        return None
+    return sizes
 
 
 def _takes_from_data(node: torch.fx.Node) -> bool:

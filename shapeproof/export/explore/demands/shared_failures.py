@@ -29,7 +29,7 @@ from shapeproof.export.explore.findings import Exploration, SharedFailure
 from shapeproof.export.graph import nodes
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.trees import leaves, map_tensors
-from shapeproof.export.source.frames import is_stated, led_to, users_variables
+from shapeproof.export.source.errors import is_stated, led_to, users_variables
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import in_few_words

@@ -32,7 +32,8 @@ def given_up(
     decision: Decision, requirement: Formula, found: Exploration, inputs: Inputs, budget: Budget
 ) -> Narrowing | None:
     """The requirement as one on inferred sizes, if the decision that asks for it is about any."""
-    return _granted(Narrowing(requirement, decision), found.narrowings, anchors_of(found, inputs), inputs, budget)
+    left = narrowed(Facts(inputs.domain.formulas, budget), found.narrowings)
+    return _granted(Narrowing(requirement, decision), left, anchors_of(found, inputs), inputs, budget)
 
 
 def asked_for(decisions: Sequence[Decision], inputs: Inputs, budget: Budget) -> list[Narrowing]:
@@ -40,24 +41,28 @@ def asked_for(decisions: Sequence[Decision], inputs: Inputs, budget: Budget) -> 
 
     What comes behind a branch of the model's own is asked only on that side of it, and is left to be explored.
     """
-    granted: list[Narrowing] = []
+    granted, left = list[Narrowing](), Facts(inputs.domain.formulas, budget)
     for decision in decisions:
         if decision.of_the_model:
             break
         if decision.kind is Kind.ASSERTED and decision.taken.total:
-            asked = Narrowing(decision.taken, decision)
-            granted += filter(None, [_granted(asked, granted, inputs.anchors, inputs, budget)])
+            asked = _granted(Narrowing(decision.taken, decision), left, inputs.anchors, inputs, budget)
+            if asked is not None:
+                granted.append(asked)
+                left.learn(asked.requirement)
     return granted
 
 
 def _granted(
-    asked: Narrowing, before: Sequence[Narrowing], anchors: Sequence[dict[str, int]], inputs: Inputs, budget: Budget
+    asked: Narrowing, left: Facts, anchors: Sequence[dict[str, int]], inputs: Inputs, budget: Budget
 ) -> Narrowing | None:
-    """A requirement, if it is about inferred sizes, keeps what was given, and leaves dynamic what must stay so."""
+    """A requirement, if it is about inferred sizes, keeps what was given, and leaves dynamic what must stay so.
+
+    `left` is what was left of the domain before.
+    """
     required = asked.requirement
     if not asked.decision.formula.symbols & inputs.inferred or not all(holds_at(required, each) for each in anchors):
         return None
-    left = narrowed(Facts(inputs.domain.formulas, budget), before)
     return asked if _stays_dynamic(required, left, anchors[0], inputs, budget) else None
 
 
@@ -139,13 +144,13 @@ def sayable(formula: Formula) -> bool:
 def _asked_by(formula: Formula, narrowings: Sequence[Narrowing], domain: Facts) -> Decision:
     """The decision behind a requirement: one that asks for as much, or else for more, and the user's own line first."""
     about = [narrowing for narrowing in narrowings if narrowing.requirement.symbols & formula.symbols]
+    enough = [each for each in about if _implies(each.requirement, formula, domain)] or about
 
-    def distance(narrowing: Narrowing) -> tuple[bool, bool, bool]:
-        enough = _implies(narrowing.requirement, formula, domain)
-        needed = _implies(formula, narrowing.requirement, domain)
-        return not enough, not needed, narrowing.decision.where is None
+    def distance(narrowing: Narrowing) -> tuple[bool, bool]:
+        needed = narrowing.requirement is formula or _implies(formula, narrowing.requirement, domain)
+        return not needed, narrowing.decision.where is None
 
-    return min(about, key=distance).decision
+    return (enough[0] if len(enough) == 1 else min(enough, key=distance)).decision
 
 
 def _implies(one: Formula, other: Formula, domain: Facts) -> bool:

@@ -74,9 +74,14 @@ class Scout:
             return None
         asked = asked_for(traced.trial.decisions, self.inputs, self.budget)
         region = narrowed(domain, asked).assuming(*self._general(traced))
-        tied = self._tied(region, example)
-        point = self.generic(narrowed(region, tied))
-        return None if point is None else Scouted(traced, asked, tied, point)
+        tied, pinned = self._tied(region, example, self._pinned(traced))
+        point = self.generic(narrowed(region, [*tied, *pinned]))
+        return None if point is None else Scouted(traced, [*asked, *pinned], tied, point)
+
+    def _pinned(self, traced: Traced) -> list[Formula]:
+        """That sizes are what operators took them to be at the example: eager may ask what torch branches on."""
+        found = (each for each in traced.trial.decisions if pins(each) and not each.of_the_model)
+        return [each.taken for each in found if not self.about_data(each.formula)]
 
     def _general(self, traced: Traced) -> Iterator[Formula]:
         """The decisions of a trace that are no accidents of its sizes: inputs in general take them, too."""
@@ -85,19 +90,34 @@ class Scout:
             if not against and not pins(step.decision) and not self.about_data(step.decision.formula):
                 yield step.decision.taken
 
-    def _tied(self, region: Facts, example: dict[str, int]) -> list[Narrowing]:
-        """The equalities of the example without which eager takes no point in general; none if it does not with all."""
+    def _tied(
+        self, region: Facts, example: dict[str, int], pinned: Sequence[Formula]
+    ) -> tuple[list[Narrowing], list[Narrowing]]:
+        """The equalities of the example without which eager takes no point in general; none if it does not with all.
+
+        First those of sizes with each other, then also of sizes with constants.
+        """
         if self._runs_in(region):
-            return []
-        every = [equal_in_example(self.inputs, example, apart_from) for apart_from in (_of_one_value(region), ())]
-        open_ = [[each for each in some if not region.assuming(each.negation).contradictory] for some in every]
-        equal = next((some for some in open_ if self._serves(region, some)), [])
-        for each in list(equal):
-            others = [other for other in equal if other is not each]
+            return [], []
+        open_, every = (
+            [each for each in equal_in_example(self.inputs, example, fixed) if self._is_open(each, region)]
+            for fixed in (_of_one_value(region), ())
+        )
+        constant = [each for each in dict.fromkeys(pinned) if self._is_open(each, region)]
+        needed = next((each for each in (open_, [*open_, *constant], every) if self._serves(region, each)), [])
+        for each in list(needed):
+            others = [other for other in needed if other is not each]
             if self._runs_in(region.assuming(*others, each.negation)):
-                equal = others
-        found = [Decision(each, Kind.ASSERTED, outcome=True) for each in equal]
-        return asked_for(found, self.inputs, self.budget)
+                needed = others
+        tied, fixed = ([each for each in needed if (each in constant) is chosen] for chosen in (False, True))
+        return self._asked(tied), self._asked(fixed)
+
+    def _asked(self, needed: Sequence[Formula]) -> list[Narrowing]:
+        decisions = [Decision(each, Kind.ASSERTED, outcome=True) for each in needed]
+        return asked_for(decisions, self.inputs, self.budget)
+
+    def _is_open(self, formula: Formula, region: Facts) -> bool:
+        return not region.assuming(formula.negation).contradictory
 
     def _serves(self, region: Facts, equal: Sequence[Formula]) -> bool:
         return len(equal) <= MOST_TIED and self._runs_in(region.assuming(*equal))

@@ -1,8 +1,8 @@
 """Inputs and declarations as torch reads them.
 
 binding.py      inputs and `dynamic_shapes`, bound to parameters by torch's source names
-containers.py   what containers among the inputs hold
+containers.py   the contents of containers among the inputs
 dims.py         one entry of `dynamic_shapes`
 marks.py        marks on a tensor's dimensions
-profiles.py     what torch.compile has learned
+profiles.py     sizes that torch.compile has seen to vary
 """

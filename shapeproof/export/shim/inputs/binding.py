@@ -1,6 +1,6 @@
 """Binds example inputs and `dynamic_shapes` to the parameters of a model, by torch's own source names.
 
-It reads no size and concludes nothing.
+Binding reads no sizes.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from shapeproof.export.shim.numbers.symbols import TorchConstraintError
 from shapeproof.wording import first_line
 
 _normalized: Callable[..., Any] = getattr(torchs_shapes, "_normalize_dynamic_shapes", lambda shapes, *_: shapes)
-"""From torch 2.14 on: what goes into `**kwargs` may stand in dynamic_shapes by its own name."""
+"""From torch 2.14 on, dynamic_shapes may name an argument of `**kwargs` directly."""
 
 
 def name_leaves(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, str, Any]]:
-    """The flat inputs in order: torch's source name, the name by the model's parameters, the value."""
+    """Return the flat inputs in order: torch's source name, the name by the model's parameters, the value."""
     paths = _flatten(bind(mod, args, kwargs))
     return [(_source(path), f"{path[0].key}{_keys(path[1:])}", value) for path, value in paths]
 
 
 def flat_inputs(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The flat inputs of a call by torch's source names, in any order: those that `name_leaves` gives them."""
+    """Return the flat inputs of a call in any order, with the source names that `name_leaves` gives them."""
     paths = _flatten(dict(signature.bind(*args, **kwargs).arguments))
     return [(_source(path), value) for path, value in paths]
 
 
 def match_shapes(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> dict[str, Any]:
-    """The entry of dynamic_shapes for each flat input, by source name.
+    """Return the entry of dynamic_shapes for each flat input, by source name.
 
     Raises:
         UsageError: the structure of dynamic_shapes is not that of the inputs.
@@ -55,7 +55,7 @@ def map_shapes(
     shapes: Any,
     change: Callable[[str, Any], Any],
 ) -> Any:
-    """The dynamic_shapes, in the form in which they are given, with each entry as `change(source name, entry)` has it.
+    """Return dynamic_shapes in the given form, with each entry replaced by `change(source name, entry)`.
 
     Raises:
         UsageError: the structure of dynamic_shapes is not that of the inputs.
@@ -94,8 +94,8 @@ def _under_their_parameter(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: 
 def resolve_shapes(
     mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
 ) -> tuple[Any, list[tuple[tuple[Any, ...], dict[str, Any]]]]:
-    """dynamic_shapes as a tree, and the further inputs that AdditionalInputs holds."""
-    if getattr(mod.forward, "_dynamic_spec", None) is not None:  # torch.export would take it for dynamic_shapes
+    """Return dynamic_shapes as a tree, and the further inputs that AdditionalInputs holds."""
+    if getattr(mod.forward, "_dynamic_spec", None) is not None:  # torch.export would use the spec as dynamic_shapes
         raise UsageError("invalid @dynamic_spec on the model's forward: expected its sizes as Dims, in dynamic_shapes")
     try:
         if isinstance(shapes, torch.export.AdditionalInputs):
@@ -111,13 +111,13 @@ def resolve_shapes(
 def rebuild_inputs(
     args: tuple[Any, ...], kwargs: dict[str, Any], values: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same structure with other leaves; `values` in the order of the flat inputs of (args, kwargs)."""
+    """Return the same structure with other leaves; `values` in the order of the flat inputs of (args, kwargs)."""
     _, spec = pytree.tree_flatten((args, kwargs))
     return pytree.tree_unflatten(list(values.values()), spec)  # type: ignore[no-any-return]
 
 
 def bind(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The inputs by the names of the model's arguments, in the order of the program's inputs."""
+    """Return the inputs by the names of the model's arguments, in the order of the program's inputs."""
     try:
         bound = dict(_combine_args(mod, args, kwargs))
     except TypeError as error:
@@ -132,15 +132,15 @@ def _flatten(tree: Any) -> list[tuple[Any, Any]]:
 
 
 def map_leaves(change: Callable[..., Any], tree: Any, *shapes: Any) -> Any:
-    """A tree as dynamic_shapes has it, where a class of the user's stands as the list of what is in it."""
-    sources = iter([_source(path) for path, _ in _flatten(tree)])  # torch's own paths begin anew in such a class
+    """Map a tree as dynamic_shapes does, which treats a user's class as the list of its contents."""
+    sources = iter([_source(path) for path, _ in _flatten(tree)])  # torch's own paths start again inside such a class
     return _tree_map_with_path(
         lambda _path, _leaf, *entry: change(next(sources), *entry), tree, *shapes, tree_name="inputs"
     )
 
 
 def _source(path: Sequence[Any]) -> str:
-    """Torch's source name of a flat input: `L['x'][0]`."""
+    """Return torch's source name of a flat input: `L['x'][0]`."""
     return f"L[{path[0].key!r}]{_keys(path[1:])}"
 
 

@@ -1,7 +1,7 @@
-"""What the containers among a model's inputs hold: as torch flattens them, and as Python code reads it.
+"""The contents of containers among a model's inputs: as torch flattens them, and as Python code reads them.
 
-A container is a dict, a list, or an object of the user's that torch flattens. Tensors, modules, classes and functions
-are not looked into. Nothing is concluded here.
+A container is a dict, a list, or a user's object that torch flattens. Tensors, modules, classes and functions are not
+searched.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch.utils._pytree as pytree
 from shapeproof.export.shim.inputs.binding import bind, name_leaves
 
 MOST_PLACES = 10_000
-"""How many places of the inputs are looked at: an object may hold whatever it likes."""
+"""Maximum number of places searched in the inputs: an object may hold any amount of data."""
 
 _LEAVES = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types.MethodType, types.ModuleType, Enum)
 _PLAIN = (int, float, complex, str, bytes, range, type(None), torch.dtype, torch.device, torch.Size)
@@ -29,11 +29,11 @@ _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What inputs hold at one moment.
+    """The contents of inputs at one moment.
 
     Attributes:
         leaves: the flat inputs, by the names that `Inputs` gives them.
-        places: all that containers hold, by the code that reads it (`c.layers[0].keys`); the containers, too.
+        places: the contents of containers, and the containers, by the code that reads them (`c.layers[0].keys`).
     """
 
     leaves: dict[str, Any]
@@ -45,7 +45,7 @@ class Held:
         return {place: value for place, value in self.places.items() if is_container(value)}
 
     def place_of(self, leaf: str) -> str:
-        """The code that reads a flat input; its own name where no code does."""
+        """Return the code that reads a flat input, or its own name if no code does."""
         value = self.leaves[leaf]
         argument = argument_of(leaf)
         if isinstance(value, torch.Tensor):
@@ -55,7 +55,7 @@ class Held:
 
 
 def held(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Held:
-    """What the inputs of a model hold now."""
+    """Return the current contents of the model's inputs."""
     bound = bind(mod, args, kwargs)
     if not any(map(is_container, bound.values())):
         return Held({}, {})
@@ -63,7 +63,7 @@ def held(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def argument_of(place: str) -> str:
-    """The argument of the model in which a place lies.
+    """Return the argument of the model that contains a place.
 
     >>> argument_of("c.layers[0].keys"), argument_of("c['a.b']")
     ('c', 'c')
@@ -72,7 +72,7 @@ def argument_of(place: str) -> str:
 
 
 def lies_in(place: str, container: str) -> bool:
-    """Whether a place is a container, or lies in it.
+    """True if a place is a container or lies in it.
 
     >>> lies_in("c.k", "c"), lies_in("c.k", "c.k"), lies_in("cache.k", "c")
     (True, True, False)
@@ -81,14 +81,14 @@ def lies_in(place: str, container: str) -> bool:
 
 
 def is_container(value: Any) -> bool:
-    """Whether a value may hold others, so that a caller who has it sees them change."""
+    """True if a value may hold other values, so that a caller that holds it sees them change."""
     if isinstance(value, (*_LEAVES, *_PLAIN, *_SYMBOLIC)):
         return False
     return isinstance(value, dict | list | tuple | deque) or hasattr(value, "__dict__") or bool(_slots(value))
 
 
 def _parts(container: Any) -> Iterator[tuple[str, Any]]:
-    """What a container holds, and the code that reads it off the container."""
+    """The contents of a container, each with the code that reads it off the container."""
     if isinstance(container, dict):
         yield from ((f"[{key!r}]", value) for key, value in container.items())
     elif isinstance(container, tuple) and hasattr(container, "_fields"):
@@ -107,12 +107,12 @@ def _slots(value: Any) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a model gives.
+    """The result of a model.
 
     Attributes:
         leaves: the flat outputs.
-        containers: the ids of the containers asked about that are in it as they are.
-        places: the values in it, by the code that reads them off `output`.
+        containers: the ids of requested containers that the result holds unchanged.
+        places: the values in the result, by the code that reads them off `output`.
     """
 
     leaves: Sequence[Any]
@@ -120,23 +120,23 @@ class Given:
     places: Mapping[str, Any]
 
     def positions(self, value: Any) -> frozenset[int]:
-        """Which flat outputs are this value."""
+        """Return the indices of the flat outputs that are this value."""
         return frozenset(index for index, leaf in enumerate(self.leaves) if is_same(leaf, value))
 
     def read(self, value: Any) -> str:
-        """The code that reads a value off the output."""
+        """Return the code that reads a value off the output."""
         return next((place for place, other in self.places.items() if is_same(value, other)), "output")
 
 
 def given(result: Any, ids: Container[int]) -> Given:
-    """What is in a result, as torch flattens it, and which of the containers with these ids."""
+    """Return the contents of a result as torch flattens it, and which containers with these ids it holds."""
     parts = pytree.tree_leaves(result, is_leaf=lambda value: id(value) in ids)
     whole = {id(part) for part in parts if id(part) in ids}
     return Given(pytree.tree_leaves(result), whole, _places({"output": result}))
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two values are one object, or one plain number or text."""
+    """True if two values are one object, or equal plain numbers or texts."""
     return one is other or (type(one) is type(other) and isinstance(one, (*_PLAIN, frozenset)) and bool(one == other))
 
 

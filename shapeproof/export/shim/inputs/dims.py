@@ -1,4 +1,4 @@
-"""How one entry of dynamic_shapes is written, and made anew."""
+"""Reads and writes one entry of dynamic_shapes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.utils._sympy.numbers import int_oo
 
 
 def declaration_text(entry: Any) -> str:
-    """A dim, a hint or an int as it is written; torch's own repr of a Dim leaves out `min=2`.
+    """Return a dim, a hint or an int as source code; torch's own repr of a Dim leaves out `min=2`.
 
     >>> declaration_text(Dim("n", min=2, max=8)), declaration_text(Dim.AUTO(min=1)), declaration_text(2 * Dim("n") + 1)
     ('Dim("n", min=2, max=8)', 'Dim.AUTO(min=1)', '2*n + 1')
@@ -35,48 +35,48 @@ def _ends(lower: int | None, upper: int | None) -> list[str]:
 
 
 def hint_within(hint: Any, lower: int | None, upper: int | None) -> Any:
-    """The same hint with these bounds."""
+    """Return the same hint with these bounds."""
     kind: Any = Dim.DYNAMIC if must_stay_dynamic(hint) else Dim.AUTO
     return kind(min=lower, max=upper)
 
 
 def is_dim(entry: Any) -> bool:
-    """Whether the entry is a named or derived Dim."""
+    """True if the entry is a named or derived Dim."""
     return isinstance(entry, _Dim)
 
 
 def is_hint(entry: Any) -> bool:
-    """Whether the entry is Dim.AUTO, Dim.DYNAMIC or Dim.STATIC."""
+    """True if the entry is Dim.AUTO, Dim.DYNAMIC or Dim.STATIC."""
     return isinstance(entry, _DimHint)
 
 
 def is_static_hint(entry: Any) -> bool:
-    """Whether the entry is Dim.STATIC."""
+    """True if the entry is Dim.STATIC."""
     return isinstance(entry, _DimHint) and entry.type == _DimHintType.STATIC
 
 
 def must_stay_dynamic(hint: Any) -> bool:
-    """Whether the hint forbids that the size becomes a constant (Dim.DYNAMIC)."""
+    """True if the hint forbids specialization to a constant (Dim.DYNAMIC)."""
     return bool(hint.type == _DimHintType.DYNAMIC)
 
 
 def dim_root(dim: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """The named Dim that a Dim derives from, and how."""
+    """Return the named root of a Dim, and the function from the root to the Dim."""
     if isinstance(dim, _DerivedDim):
         return dim.root, dim.fn
     return dim, lambda x: x
 
 
 def root_names(entries: Any) -> set[str]:
-    """The names of the Dims in nested entries."""
+    """Return the names of the Dims in nested entries."""
     return {dim_root(each)[0].__name__ for each in pytree.tree_leaves(entries, is_leaf=is_dim) if is_dim(each)}
 
 
 def dim_bounds(dim: Any) -> tuple[int, int | None]:
-    """The bounds of a named Dim; None for no upper bound."""
+    """Return the bounds of a named Dim; None for no upper bound."""
     return int(dim.min), None if dim.max == int_oo else int(dim.max)
 
 
 def hint_bounds(hint: Any) -> tuple[int | None, int | None]:
-    """The written bounds of a Dim hint."""
+    """Return the written bounds of a Dim hint."""
     return hint.min, hint.max

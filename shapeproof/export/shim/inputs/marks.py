@@ -1,7 +1,7 @@
-"""The marks that torch._dynamo sets on a tensor's dimensions, read as torch.export reads them, and written again.
+"""Reads the marks that torch._dynamo sets on a tensor's dimensions, as torch.export does, and writes them again.
 
-Torch's order: `maybe_mark_dynamic`, `mark_dynamic`, then `mark_unbacked`, which its non-strict exporter passes over and
-we take for what it says. `mark_static`, and a mark that names no dimension, leave a size as it is. No mark is changed.
+Torch's precedence: `maybe_mark_dynamic`, `mark_dynamic`, then `mark_unbacked`. Torch's non-strict exporter ignores
+`mark_unbacked`; here it counts. `mark_static`, and a mark on a missing dimension, leave a size static.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ _STRICT = "_dynamo_strict_unbacked_indices"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The mark of one dimension: by which function it was set, and with what."""
+    """The mark of one dimension: the function that set it, and its arguments."""
 
     function: Literal["maybe_mark_dynamic", "mark_dynamic", "mark_unbacked"]
     lower: int | None = None
     upper: int | None = None
     shape_id: str | None = None
-    """Sizes marked with one are equal."""
+    """Sizes marked with the same id are equal."""
 
     @property
     def floor(self) -> int | None:
-        """The least size that is claimed; a size marked as unbacked is a claim even without bounds."""
+        """The claimed lower bound; `mark_unbacked` is a claim even without bounds."""
         return max(self.lower or 0, 0) if self.lower is not None or self.function == "mark_unbacked" else None
 
     @property
     def hint(self) -> Any:
-        """The Dim hint that says the same."""
+        """The equivalent Dim hint."""
         if self.function == "maybe_mark_dynamic":
             return Dim.AUTO
         dynamic: Any = Dim.DYNAMIC
         return dynamic if self.floor is None and self.upper is None else dynamic(min=self.floor, max=self.upper)
 
     def within(self, lower: int | None, upper: int | None) -> Mark:
-        """The mark of a size that lies within bounds: `maybe_mark_dynamic` takes none."""
+        """Return the mark with bounds; `maybe_mark_dynamic` takes none and becomes `mark_dynamic`."""
         function = "mark_dynamic" if self.function == "maybe_mark_dynamic" else self.function
         return Mark(function, lower or None, upper, self.shape_id)
 
     def text(self, name: str, index: int) -> str:
-        """The call that sets the mark.
+        """Return the call that sets the mark.
 
         >>> Mark("mark_unbacked", 3, None, "batch").text("x", 0)
         'mark_unbacked(x, 0, shape_id="batch", min=3)'
@@ -57,7 +57,7 @@ class Mark:
 
 
 def mark_of(tensor: torch.Tensor, index: int) -> Mark | None:
-    """The mark of a dimension, if it has one that makes its size dynamic."""
+    """Return the mark that makes the size of a dimension dynamic, if any."""
     weak, dynamic, unbacked = (index in getattr(tensor, name, ()) for name in _MARKING)
     if weak:
         return Mark("maybe_mark_dynamic")
@@ -74,22 +74,22 @@ def mark_of(tensor: torch.Tensor, index: int) -> Mark | None:
 
 
 def _ranges(tensor: torch.Tensor, index: int) -> list[Any]:
-    """The bounds that are marked at a dimension: of each call, or of the last alone from torch 2.15 on."""
+    """The bounds marked at a dimension: of each call, or of the last call only from torch 2.15 on."""
     return [each for each in getattr(tensor, "_dynamo_dynamic_range", ()) if each.dim == index]
 
 
 def hint_override(tensor: torch.Tensor, index: int) -> int | None:
-    """The size for which compilers are to tune, where a mark says one; an entry of dynamic_shapes leaves it."""
+    """Return the size for which compilers should tune, if a mark gives one; dynamic_shapes does not override it."""
     return getattr(tensor, "_dynamo_hint_overrides", {}).get(index)
 
 
 def is_marked(tensor: torch.Tensor) -> bool:
-    """Whether a dimension of a tensor has a mark that makes its size dynamic."""
+    """True if a dimension of a tensor has a mark that makes its size dynamic."""
     return any(mark_of(tensor, index) for index in range(tensor.dim()))
 
 
 def without_effect(tensor: torch.Tensor, name: str) -> Iterator[str]:
-    """What is marked in vain, in words: dimensions that there are not, and special cases of one dynamic size."""
+    """Describe the marks without effect: missing dimensions, unclaimed bounds, and special cases of a dynamic size."""
     named = set[int]().union(*(getattr(tensor, each, ()) for each in (*_MARKING, _STRICT)))
     for index in sorted(named - set(range(tensor.dim()))):
         yield f"`{name}` is marked at dimension {index}, which torch passes over: it has {tensor.dim()}"

@@ -1,4 +1,4 @@
-"""What torch.compile has learned of a function's inputs (automatic dynamic, PGO), as entries of its list of sources."""
+"""Sizes that torch.compile has seen to vary (automatic dynamic, PGO), as entries of its list of sources."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch._dynamo import pgo
 
 
 def learned(model: torch.nn.Module) -> list[str]:
-    """The sizes and ints of a model's forward that torch.compile has seen to vary: `L['x']:0`, `L['n']`."""
+    """Return the sizes and ints of a model's forward that torch.compile has seen to vary: `L['x']:0`, `L['n']`."""
     forward = inspect.unwrap(type(model).forward)
     state = pgo.get_code_state().get(pgo.CodeId.make(forward.__code__, forward.__closure__))
     if state is None:
@@ -21,5 +21,5 @@ def learned(model: torch.nn.Module) -> list[str]:
 def _entries(source: str, seen: pgo.FrameStateSizeEntry) -> Iterator[str]:
     if isinstance(seen.size, tuple):
         yield from (f"{source}:{i}" for i, size in enumerate(seen.size) if size is pgo.auto_dynamic)
-    elif seen.scalar is pgo.auto_dynamic:  # an int that varied, or a tensor whose rank did
+    elif seen.scalar is pgo.auto_dynamic:  # an int that varied, or a tensor whose rank varied
         yield source

@@ -1,8 +1,8 @@
-"""Symbolic numbers, as torch has them and as Python code sees them.
+"""Symbolic numbers, as torch represents them and as Python code sees them.
 
-symbols.py     read without asking anything about them
-sym_nodes.py   with float arithmetic as Python wrote it
+symbols.py     reads them without asking a question
+sym_nodes.py   float arithmetic as Python wrote it
 doubles.py     the expressions of that arithmetic
-recording.py   brought into the tracer's graph
-protocols.py   asked by Python itself: hash, text
+recording.py   records them in the tracer's graph
+protocols.py   Python's own questions: hash, text
 """

@@ -1,11 +1,11 @@
 """Float expressions as Python wrote them: operations on doubles that sympy neither reorders nor folds.
 
 Sympy computes over the reals: there `n*0.3*2.5` is `n*0.75`, `x - x` is 0, `x != x` is false and `not x <= 0` is
-`x > 0`. Of doubles none of this holds. So each operation is an expression of its own class, which sympy takes for
-unknown; with numbers for all arguments it is the number that Python computes.
+`x > 0`. None of this holds for doubles. So each operation is a class of expressions that sympy cannot interpret; if all
+arguments are numbers, it becomes the number that Python computes.
 
 Law: equal expressions have equal values, -0.0 and nan included (torch merges nodes whose expressions are equal). Torch
-knows how to write them into a graph, by `_torch_handler_name`; printed, they are torch's own expressions.
+writes them into a graph by their `_torch_handler_name`; printed, they are torch's own expressions.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from sympy.printing.precedence import precedence
 from shapeproof.constraints import operators
 
 _FINITE = {sympy.oo: sympy.Float(sys.float_info.max), -sympy.oo: sympy.Float(-sys.float_info.max)}
-"""How infinities are printed: torch does not load what is compared with one."""
+"""Finite replacements of infinities in printed expressions: torch cannot load a comparison with an infinity."""
 
 
 class _Operation:
-    """What float operations and comparisons have in common."""
+    """The common part of float operations and comparisons."""
 
     op: ClassVar[str]
     compute: ClassVar[Callable[..., Any]]
@@ -37,12 +37,12 @@ class _Operation:
 
     @property
     def plain(self) -> sympy.Basic:
-        """Torch's own expression for it, for printing alone: sympy may rearrange it."""
+        """Torch's own expression for the operation, only for printing: sympy may rearrange it."""
         return type(self).printed(*(_FINITE.get(arg, arg) for arg in self.args))
 
     @property
     def precedence(self) -> int:
-        """How tightly the printed expression binds."""
+        """The precedence of the printed expression."""
         return int(precedence(self.plain))
 
     def _sympystr(self, printer: Any) -> str:
@@ -61,13 +61,13 @@ class Double(_Operation, sympy.Expr):  # type: ignore[misc]
     is_number = False
 
     def __new__(cls, *args: Any) -> Any:
-        """The operation, or its value where all arguments are numbers and Python computes one."""
+        """Return the operation, or its value if all arguments are numbers and Python can compute it."""
         numbers = [value_of(arg) for arg in args]
         if None not in numbers:
             try:
                 return literal(cls.compute(*numbers))
             except (ArithmeticError, ValueError, TypeError):
-                pass  # Python raises: so does the program, where it is computed
+                pass  # Python raises; the program raises too, where it computes the operation
         return super().__new__(cls, *map(sympy.sympify, args))
 
 
@@ -76,13 +76,13 @@ class Comparison(_Operation, BooleanFunction):  # type: ignore[misc]
 
     @classmethod
     def eval(cls, *args: Any) -> Any:
-        """Its value, where all arguments are numbers."""
+        """Return the value of the comparison if all arguments are numbers."""
         numbers = [value_of(arg) for arg in args]
         return None if None in numbers else sympy.sympify(bool(cls.compute(*numbers)))
 
 
 def value_of(expr: Any) -> float | None:
-    """The number that an expression is, as Python has it; None if it is none.
+    """Return the number that an expression denotes, as Python has it; None if it is no number.
 
     >>> value_of(literal(-0.0)), value_of(literal(float("nan"))), value_of(sympy.Symbol("x"))
     (-0.0, nan, None)
@@ -95,14 +95,14 @@ def value_of(expr: Any) -> float | None:
 
 
 def literal(value: float) -> sympy.Expr:
-    """The expression of a double. Sympy has no -0.0, which is written as the operation that it is."""
+    """Return the expression of a double. Sympy has no -0.0; it is written as the operation `neg(0.0)`."""
     if value == 0 and str(value).startswith("-"):
         return sympy.Expr.__new__(_OPERATIONS["neg"], sympy.Float(0.0))
     return sympy.Float(value)
 
 
 def operation(op: str, *args: Any) -> Any:
-    """The expression of a float operation or comparison, by the name that it has in terms.
+    """Return the expression of a float operation or comparison, by its name in terms.
 
     >>> x = sympy.Symbol("x")
     >>> operation("sub", x, x), operation("!=", x, x), operation("add", literal(0.1), literal(0.2))
@@ -127,7 +127,7 @@ def _negative(value: Any) -> Any:
 
 
 def _floored(a: Any, b: Any) -> Any:
-    """As torch has it. It knows no remainder of floats."""
+    """Return torch's expression of a floor division; torch has no remainder of floats."""
     return fn.ToFloat(fn.FloorToInt(fn.FloatTrueDiv(a, b, evaluate=False), evaluate=False), evaluate=False)
 
 
@@ -145,9 +145,9 @@ _PRINTED: Mapping[str, tuple[str, Callable[..., Any]]] = {
     "max": ("maximum", _unevaluated(fn.Max)),
     "round": ("round_decimal", _unevaluated(fn.RoundDecimal)),
 }
-"""What torch calls an operation where it writes a graph, and its own expression for it."""
+"""Torch's name of each operation in a graph, and torch's own expression for it."""
 FUNCTIONS = ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2")
-"""Functions of `math` that torch has for symbolic numbers."""
+"""Functions of `math` that torch supports for symbolic numbers."""
 _COMPARISONS: Mapping[str, tuple[str, Callable[..., Any]]] = {
     "==": ("eq", sympy.Eq),
     "!=": ("ne", sympy.Ne),

@@ -1,8 +1,9 @@
-"""What Python asks a symbolic number for by itself: its hash, its text, what else a plain number has.
+"""Answers Python's own questions to a symbolic number: its hash, its text, attributes that a plain number has.
 
-Torch gives no hash, as text the symbol's name, and takes a condition for a bool in a branch alone: in `(n == 37) == 1`
-sympy compares a condition with a number, and `n == Mode.LARGE`, of an `IntEnum`, is whether two objects are the same.
-While this lasts somebody else may answer for the numbers of one ShapeEnv; those of another are what they were.
+Torch's symbolic number has no hash, and its text is the symbol's name. A condition acts as a bool only in a branch: in
+`(n == 37) == 1` sympy compares a condition with a number, and `n == Mode.LARGE`, for an `IntEnum`, compares object
+identities. Inside `answered`, the given functions answer for the numbers of one ShapeEnv; numbers of other ShapeEnvs
+are unaffected.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from torch.fx.experimental import sym_node
 from shapeproof.export.shim.numbers.symbols import PLAIN
 
 Answer = Callable[..., Any]
-"""Given a number, the frame that asks, and what it asks for. None: torch's own answer will do."""
+"""Takes a number, the asking frame, and the details of the question. None: use torch's own answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Who answers for the numbers of a ShapeEnv.
+    """The functions that answer for the numbers of a ShapeEnv.
 
     Attributes:
-        give_hash: of a size.
-        in_text: the number whose text it is.
-        decided: the plain number.
-        attribute: given a name that torch's class lacks.
-        unlike: given another number, of a class that torch does not know; nothing is answered.
+        give_hash: returns the hash of a size.
+        in_text: returns the number to print.
+        decided: returns the plain number.
+        attribute: takes a name that torch's class lacks.
+        unlike: takes another number, of a class that torch does not know; returns no answer.
     """
 
     give_hash: Answer
@@ -55,10 +56,11 @@ _OF_ONE: Mapping[str, Callable[[bool], Any]] = {
 
 @contextlib.contextmanager
 def answered(shape_env: Any, answers: Answers) -> Iterator[None]:
-    """The numbers of a ShapeEnv are answered for, while this lasts."""
+    """Answer for the numbers of a ShapeEnv inside the block."""
 
     def ask(answer: Answer, number: Any, *more: Any) -> Any:
-        # A frame that holds itself would stay, and the tensors in all frames around it: torch copies what others hold.
+        # A frame that holds itself would keep alive the tensors in all frames around it: torch copies tensors that have
+        # other owners.
         return answer(number, sys._getframe(2), *more) if number.node.shape_env is shape_env else None
 
     with contextlib.ExitStack() as after:
@@ -73,7 +75,7 @@ def answered(shape_env: Any, answers: Answers) -> Iterator[None]:
 
 
 def _exchange(cls: Any, members: Mapping[str, Any], after: contextlib.ExitStack) -> None:
-    """Give a class or a module these members; afterwards it has those that it had."""
+    """Set these members of a class or a module, and restore the old ones at exit."""
     own = vars(cls)
     for name, member in members.items():
         after.callback(*((setattr, cls, name, own[name]) if name in own else (delattr, cls, name)))
@@ -81,7 +83,7 @@ def _exchange(cls: Any, members: Mapping[str, Any], after: contextlib.ExitStack)
 
 
 def _operand(torchs: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """The node of a plain operand: torch takes int, float and bool alone, and no class that is derived from one."""
+    """Convert a plain operand to a node: torch accepts only int, float and bool, not their subclasses."""
 
     def to_node(self: sym_node.SymNode, number: Any) -> Any:
         if isinstance(number, int) and (type(number) is not bool or not self.is_bool()):
@@ -116,7 +118,7 @@ def _hash(cls: Any, ask: Callable[[Answer, Any], Any], give_hash: Answer) -> dic
 
 
 def _equality(cls: Any, ask: Callable[..., Any], unlike: Answer) -> dict[str, Any]:
-    """A number of a class that torch does not know is left to Python, which finds two objects that are not the same."""
+    """Handle numbers of classes that torch does not know: Python would compare the identities of the objects."""
 
     def beside(torchs: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         def compared(self: Any, other: Any) -> Any:
@@ -143,7 +145,7 @@ def _others(ask: Callable[..., Any], attribute: Answer) -> dict[str, Any]:
 
 
 def _as_bool(cls: Any, ask: Callable[[Answer, Any], Any], decided: Answer) -> dict[str, Any]:
-    """What Python's bool has and torch's condition has not."""
+    """The members of Python's bool that torch's condition lacks."""
 
     def of_two(name: str) -> Callable[[Any, Any], Any]:
         torchs = getattr(cls, name, lambda *_: NotImplemented)
@@ -169,7 +171,7 @@ def _as_bool(cls: Any, ask: Callable[[Answer, Any], Any], decided: Answer) -> di
 
 
 def _applied(name: str, value: bool, other: Any) -> Any:  # noqa: FBT001 - it is the operand
-    """An operator of a bool and of another value, by the name of the method, `__radd__` too."""
+    """Apply an operator to a bool and another value, by the name of the method, also `__radd__` and the like."""
     if name.startswith("__r"):
         return getattr(operator, f"__{name[3:]}")(other, value)
     return getattr(operator, name)(value, other)

@@ -1,7 +1,7 @@
-"""Brings a symbolic number that the tracer has not recorded into its graph, computed from what it has.
+"""Records a symbolic number that the tracer does not know, by computing it from numbers that the tracer knows.
 
-An operator computes with sizes unseen by the tracer. Torch's own way back into the graph knows few functions and none
-of floats; here each is called as Python would, so that what is recorded is what the expression means.
+An operator computes with sizes unseen by the tracer. Torch's own code to record such sizes knows few functions and none
+of floats. Here each function is called as Python would call it, so the recorded nodes mean exactly the expression.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _OF_MANY: Mapping[Any, Callable[..., Any]] = {
 
 
 def recorded(number: torch.SymBool) -> Any:
-    """The number, or an equal one that the tracer which is at work has recorded."""
+    """Return the number, or an equal number that the current tracer has recorded."""
     mode = proxy_tensor.get_proxy_mode()
     if mode is None or number in mode.tracer.symnode_tracker:
         return number
@@ -70,7 +70,7 @@ def recorded(number: torch.SymBool) -> Any:
 
 
 def _computed(expr: Any, known: dict[Any, Any]) -> Any:
-    """The expression, computed by Python's operators from what is known."""
+    """Compute the expression by Python's operators from known values."""
     if expr not in known:
         number = value_of(expr)
         if number is None and expr.args:

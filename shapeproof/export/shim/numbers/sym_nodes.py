@@ -1,12 +1,13 @@
 """Symbolic numbers whose float arithmetic stays as Python wrote it.
 
-Torch's SymNode forms sympy expressions, and sympy computes over the reals. A node of this class forms those of
-doubles.py instead wherever a float takes part; integers and bools are torch's business. What torch's SymFloat does
-otherwise than Python's float is done as Python does it: `a // b` is no `floor(a / b)`, an integer is compared as it is
-and not as a float, and `min(0.5, nan)` is not `min(nan, 0.5)`.
+Torch's SymNode builds sympy expressions, and sympy computes over the reals. A ProofSymNode builds the expressions of
+doubles.py instead if an operand is a float; torch handles integers and bools. Where torch's SymFloat differs from
+Python's float, Python's rule applies: `a // b` is not `floor(a / b)`, an integer is compared as an integer and not as a
+float, and `min(0.5, nan)` is not `min(nan, 0.5)`.
 
 Law: an operation on these nodes is recorded as the one operation that Python computes, its operands in order, and the
-expression of its node means just that. What raises in Python for some operands is checked, used or not.
+expression of its node means exactly that operation. If Python raises for some operands, the program checks them, even
+if the result is unused.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _OPERATIONS = {
     "gt": ">",
     "ge": ">=",
 } | {f"sym_{name}": name for name in FUNCTIONS}
-"""Methods of a node -> the float operation that each is."""
+"""From a node's method to the float operation."""
 _TO_INTEGER = frozenset({"floor", "ceil", "trunc"})
 _COMPARING = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _FLOOR_DIVISIONS = {
@@ -61,43 +62,43 @@ _FLOOR_DIVISIONS = {
 _QUESTIONS = frozenset({_OPERATIONS[method] for method in _COMPARING})
 _DIVISIONS = frozenset({operator.floordiv, operator.mod, operator.truediv})
 BY_ZERO = "division by zero"
-"""The message of the check that a division makes."""
+"""The message of the check for a division."""
 _IN_ORDER = frozenset({torch.sym_min.__code__, torch.sym_max.__code__})
 _POWER = torch.SymFloat.__pow__.__code__
 _DEPTH = 12
-"""How many frames further out torch's own code is looked for."""
+"""How many outer frames are searched for torch's own code."""
 
 
 class ProofSymNode(SymNode):
     """A SymNode that is exact about floats."""
 
     promoted: SymNode | None = None
-    """Of a float that torch has made of an integer in order to compare it: the integer."""
+    """The integer from which torch has made this float for a comparison."""
     divided: tuple[SymNode, SymNode] | None = None
-    """Of the integer that torch takes for `a // b` of floats: the floats."""
+    """The operands of `a // b` on floats, for which torch uses this integer."""
 
     def wrap_int(self, num: int) -> SymNode:
-        """As torch's."""
+        """Wrap an int as torch does, in a ProofSymNode."""
         return exact(super().wrap_int(num))
 
     def wrap_float(self, num: float) -> SymNode:
-        """As torch's."""
+        """Wrap a float as torch does, in a ProofSymNode."""
         return exact(super().wrap_float(num))
 
     def wrap_bool(self, num: bool) -> SymNode:  # noqa: FBT001 - torch's signature
-        """As torch's."""
+        """Wrap a bool as torch does, in a ProofSymNode."""
         return exact(super().wrap_bool(num))
 
     def sym_sum(self, args: Any) -> SymNode:
-        """As torch's."""
+        """Add numbers as torch does, into a ProofSymNode."""
         return exact(super().sym_sum(args))
 
     def bool_(self) -> bool:
-        """A float is true if it is not 0; so is nan."""
+        """Test the truth of a number: a float is true if it is not 0, so nan is true."""
         return bool(wrap_node(self.ne(self.wrap_float(0.0)))) if self.is_float() else super().bool_()
 
     def _exactly(self, method: str, *others: SymNode) -> SymNode:
-        """The result of a float operation, as Python computes it."""
+        """Return the result of a float operation, as Python computes it."""
         nodes: tuple[SymNode, ...] = (self, *others)
         if method in _COMPARING:
             nodes = tuple(getattr(node, "promoted", None) or node for node in nodes)
@@ -106,7 +107,7 @@ class ProofSymNode(SymNode):
         return _computed(sym_node.method_to_operator(method), _OPERATIONS[method], *nodes)
 
     def _to_integer(self, method: str) -> SymNode:
-        """The integer that a float is rounded to, by operators that torch can save.
+        """Round a float to an integer, by operators that torch can save.
 
         Law: `floor(x)` is `int(x // 1.0)`, and `ceil(x)` is `-floor(-x)`.
         """
@@ -124,7 +125,7 @@ class ProofSymNode(SymNode):
         return _node_of(self, whole)
 
     def _asks_whether_whole(self) -> SymNode:
-        """Whether a float is an integer, which no infinity is and no nan."""
+        """Return the condition that a float is an integer; infinities and nan are not integers."""
         environment = _environment(self)
         value = wrap_node(self)
         if environment.may_be_infinite(_expression(self)):
@@ -132,7 +133,7 @@ class ProofSymNode(SymNode):
         return _node_of(self, torch.sym_float(math.floor(value)) == value)
 
     def _for_floor_division(self, frame: FrameType) -> SymNode:
-        """Torch is on its way from `a // b` to `float(floor(a / b))`: the next step will look for what is divided."""
+        """Prepare `a // b`, which torch computes as `float(floor(a / b))`: keep the operands for the next step."""
         sides = [to_node(self, torch.sym_float(frame.f_locals[name])) for name in ("self", "other")]
         left, right = reversed(sides) if _FLOOR_DIVISIONS[frame.f_code] == "__rfloordiv__" else sides
         floored = ProofSymNode(fn.FloorToInt(_expression(self)), self.shape_env, int, sym_node._NO_HINT)
@@ -140,7 +141,7 @@ class ProofSymNode(SymNode):
         return floored
 
     def _to_float(self, torchs: Callable[[SymNode], SymNode]) -> SymNode:
-        """A float of an integer."""
+        """Convert an integer to a float."""
         if self.divided is not None:
             return _computed(operator.floordiv, "floordiv", *self.divided)
         made = exact(torchs(self))
@@ -149,7 +150,7 @@ class ProofSymNode(SymNode):
         return made
 
     def _round(self, ndigits: int | None = None) -> SymNode:
-        """Rounded to an integer, or to a number of digits, which is a float."""
+        """Round to an integer, or to a number of digits, which gives a float."""
         ndigits = None if ndigits is None else int(ndigits)
         if ndigits is None:
             _demand_finite(self)
@@ -167,22 +168,22 @@ class ExactShapeEnv(ShapeEnv):
     """A ShapeEnv whose symbolic numbers are exact about floats."""
 
     has_demanded = False
-    """Whether what an operation demands has been checked: it is computed for the tracer, or by others."""
+    """True while the preconditions of the current operation are already checked: do not check them again."""
 
     def demand(self, condition: torch.SymBool, message: str) -> None:
-        """Check what Python checks: where it does not hold, eager raises."""
+        """Check a condition that Python checks: if it is false, eager raises."""
         raise NotImplementedError
 
     def may_be_infinite(self, expr: sympy.Expr) -> bool:
-        """Whether a float may be an infinity or nan."""
+        """True if a float may be an infinity or nan."""
         raise NotImplementedError
 
     def before(self, function: Any, node: Any) -> None:
-        """Take notice of a function that is about to be computed, of this number first."""
+        """Receive notice of a function that is about to be computed, with its first operand."""
         raise NotImplementedError
 
     def _create_fx_call_function(self, op: Any, *_: object) -> tuple[None, bool]:
-        """Called for every operation of torch's own. Eager raises where a divisor is zero, used or not."""
+        """Handle each operation of torch's own. Eager raises if a divisor is zero, even if the result is unused."""
         operands = sys._getframe(1).f_locals
         self.before(op, operands.get("self"))
         divisor = operands.get("other") if op in _DIVISIONS else None
@@ -193,58 +194,58 @@ class ExactShapeEnv(ShapeEnv):
         return None, False
 
     def named(self, created: sympy.Symbol) -> sympy.Symbol:
-        """A symbol that torch has not made, which it finds by its name where it keeps such a table (from 2.15 on)."""
+        """Register a symbol that torch has not made in torch's table of names (from 2.15 on)."""
         getattr(self, "name_to_symbol", {})[created.name] = created
         return created
 
     def forget_operations(self) -> None:
-        """Have torch compute again what it remembers of operations on expressions (from 2.15 on)."""
+        """Clear torch's cache of operations on expressions (from 2.15 on)."""
         getattr(self, "_symop_cache", {}).clear()
 
     def create_symintnode(self, *args: Any, **kwargs: Any) -> Any:
-        """As torch's."""
+        """Create a SymInt as torch does, with a ProofSymNode."""
         return _of_ours(super().create_symintnode(*args, **kwargs))
 
     def create_symfloatnode(self, *args: Any, **kwargs: Any) -> Any:
-        """As torch's."""
+        """Create a SymFloat as torch does, with a ProofSymNode."""
         return _of_ours(super().create_symfloatnode(*args, **kwargs))
 
     def create_symboolnode(self, sym: sympy.Expr) -> torch.SymBool:
-        """As torch's."""
+        """Create a SymBool as torch does, with a ProofSymNode."""
         return _of_ours(super().create_symboolnode(sym))
 
     def create_unbacked_symint(self, source: Source | None = None) -> torch.SymInt:
-        """As torch's."""
+        """Create an unbacked SymInt as torch does, with a ProofSymNode."""
         return _of_ours(super().create_unbacked_symint(source))
 
     def create_unbacked_symfloat(self) -> torch.SymFloat:
-        """As torch's."""
+        """Create an unbacked SymFloat as torch does, with a ProofSymNode."""
         return _of_ours(super().create_unbacked_symfloat())
 
     def create_unbacked_symbool(self) -> torch.SymBool:
-        """As torch's."""
+        """Create an unbacked SymBool as torch does, with a ProofSymNode."""
         return _of_ours(super().create_unbacked_symbool())
 
 
 def exact(node: SymNode) -> SymNode:
-    """The node, made one of ours if it is torch's."""
+    """Turn torch's node into a ProofSymNode, in place."""
     if type(node) is SymNode:
         node.__class__ = ProofSymNode
     return node
 
 
 def _of_ours(number: _T) -> _T:
-    """A symbolic number, whose node is one of ours from now on."""
+    """Turn the node of a symbolic number into a ProofSymNode."""
     if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
         exact(number.node)
     return number
 
 
 def powers() -> tuple[Any, bool] | None:
-    """The base of a power whose check by torch reaches the caller, and whether the exponent is whole.
+    """Return the base of the power that torch is checking now, and whether the exponent is an integer.
 
-    Torch demands that no base is negative. Python demands it of none: by what is whole the power is a float, else a
-    complex number, which torch has no symbolic form of.
+    Torch requires a base that is not negative. Python does not: with an integer exponent the power is a float, else a
+    complex number, for which torch has no symbolic form.
     """
     frame = _caller(lambda frame: frame.f_code is _POWER, sys._getframe(1))
     if frame is None:
@@ -268,12 +269,12 @@ def _caller(wanted: Callable[[FrameType], bool], frame: FrameType | None) -> Fra
 
 
 def _is_swapped(frame: FrameType) -> bool:
-    """Whether torch.sym_min or sym_max calls the method of its second operand, the first being a plain number."""
+    """True if torch.sym_min or sym_max calls the method of its second operand, because the first is a plain number."""
     return frame.f_code in _IN_ORDER and not isinstance(frame.f_locals["a"], torch.SymInt | torch.SymFloat)
 
 
 def _computed(function: Callable[..., Any], op: str, *nodes: SymNode) -> SymNode:
-    """The result of an operation by its name in terms, recorded as this function."""
+    """Return the result of an operation by its name in terms, recorded as this function."""
     if op in {"truediv", "floordiv", "mod"}:
         _demand(nodes[0], lambda: wrap_node(nodes[1]) != 0.0, BY_ZERO)
     if op == "sqrt":
@@ -286,7 +287,7 @@ def _computed(function: Callable[..., Any], op: str, *nodes: SymNode) -> SymNode
 
 
 def _recorded(function: Callable[..., Any], node: SymNode, *others: Any) -> SymNode:
-    """The result of a function, which the tracer records and then calls."""
+    """Return the result of a function that the tracer records and then calls."""
     operands = (wrap_node(node), *(wrap_node(other) if isinstance(other, SymNode) else other for other in others))
     with _demanded(node):
         return _node_of(node, handle_sym_dispatch(function, operands, {}))
@@ -304,7 +305,7 @@ def _environment(node: SymNode) -> ExactShapeEnv:
 
 @contextlib.contextmanager
 def _demanded(node: SymNode) -> Iterator[None]:
-    """Inside this block nothing is demanded: it has been."""
+    """Skip precondition checks inside the block: they are done."""
     environment = _environment(node)
     outer, environment.has_demanded = environment.has_demanded, True
     try:
@@ -314,19 +315,19 @@ def _demanded(node: SymNode) -> Iterator[None]:
 
 
 def _made(node: SymNode, expr: sympy.Basic, kind: type, function: Callable[..., Any], *others: SymNode) -> SymNode:
-    """A node, with the example of its value where the operands have one."""
+    """Return a node, with a hint if the operands have hints."""
     hints = [each.hint for each in (node, *others)]
     hint = sym_node._NO_HINT if None in hints else kind(function(*hints))
     return ProofSymNode(expr, node.shape_env, kind, hint)
 
 
 def _expression(node: SymNode) -> sympy.Basic:
-    """What a node means; of a constant the number itself, which for -0.0 torch's expression is not."""
+    """Return the meaning of a node; for a constant the number itself, since torch's expression of -0.0 is wrong."""
     return literal(node.constant) if isinstance(node.constant, float) else node.expr
 
 
 def _demand_finite(node: SymNode) -> None:
-    """No infinity and no nan has an integer."""
+    """Check that a float is finite: an infinity or nan has no integer."""
     environment = _environment(node)
     if environment.may_be_infinite(_expression(node)):
         value = wrap_node(node)
@@ -334,7 +335,7 @@ def _demand_finite(node: SymNode) -> None:
 
 
 def is_finite(value: Any) -> Any:
-    """Whether a symbolic float is no infinity and no nan. Torch cannot load what is compared with an infinity.
+    """True if a symbolic float is neither an infinity nor nan. Torch cannot load a comparison with an infinity.
 
     >>> [is_finite(value) for value in (1e308, float("inf"), float("nan"))]
     [True, False, False]
@@ -343,7 +344,7 @@ def is_finite(value: Any) -> Any:
 
 
 def _demand(node: SymNode, condition: Callable[[], Any], message: str) -> None:
-    """Check what Python checks before it computes."""
+    """Check a precondition of Python's before the computation."""
     environment = _environment(node)
     if environment.has_demanded:
         return

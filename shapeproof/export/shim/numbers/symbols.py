@@ -1,4 +1,4 @@
-"""Reads symbolic sizes, and the notes of a traced program, without asking anything about them."""
+"""Reads symbolic sizes and the metadata of a traced program without asking a question about them."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.export.shim.numbers.doubles import Double
 
 ASSERTION = torch.ops.aten._assert_scalar.default
-"""The operator that an assertion is in a graph."""
+"""The operator of an assertion in a graph."""
 
 SIZE_FUNCTIONS = (FloorDiv, Min, Max)
-"""What torch writes sizes in, besides sums and products."""
+"""The functions in torch's size expressions, besides sums and products."""
 
 OPAQUE = (Max, TruncToInt, FloorToInt, CeilToInt, RoundToInt)
-"""Functions that sympy seldom sees through, though the domain tells what they are."""
+"""Functions that sympy seldom evaluates although the domain determines their value."""
 
 INT64 = Interval(-(2**63), 2**63 - 1)
-"""Where every size lies."""
+"""The range of every size."""
 
 KIND_ASSERTION = torch.ops.aten._assert_tensor_metadata.default
 """The operator that asserts a dtype, a device and a layout."""
@@ -40,35 +40,35 @@ CONSTRAINT_VIOLATION = torch._dynamo.exc.UserErrorType.CONSTRAINT_VIOLATION
 
 
 PLAIN: Mapping[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
-"""The class that a symbolic number is of in eager."""
+"""The eager class of each symbolic number."""
 
 
 def expression(value: torch.SymInt | torch.SymFloat | torch.SymBool) -> Any:
-    """The sympy expression of a symbolic number."""
+    """Return the sympy expression of a symbolic number."""
     return value.node.expr
 
 
 def size_expression(size: int | torch.SymInt) -> Any:
-    """The sympy expression of a size."""
+    """Return the sympy expression of a size."""
     return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
 
 
 def is_condition(expr: sympy.Basic) -> bool:
-    """Whether an expression is true or false."""
+    """True if an expression is a condition."""
     return isinstance(expr, sympy.logic.boolalg.Boolean) and not isinstance(expr, sympy.Symbol)
 
 
 def value_range(bounds: Interval) -> ValueRanges[Any]:
-    """Bounds as torch has them."""
+    """Return bounds as torch's value range."""
     return ValueRanges(
         -int_oo if bounds.lower is None else bounds.lower, int_oo if bounds.upper is None else bounds.upper
     )
 
 
 def upper_bound(expr: sympy.Expr, ranges: dict[sympy.Symbol, Any]) -> int | None:
-    """The greatest value of an expression as consumers compute it, or None if they find none.
+    """Return the greatest value of an expression as consumers compute it, or None if they find none.
 
-    Torch has no bounds of operations on doubles, and warns.
+    Torch has no bounds for operations on doubles and would warn, so the result is None for them.
     """
     if expr.has(Double):
         return None
@@ -77,27 +77,27 @@ def upper_bound(expr: sympy.Expr, ranges: dict[sympy.Symbol, Any]) -> int | None
 
 
 def at_most(expr: sympy.Expr, bound: int) -> sympy.Expr:
-    """An expression of which consumers see that it is no more than this."""
+    """Return an equal expression whose upper bound consumers can see."""
     return Min(expr, sympy.Integer(bound))
 
 
 def is_of_input(free: sympy.Symbol) -> bool:
-    """Whether a symbol of torch is the size of an input."""
+    """True if torch's symbol is the size of an input."""
     return symbol_is_type(free, SymT.SIZE)
 
 
 def about_data(size: int | torch.SymInt) -> bool:
-    """Whether a size is taken from data."""
+    """True if a size depends on data: it has an unbacked symbol."""
     return isinstance(size, torch.SymInt) and bool(data_symbols(size))
 
 
 def data_symbols(number: torch.SymInt | torch.SymFloat | torch.SymBool) -> set[Any]:
-    """The symbols of numbers from data in a symbolic number."""
+    """Return the unbacked symbols of a symbolic number."""
     return set(free_unbacked_symbols(number))
 
 
 def values(program: torch.export.ExportedProgram) -> Iterator[Any]:
-    """What was noted of the nodes of a program, and then of those of its bodies."""
+    """Yield the values in the metadata of a program's nodes, those of nested graph modules included."""
     modules = (module for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule))
     return (
         leaf for module in modules for node in module.graph.nodes for leaf in pytree.tree_leaves(node.meta.get("val"))
@@ -105,7 +105,7 @@ def values(program: torch.export.ExportedProgram) -> Iterator[Any]:
 
 
 def sizes(value: Any) -> list[Any]:
-    """Every size of a fake value's tensors, and every number in it, in order."""
+    """Return every size of the tensors in a fake value, and every number in it, in order."""
     found: list[Any] = []
     for leaf in pytree.tree_leaves(value):
         found += list(leaf.shape) if isinstance(leaf, torch.Tensor) else [leaf]

@@ -1,8 +1,8 @@
-"""What torch and Python keep for the whole process, kept in order around an export.
+"""Process-wide state of torch and Python, controlled during an export. No file here changes an answer.
 
 one_thread.py   one export at a time
 quiet.py        logs and warnings
 collecting.py   the garbage collector
-transforms.py   the stack of torch.vmap and its kind
-ranks.py        where ranks meet
+transforms.py   the stack of torch.vmap and similar transforms
+ranks.py        the store that ranks share
 """

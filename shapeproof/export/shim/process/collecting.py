@@ -1,8 +1,7 @@
-"""Keeps Python's garbage collector to what an export makes.
+"""Limits Python's garbage collector to the objects that an export creates.
 
-An export makes objects by the hundred thousand, which is when Python walks all that the process has ever kept: torch,
-sympy and the model, a tenth of the time of an export. Nothing of that becomes garbage meanwhile. Nothing else is done
-here.
+An export creates hundreds of thousands of objects, so the collector keeps walking everything that the process holds:
+torch, sympy and the model. This walk takes a tenth of an export's time and finds no garbage.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def only_new_garbage() -> Iterator[None]:
-    """While this lasts, only objects made meanwhile are collected. What somebody else has frozen stays so."""
+    """Collect only objects created inside the block; objects frozen by other code stay frozen."""
     if gc.get_freeze_count():
         yield
         return

@@ -1,4 +1,4 @@
-"""Keeps torch from logging and warning while it traces or runs on our behalf. It changes no answer."""
+"""Stops torch from logging and warning while it traces or runs on our behalf."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOISY = (
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Torch logs and warns about guards that are not its business here."""
+    """Silence torch inside the block: it logs and warns about guards that this package handles itself."""
     loggers = [logging.getLogger(name) for name in _NOISY]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""The store that the ranks of torch.distributed have met at: what one writes there, all can read."""
+"""The store where the ranks of torch.distributed met: all ranks can read what one writes."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ __all__ = ["PrefixStore", "Store", "default_store"]
 
 
 def default_store() -> Store:
-    """The store that init_process_group was given, or has made."""
+    """Return the store that init_process_group received or created."""
     return distributed_c10d._get_default_store()

@@ -1,6 +1,6 @@
-"""torch.vmap and its kind keep a stack of what is being transformed; a trace that fails may leave some of it behind.
+"""Cleans up the stack of active transforms (torch.vmap and the like) that a failed trace may leave behind.
 
-Whatever is run next in the process would be taken for a part of that.
+Otherwise torch would treat the next code in the process as part of those transforms.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 
 @contextlib.contextmanager
 def transforms_ended() -> Iterator[None]:
-    """Whatever transforms are begun meanwhile have ended afterwards."""
+    """End all transforms that begin inside the block when the block ends."""
     begun = _begun()
     try:
         yield
@@ -24,12 +24,12 @@ def transforms_ended() -> Iterator[None]:
 
 
 def transforms(graph: torch.fx.Graph) -> bool:
-    """Whether a graph calls what torch.vmap, torch.func.jvp and their kind begin and end by."""
+    """True if a graph calls functions that begin and end torch.vmap, torch.func.jvp and similar transforms."""
     return any(getattr(node.target, "__module__", "") == _TRANSFORMING for node in graph.nodes)
 
 
 def end_with(module: torch.fx.GraphModule) -> None:
-    """Have the transforms that a graph begins end with each call of its module, where one raises, too."""
+    """End the transforms that a graph begins after each call of its module, even if the call raises."""
     if not transforms(module.graph):
         return
     begun: list[tuple[int, int]] = []
@@ -38,16 +38,16 @@ def end_with(module: torch.fx.GraphModule) -> None:
 
 
 _TRANSFORMING = torch._functorch.predispatch.__name__
-"""Where the functions are that a graph calls for torch.func.jvp and its kind."""
+"""The module of the functions that a graph calls for torch.func.jvp and similar transforms."""
 
 
 def _begun() -> tuple[int, int]:
-    """How many transforms have begun, and how many levels of derivatives that are taken forward."""
+    """The number of active transforms, and the current level of forward-mode derivatives."""
     return torch._C._functorch.get_dynamic_layer_stack_depth(), forward_ad._current_level
 
 
 def transforming() -> bool:
-    """Whether torch.vmap, torch.func.grad or their kind has begun: what is called now is given their tensors."""
+    """True inside torch.vmap, torch.func.grad or a similar transform: functions called now receive its tensors."""
     depth, level = _begun()
     return depth > 0 or level >= 0
 
@@ -58,5 +58,5 @@ def _end(depth: int, level: int) -> None:
         forward_ad.exit_dual_level()
     with contextlib.suppress(
         RuntimeError
-    ):  # a graph begins a level past `forward_ad`; torch refuses where none is left
+    ):  # a graph begins a level past `forward_ad`; torch refuses to end one if none is left
         torch._C._exit_dual_level(level=level + 1)

@@ -19,10 +19,11 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.export.ops import recurrent, schemas
-from shapeproof.export.ops.mistaken import refuse_mistaken
 from shapeproof.export.shim.storages import storage_of
-from shapeproof.export.shim.trees import leaves, map_tensors
+from shapeproof.export.shim.trees import is_bare, leaves, map_tensors
 from shapeproof.export.trace.calls import settle
+from shapeproof.export.trace.calls.mistaken import refuse_mistaken
+from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.calls.repeats import Repeats
 from shapeproof.export.trace.checks.failures import may_fail, raised_by
 from shapeproof.export.trace.known.known_sizes import KnownSizes
@@ -49,16 +50,26 @@ class Operators:
         env: whose trial is asked.
         apart: while an operator is run again, nothing is recorded and no earlier answer is looked up.
         by_rule: whether results may be given by rule; they have no elements.
+        repeating: whether an operator need not be run whose result is known without.
+        recalled: what other traces of the model have given.
     """
 
     def __init__(
-        self, env: ProofShapeEnv, apart: Callable[[], AbstractContextManager[Any]], *, by_rule: bool = True
+        self,
+        env: ProofShapeEnv,
+        apart: Callable[[], AbstractContextManager[Any]],
+        *,
+        by_rule: bool = True,
+        repeating: bool = True,
+        recalled: Recalled | None = None,
     ) -> None:
         self._env = env
         self._apart = apart
         self._by_rule = by_rule
+        self._repeating = repeating and by_rule
         self._recorded = 0
-        self._repeats = Repeats(env, apart)
+        self._recalled = recalled
+        self._repeats = Repeats(env, apart, recalled)
         self.known_sizes: KnownSizes | None = None
         """Once the trace is over: what the sizes of results are known to be."""
 
@@ -72,16 +83,16 @@ class Operators:
         operation = _Operation(self._env, self._apart, func, (args, kwargs), self._ruled(call))
         with self._env.running(func, args, kwargs):
             given = self._repeated(operation)
-            if given is not None:
+            if given is None:
+                result = self._ruled(run, note)(func, args, kwargs)
+            else:
                 self._env.called(func, args, kwargs, given)
                 result = note(given)
                 operation.forget()
-                return result
-            result = self._ruled(run, note)(func, args, kwargs)
             if may_fail(func, args, kwargs, lambda number: self._env.about_data(number.node.expr)):
                 self._env.handlers.must_not_catch(raised_by(func), f"`{func}`")
-            if count == self._recorded and result is not NotImplemented:
-                operation.settle(result)
+            if given is None and count == self._recorded and result is not NotImplemented:
+                operation.settle(result, self._recalled)
                 one = operation.left_nothing and isinstance(result, torch.Tensor)
                 if one and self._env.numbering.accounts_for(mark, func, args, kwargs, result):
                     self._repeats.note(operation.key, operation.operands, result)
@@ -89,8 +100,9 @@ class Operators:
 
     def _repeated(self, operation: _Operation) -> torch.Tensor | None:
         """The result of an operator that need not be run."""
-        may = self._by_rule and self._env.trial.in_place
-        return self._repeats.given(operation.key, operation.operands) if may else None
+        if not self._repeating:
+            return None
+        return self._repeats.given(operation.key, operation.arguments, operation.operands)
 
     def run(self, func: Any, args: Any, kwargs: Any, run: Run) -> Any:
         """Run an operator as fake tensors meet it; if it is a part of another, that settles its decisions."""
@@ -100,7 +112,7 @@ class Operators:
         with self._env.running(func, args, kwargs):
             result = run(func, args, kwargs)
             if operation and result is not NotImplemented:
-                operation.settle(result)
+                operation.settle(result, self._recalled)
         return result if self.known_sizes is None else self.known_sizes.of(result, (args, kwargs))
 
     def _ruled(self, run: Run, note: Callable[[Any], Any] = _unchanged) -> Run:
@@ -123,7 +135,7 @@ class _Operation:
     """An operator about to be run, what it may change kept as it was, so that it can be run again."""
 
     def __init__(self, env: ProofShapeEnv, apart: Any, func: Any, arguments: Any, run: Run) -> None:
-        self._env, self._apart, self._func, self._arguments, self._run = env, apart, func, arguments, run
+        self._env, self._apart, self._func, self.arguments, self._run = env, apart, func, arguments, run
         self._steps, self._known = len(env.trial.steps), len(env.trial.learned)
         self._history, self._brought = env.trial.region.history, env.brought
         self.operands = _tensors(arguments)
@@ -131,17 +143,17 @@ class _Operation:
         self._repeatable = schemas.is_repeatable(func)
         if self._repeatable and self._changes:
             self._repeatable = all(getattr(each, "constant", None) is None for each in self.operands)
-            self._arguments = self._aliased()
+            self.arguments = self._aliased()
 
     def _aliased(self) -> Any:
         """The arguments with an alias of each tensor, whose view the operator may change as it likes."""
         detach = torch.ops.aten.detach.default
-        return map_tensors(self._arguments, lambda tensor: self._run(detach, (tensor,), {}))
+        return map_tensors(self.arguments, lambda tensor: self._run(detach, (tensor,), {}))
 
     @functools.cached_property
     def key(self) -> tuple[Any, ...]:
         """Tells calls apart that may ask or give otherwise, as far as their arguments say."""
-        return self._func, _modes(self.operands), self._key(self._arguments)
+        return self._func, _modes(self.operands), self._key(self.arguments)
 
     @property
     def left_nothing(self) -> bool:
@@ -156,7 +168,12 @@ class _Operation:
         if len(trial.steps) > self._steps:
             trial.forget(self._steps, range(len(trial.steps) - self._steps), self._known)
 
-    def settle(self, result: Any) -> None:
+    @property
+    def _is_plain(self) -> bool:
+        """Whether its results depend on what its key tells alone: it is torch's own, of tensors without elements."""
+        return getattr(self._func, "namespace", None) == "aten" and all(map(is_bare, self.operands))
+
+    def settle(self, result: Any, recalled: Recalled | None) -> None:
         """Have what makes no difference to the result forgotten."""
         trial, (_, checks) = self._env.trial, self._env.brought
         if not self._repeatable or len(trial.steps) == self._steps or checks != self._brought[1]:
@@ -166,7 +183,7 @@ class _Operation:
         if all(storage_of(tensor) is not None for tensor in _tensors(values)):
             key = (self.key, self._key(values), *settle.sharing(values))
             made = settle.Call(key, self.operands, found, self._again, self._env.read)
-            settle.settle(trial, self._steps, self._known, made)
+            settle.settle(trial, self._steps, self._known, made, recalled if self._is_plain else None)
 
     def _key(self, value: Any) -> Hashable:
         """What of the arguments an operator's sizes may depend on; `([a], b)` is another call than `([a, b],)`."""
@@ -184,7 +201,7 @@ class _Operation:
     def _again(self, trial: Trial) -> tuple[list[torch.Tensor], list[Any]]:
         with self._env.asking(trial), self._apart():
             before = self._env.brought
-            args, kwargs = self._aliased() if self._changes else self._arguments
+            args, kwargs = self._aliased() if self._changes else self.arguments
             result = self._run(self._func, args, kwargs)
             if self._env.brought != before:
                 message = "the operator takes other sizes from data, or checks data, there"

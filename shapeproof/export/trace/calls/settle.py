@@ -34,6 +34,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import ONE, Term
 from shapeproof.export.shim.storages import storages
+from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
@@ -63,30 +64,46 @@ class Call:
     read: Callable[[int | torch.SymInt], Term]
 
 
-def settle(trial: Trial, first: int, known: int, call: Call) -> None:
+def settle(trial: Trial, first: int, known: int, call: Call, recalled: Recalled | None = None) -> None:
     """Forget those decisions since step `first`, all made by one operator, that make no difference to its results.
 
     What it promised is what the trial has learned after the first `known` facts. What was found for one call holds for
-    a later one like it, with the same results: the region only shrinks while a trial goes on.
+    a later one like it, with the same results: the region only shrinks while a trial goes on. `recalled`: what was
+    found in other traces of the model, which learn from this one.
     """
     if not trial.in_place:
         return
     steps = trial.steps[first:]
     key = (call.key, tuple((step.decision.taken, step.teaches) for step in steps))
     if key not in trial.judged:
-        trial.judged[key] = frozenset(_harmless_ones(trial, steps, trial.learned[known:], call))
+        trial.judged[key] = frozenset(_harmless_ones(trial, steps, trial.learned[known:], call, recalled))
     trial.forget(first, trial.judged[key], known)
 
 
-def _harmless_ones(trial: Trial, steps: Sequence[Step], promised: Sequence[Formula], call: Call) -> Iterator[int]:
+def _harmless_ones(
+    trial: Trial, steps: Sequence[Step], promised: Sequence[Formula], call: Call, recalled: Recalled | None
+) -> Iterator[int]:
     base = steps[0].given.fork()
     for promise in promised:
         base.learn(promise)
     for index, step in enumerate(steps):
-        if step.decision.kind is not Kind.ASSERTED and _harmless(trial, _without(base, step), call):
+        if step.decision.kind is not Kind.ASSERTED and _makes_no_difference(trial, step, base, call, recalled):
             yield index
         if step.teaches:
             base.learn(step.decision.taken)
+
+
+def _makes_no_difference(trial: Trial, step: Step, base: Facts, call: Call, recalled: Recalled | None) -> bool:
+    """Whether the operator gives the same where a decision is taken otherwise; with data only this trace can tell."""
+    if recalled is None or trial.origins:
+        return _harmless(trial, _without(base, step), call)
+    taken, known = step.decision.taken, frozenset(base.formulas)
+    if recalled.is_harmless(call.key, taken, known):
+        return True
+    found = _harmless(trial, _without(base, step), call)
+    if found:
+        recalled.note_harmless(call.key, taken, known)
+    return found
 
 
 def _without(given: Facts, step: Step) -> Facts:

@@ -16,7 +16,8 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.ops.call import product
-from shapeproof.export.source.frames import place, read_by_the_model
+from shapeproof.export.shim.callers import read_by_the_model
+from shapeproof.export.source.frames import place
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.wording import short
 

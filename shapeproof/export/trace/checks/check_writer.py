@@ -13,9 +13,9 @@ import torch
 
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import SourceLocation
+from shapeproof.export.shim.callers import sentence
 from shapeproof.export.shim.numbers.recording import recorded
 from shapeproof.export.shim.numbers.symbols import ASSERTION
-from shapeproof.export.source.frames import sentence
 from shapeproof.export.source.names import message_of
 from shapeproof.wording import short
 

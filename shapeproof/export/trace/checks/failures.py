@@ -15,10 +15,10 @@ from typing import Any
 import torch
 
 from shapeproof.export.ops import schemas
+from shapeproof.export.shim.callers import raised_by_check
 from shapeproof.export.shim.numbers.sym_nodes import BY_ZERO
 from shapeproof.export.shim.numbers.symbols import ASSERTION, PLAIN
 from shapeproof.export.shim.trees import leaves
-from shapeproof.export.source.frames import raised_by_check
 from shapeproof.export.source.handlers import Kinds
 
 RAISED = frozenset({RuntimeError, IndexError, ValueError, vars(torch.linalg)["LinAlgError"]})

@@ -1,0 +1,376 @@
+"""Shape functions: the sizes of an operator's result, where its operands lie row by row without gaps.
+
+Law: where a function gives sizes, eager on the CPU raises nothing about sizes, and its result is one fresh tensor of
+the operands' kind of floats, which has these sizes and lies row by row; strides that no element is reached by may be
+others. So the operator need not be run to know its result. All that a function asks of sizes is asked of the solver, as
+known for the whole region; what is not known there is left to torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term, modulo
+from shapeproof.export.ops import schemas
+from shapeproof.export.ops.elementwise import lies_row_by_row
+
+Size = int | torch.SymInt
+Shape = tuple[Size, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What is known of sizes.
+
+    Attributes:
+        read: the term of a size.
+        known: whether a formula is known to hold.
+    """
+
+    read: Callable[[Size], Term]
+    known: Callable[[Formula], bool]
+
+    def equal(self, a: Size, b: Size) -> bool:
+        """Whether two sizes are known to be equal."""
+        mine, other = self.read(a), self.read(b)
+        return mine is other or self.known(f.eq(mine, other))
+
+    def at_least(self, a: Size, low: int) -> bool:
+        """Whether a size is known to be so large."""
+        return a >= low if isinstance(a, int) else self.known(f.ge(self.read(a), low))
+
+    def alike(self, some: Sequence[Size], others: Sequence[Size]) -> bool:
+        """Whether two shapes are known to be equal."""
+        return len(some) == len(others) and all(map(self.equal, some, others))
+
+    def fits(self, parameter: torch.Tensor | None, shape: Sequence[Size]) -> bool:
+        """Whether a parameter that may be missing has this shape."""
+        return parameter is None or self.alike(parameter.shape, shape)
+
+
+_MATRIX = 2
+Named = Mapping[str, Any]
+Rule = Callable[[Named, Sizes], Shape | None]
+Result = tuple[Shape, torch.dtype]
+
+
+class Layout(Enum):
+    """Which of the operands have to lie row by row for the result to do so."""
+
+    ALL = "all"
+    ONE = "one of them"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeFunction:
+    """What is known of an operator's result.
+
+    Attributes:
+        shape: its sizes.
+        dtype: its dtype, by the arguments and by the one dtype that all floats among the operands have, if any.
+        layout: which of the operands have to lie row by row.
+    """
+
+    shape: Rule
+    dtype: Callable[[Named, torch.dtype | None], torch.dtype | None] = lambda _, floats: floats
+    layout: Layout = Layout.ALL
+
+
+def result_like(func: Any, arguments: tuple[Any, Any], operands: Sequence[torch.Tensor], sizes: Sizes) -> Result | None:
+    """The sizes and the dtype of a call's result; None where they are torch's to say.
+
+    >>> from shapeproof.constraints.terms import constant
+    >>> args = (torch.ones(2, 3), torch.ones(5, 3))
+    >>> result_like(torch.ops.aten.linear.default, (args, {}), args, Sizes(constant, lambda _: False))
+    ((2, 5), torch.float32)
+    """
+    rule = _RULES.get(func)
+    if rule is None or not operands or not _plain(operands) or not _lie(operands, rule.layout, sizes):
+        return None
+    floats = {each.dtype for each in operands if each.is_floating_point()}
+    if len(floats) > 1:
+        return None
+    named = schemas.by_name(func, *arguments)
+    dtype = rule.dtype(named, next(iter(floats), None))
+    shape = None if dtype is None else rule.shape(named, sizes)
+    return None if dtype is None or shape is None else (shape, dtype)
+
+
+def _lie(operands: Sequence[torch.Tensor], layout: Layout, sizes: Sizes) -> bool:
+    if layout is Layout.NONE:
+        return True
+    lie = (lies_row_by_row(each, sizes.read) for each in operands)
+    return all(lie) if layout is Layout.ALL else any(lie)
+
+
+def _plain(operands: Sequence[torch.Tensor]) -> bool:
+    """Whether all operands are strided tensors of real numbers on the CPU, computed with as they are."""
+    real = all(each.layout is torch.strided and not each.is_complex() for each in operands)
+    as_is = not torch.is_inference_mode_enabled() and not torch.is_autocast_enabled("cpu")
+    return real and as_is and all(each.device.type == "cpu" for each in operands)
+
+
+# ---------------------------------------------------------------------- dtypes
+
+_WHOLE = frozenset({torch.int32, torch.int64})
+_KNOWN = frozenset({*_WHOLE, torch.bool, torch.float16, torch.bfloat16, torch.float32, torch.float64})
+
+
+def _of_floats(*names: str) -> Callable[[Named, torch.dtype | None], torch.dtype | None]:
+    """The operands' dtype, where all that are given are floats."""
+
+    def dtype(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
+        given = [named[name] for name in names if named[name] is not None]
+        tensors = [each for value in given for each in (value if isinstance(value, list | tuple) else [value])]
+        return floats if all(each.dtype == floats for each in tensors) else None
+
+    return dtype
+
+
+def _promoted(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
+    """That of the floats, where a tensor of them has dims: whatever else there is, is turned into such."""
+    tensors = [each for each in (named["self"], named["other"]) if isinstance(each, torch.Tensor)]
+    known = all(each.dtype in _KNOWN for each in tensors)
+    decides = all(each.dim() or each.dtype == floats for each in tensors)
+    return floats if known and decides and any(each.dim() and each.dtype == floats for each in tensors) else None
+
+
+def _subtracted(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
+    """As of a sum, but eager subtracts no bools."""
+    operands = (named["self"], named["other"])
+    bools = any(each is True or each is False or getattr(each, "dtype", None) == torch.bool for each in operands)
+    return None if bools else _promoted(named, floats)
+
+
+def _answer(named: Named, _: torch.dtype | None) -> torch.dtype | None:
+    """Of a comparison."""
+    tensors = [each for each in (named["self"], named["other"]) if isinstance(each, torch.Tensor)]
+    return torch.bool if all(each.dtype in _KNOWN for each in tensors) else None
+
+
+def _kept(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
+    """That of the operand, where the limits are numbers of its kind."""
+    limits = [named[name] for name in ("min", "max") if named.get(name) is not None]
+    if floats is not None:
+        return floats if limits and all(map(_is_real, limits)) else None
+    whole = named["self"].dtype in _WHOLE and all(type(limit) is int for limit in limits)
+    return named["self"].dtype if whole and limits else None
+
+
+def _summed(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
+    """Bools and whole numbers are summed as int64."""
+    if named["dtype"] is not None or named["self"].dtype not in _KNOWN:
+        return None
+    return floats or torch.int64
+
+
+# ---------------------------------------------------------------------- sizes
+
+
+def _linear(named: Named, sizes: Sizes) -> Shape | None:
+    x, weight = named["input"], named["weight"]
+    if x.dim() < _MATRIX or weight.dim() != _MATRIX or not sizes.equal(x.shape[-1], weight.shape[1]):
+        return None
+    return (*x.shape[:-1], weight.shape[0]) if sizes.fits(named["bias"], weight.shape[:1]) else None
+
+
+def _product(named: Named, sizes: Sizes) -> Shape | None:
+    a, b = (named[name] for name in (("mat1", "mat2") if "mat1" in named else ("self", "mat2")))
+    if a.dim() != _MATRIX or b.dim() != _MATRIX or not sizes.equal(a.shape[1], b.shape[0]):
+        return None
+    plain = all(type(named.get(name, 1)) in {int, float} for name in ("alpha", "beta"))
+    added = named["self"] if "mat1" in named else None
+    return (a.shape[0], b.shape[1]) if plain and sizes.fits(added, b.shape[1:]) else None
+
+
+def _layer_norm(named: Named, sizes: Sizes) -> Shape | None:
+    x, normed = named["input"], named["normalized_shape"]
+    known = 0 < len(normed) <= x.dim() and sizes.alike(x.shape[x.dim() - len(normed) :], normed)
+    fit = known and sizes.fits(named["weight"], normed) and sizes.fits(named["bias"], normed)
+    return tuple(x.shape) if fit else None
+
+
+def _group_norm(named: Named, sizes: Sizes) -> Shape | None:
+    x, groups = named["input"], named["num_groups"]
+    if x.dim() < 2 or groups < 1 or not sizes.known(f.eq(modulo(sizes.read(x.shape[1]), groups), 0)):
+        return None
+    return _by_channel(named, sizes, ("weight", "bias"))
+
+
+def _batch_norm(named: Named, sizes: Sizes) -> Shape | None:
+    running = named["running_mean"] is not None and named["running_var"] is not None
+    if named["training"] or not running or named["input"].dim() < 2:
+        return None
+    return _by_channel(named, sizes, ("weight", "bias", "running_mean", "running_var"))
+
+
+def _by_channel(named: Named, sizes: Sizes, parameters: Sequence[str]) -> Shape | None:
+    x = named["input"]
+    fit = sizes.at_least(x.shape[1], 1) and all(sizes.fits(named[name], x.shape[1:2]) for name in parameters)
+    return tuple(x.shape) if fit else None
+
+
+def _convolution(named: Named, sizes: Sizes) -> Shape | None:
+    x, weight, groups = named["input"], named["weight"], named["groups"]
+    spatial = weight.dim() - 2
+    constant = all(isinstance(size, int) and size > 0 for size in (*weight.shape, groups))
+    if not constant or x.dim() != weight.dim() or weight.shape[0] % groups:
+        return None
+    channels = weight.shape[1] * groups
+    if not sizes.equal(x.shape[1], channels) or not sizes.fits(named["bias"], weight.shape[:1]):
+        return None
+    found = _slid(named, x.shape[2:], weight.shape[2:], spatial, sizes)
+    return None if found is None else (x.shape[0], weight.shape[0], *found)
+
+
+def _slid(named: Named, shape: Sequence[Size], kernel: Sequence[Size], spatial: int, sizes: Sizes) -> Shape | None:
+    """How often a kernel fits into each size; None where it is not known to fit into one."""
+    stride, padding, dilation = (_each(named.get(name) or at, spatial) for name, at in _WINDOW)
+    if not all(isinstance(each, int) for each in (*kernel, *stride, *padding, *dilation)):
+        return None
+    if min(*kernel, *stride, *dilation) < 1 or min(padding) < 0:
+        return None
+    found = []
+    for size, width, step, pad, apart in zip(shape, kernel, stride, padding, dilation, strict=True):
+        beyond = apart * (width - 1) + 1 - 2 * pad
+        if not sizes.at_least(size, max(1, beyond)):
+            return None
+        found.append((size - beyond) // step + 1)
+    return tuple(found)
+
+
+_WINDOW = (("stride", 1), ("padding", 0), ("dilation", 1))
+
+
+def _each(value: Any, spatial: int) -> list[Any]:
+    """An argument that may be given once for all dims."""
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    return values * spatial if len(values) == 1 else values
+
+
+def _pooling(named: Named, sizes: Sizes) -> Shape | None:
+    x = named["self"]
+    if x.dim() != 4 or named["ceil_mode"] or named.get("divisor_override") is not None:
+        return None
+    kernel = _each(named["kernel_size"], 2)
+    padding = _each(named["padding"], 2)
+    if any(2 * pad > width for pad, width in zip(padding, kernel, strict=True)) or not sizes.at_least(x.shape[1], 1):
+        return None
+    found = _slid({**named, "stride": named["stride"] or kernel}, x.shape[2:], kernel, 2, sizes)
+    return None if found is None else (*x.shape[:2], *found)
+
+
+def _cat(named: Named, sizes: Sizes) -> Shape | None:
+    tensors, dim = named["tensors"], named["dim"]
+    rank = tensors[0].dim()
+    if rank < 2 or any(each.dim() != rank for each in tensors) or not -rank <= dim < rank:
+        return None
+    at, first = dim % rank, tensors[0].shape
+    for each in tensors[1:]:
+        if not all(sizes.equal(first[i], each.shape[i]) for i in range(rank) if i != at):
+            return None
+    return (*first[:at], sum(each.shape[at] for each in tensors), *first[at + 1 :])
+
+
+def _embedding(named: Named, sizes: Sizes) -> Shape | None:
+    weight, indices = named["weight"], named["indices"]
+    fits = weight.dim() == 2 and indices.dim() > 0 and indices.dtype in _WHOLE
+    return (*indices.shape, weight.shape[1]) if fits and sizes.at_least(weight.shape[1], 1) else None
+
+
+def _broadcast(named: Named, sizes: Sizes) -> Shape | None:
+    x, other = named["self"], named["other"]
+    if not (isinstance(x, torch.Tensor) and _is_real(named.get("alpha", 1))):
+        return None
+    if not isinstance(other, torch.Tensor):
+        return tuple(x.shape) if _is_real(other) else None
+    rank = max(x.dim(), other.dim())
+    mine, theirs = ((1,) * (rank - each.dim()) + tuple(each.shape) for each in (x, other))
+    found = [
+        a if _is_one(b) or sizes.equal(a, b) else b if _is_one(a) else None for a, b in zip(mine, theirs, strict=True)
+    ]
+    return None if None in found else tuple(found)  # type: ignore[arg-type]
+
+
+def _is_one(size: Size) -> bool:
+    return isinstance(size, int) and size == 1
+
+
+def _is_real(number: Any) -> bool:
+    return type(number) in {bool, int, float}
+
+
+def _normalized(named: Named, _: Sizes) -> Shape | None:
+    x, dim = named["self"], named["dim"]
+    return tuple(x.shape) if -x.dim() <= dim < x.dim() and named["dtype"] is None else None
+
+
+def _as_it_is(named: Named, _: Sizes) -> Shape | None:
+    return tuple(named["self"].shape)
+
+
+def _reduced(named: Named, _: Sizes) -> Shape | None:
+    x, dims = named["self"], named["dim"]
+    given = bool(dims) and all(-x.dim() <= dim < x.dim() for dim in dims)
+    gone = {dim % x.dim() for dim in dims} if given else set()
+    if not gone or len(gone) != len(dims) or named["dtype"] is not None:
+        return None
+    one = (1,) if named["keepdim"] else ()
+    return tuple(size for at, of in enumerate(x.shape) for size in (one if at in gone else (of,)))
+
+
+def _power(named: Named, _: Sizes) -> Shape | None:
+    return tuple(named["self"].shape) if type(named["exponent"]) in {int, float} else None
+
+
+def _length(named: Named, sizes: Sizes) -> Shape | None:
+    """Of a norm that has a value for no elements, too."""
+    order = named["ord"]
+    return _reduced(named, sizes) if _is_real(order) and 0 < order < math.inf else None
+
+
+_COMPARED = ("Scalar", "Tensor")
+_aten = torch.ops.aten
+_MODULES: Mapping[Any, ShapeFunction] = {
+    _aten.linear.default: ShapeFunction(_linear, _of_floats("input", "weight", "bias"), Layout.NONE),
+    _aten.mm.default: ShapeFunction(_product, _of_floats("self", "mat2"), Layout.NONE),
+    _aten.addmm.default: ShapeFunction(_product, _of_floats("self", "mat1", "mat2"), Layout.NONE),
+    _aten.layer_norm.default: ShapeFunction(_layer_norm, _of_floats("input", "weight", "bias"), Layout.NONE),
+    _aten.group_norm.default: ShapeFunction(_group_norm, _of_floats("input", "weight", "bias")),
+    _aten.batch_norm.default: ShapeFunction(
+        _batch_norm, _of_floats("input", "weight", "bias", "running_mean", "running_var")
+    ),
+    **dict.fromkeys(
+        (_aten.conv1d.default, _aten.conv2d.default, _aten.conv3d.default),
+        ShapeFunction(_convolution, _of_floats("input", "weight", "bias")),
+    ),
+    **dict.fromkeys((_aten.max_pool2d.default, _aten.avg_pool2d.default), ShapeFunction(_pooling, _of_floats("self"))),
+    _aten.embedding.default: ShapeFunction(_embedding, _of_floats("weight")),
+}
+_COMPUTING: Mapping[Any, ShapeFunction] = {
+    _aten.cat.default: ShapeFunction(_cat, _of_floats("tensors"), Layout.ONE),
+    **dict.fromkeys((_aten.add.Tensor, _aten.mul.Tensor, _aten.div.Tensor), ShapeFunction(_broadcast, _promoted)),
+    _aten.sub.Tensor: ShapeFunction(_broadcast, _subtracted),
+    **dict.fromkeys(
+        (getattr(getattr(_aten, name), kind) for name in ("eq", "ne", "lt", "le", "gt", "ge") for kind in _COMPARED),
+        ShapeFunction(_broadcast, _answer),
+    ),
+    **dict.fromkeys((_aten.softmax.int, _aten.log_softmax.int), ShapeFunction(_normalized, _of_floats("self"))),
+    **dict.fromkeys((_aten.clamp.default, _aten.clamp_min.default), ShapeFunction(_as_it_is, _kept)),
+    _aten.pow.Tensor_Scalar: ShapeFunction(_power, _of_floats("self")),
+    _aten.sum.dim_IntList: ShapeFunction(_reduced, _summed),
+    _aten.mean.dim: ShapeFunction(_reduced, _of_floats("self")),
+    _aten.linalg_vector_norm.default: ShapeFunction(_length, _of_floats("self")),
+}
+_RULES = {**_MODULES, **_COMPUTING}
+RULED = frozenset(_RULES)
+"""The operators that have a shape function."""

@@ -1,0 +1,117 @@
+"""Recognises torch's own functions on the call stack by their names.
+
+The function tells why torch asks about a size: for a torch._check, a branch of torch.cond, or a node's metadata.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+import shapeproof
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term
+
+OURS = str(Path(shapeproof.__file__).parent)
+"""The folder where this package is installed."""
+TORCH = str(Path(torch.__file__).parent)
+_BODIES = str(Path(TORCH) / "_higher_order_ops")
+_TRACER = tuple(str(Path(TORCH) / name) for name in ("export", "_export", "fx", "_subclasses", "_functorch", "_dynamo"))
+"""The folders of torch's tracer, which records what it reads of a tensor but does not branch on it."""
+_HELPERS = str(Path(TORCH) / "_prims_common")
+_FAKE_INPUTS = str(Path(TORCH) / "_subclasses" / "meta_utils.py")
+_DEPTH_OF_A_NOTE = 17
+
+
+def outwards() -> Iterator[FrameType]:
+    """Yield the frames of the call stack, starting with the caller's own.
+
+    No frame may hold itself: its contents would live until the next garbage collection.
+    """
+    return (frame for frame, _ in traceback.walk_stack(sys._getframe(1)))
+
+
+def sentence() -> str | None:
+    """Return the user's message in the torch._check that reaches the caller now."""
+    check = _check()
+    message = check.f_locals.get("message") if check is not None else None
+    return str(message()) if callable(message) else None
+
+
+def raised_by_check() -> frozenset[type[BaseException]] | None:
+    """Return the exception that the current torch._check raises if it fails; None if there is no check."""
+    check = _check()
+    kind = check.f_locals.get("error_type") if check is not None else None
+    return frozenset({kind}) if isinstance(kind, type) else None
+
+
+def _check() -> FrameType | None:
+    """The frame of the current torch._check or similar check."""
+    return next((frame for frame in outwards() if is_check(frame)), None)
+
+
+def is_check(frame: FrameType) -> bool:
+    """True if a frame is that of a torch._check or similar check."""
+    return frame.f_code.co_name == "_check_with" and frame.f_code.co_filename.startswith(TORCH)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """A run of a body of a higher-order operator (a branch of torch.cond): the frame that runs it, and its call."""
+
+    frame: FrameType
+    call: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Body) and self.frame is other.frame and self.call == other.call
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def body() -> Body | None:
+    """Return the body of a higher-order operator that the caller runs in; a program may or may not run it."""
+    running = (frame for frame in outwards() if frame.f_code.co_filename.startswith(_BODIES))
+    return next((Body(frame, frame.f_lasti) for frame in running), None)
+
+
+def merged(size: Term, read: Callable[[Any], Term]) -> list[Formula]:
+    """Return the fact that a size merged from the branches of torch.cond equals that of one branch; else no facts."""
+    merging = next((frame for frame in _near() if frame.f_code.co_name == "_merge_output"), None)
+    if merging is None or "s0" not in merging.f_locals:
+        return []
+    return [f.disjunction(*(f.eq(size, read(merging.f_locals[name])) for name in ("s0", "s1")))]
+
+
+def noting() -> bool:
+    """True if torch asks for its own metadata: a memory format of a node, or the bytes of an input's storage.
+
+    The trace does not depend on this metadata: the answer changes no size, stride or operator.
+    """
+    return any(
+        frame.f_code.co_name == "_extract_tensor_metadata" or frame.f_code.co_filename == _FAKE_INPUTS
+        for frame in _near()
+    )
+
+
+def _near() -> Iterator[FrameType]:
+    """The innermost frames of the call stack."""
+    return itertools.islice(outwards(), _DEPTH_OF_A_NOTE)
+
+
+def read_by_the_model() -> bool:
+    """True if the model, not torch's tracer, makes the call that reaches us through the tracer's hooks."""
+    asking = next((frame.f_code.co_filename for frame in outwards() if not _hands_on(frame)), None)
+    return asking is not None and not asking.startswith(_TRACER)
+
+
+def _hands_on(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith((OURS, _HELPERS)) or frame.f_code.co_name == "__torch_function__"

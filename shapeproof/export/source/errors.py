@@ -1,0 +1,65 @@
+"""The origin of an error: the user's own code, a check, an operator, or tracing."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from shapeproof.constraints.records.decisions import SourceLocation
+from shapeproof.export.shim.callers import OURS, TORCH, is_check
+from shapeproof.export.source.bytecode import index_at, instructions
+from shapeproof.export.source.frames import is_users, location
+
+_OPERATORS = tuple(
+    str(Path(TORCH) / name)
+    for name in ("__init__.py", "_ops.py", "_meta_registrations.py", "_refs", "_prims", "_decomp", "_library")
+)
+"""Files of torch's checks, operators and fake kernels."""
+
+
+def raised_by_user(error: BaseException | None) -> bool:
+    """True if a `raise` or an `assert` of the user's code raised the error."""
+    frame = _raising(error)
+    return frame is not None and (is_users(frame) or not frame.f_code.co_filename.startswith((OURS, TORCH, "<")))
+
+
+def raised_at_run_time(error: BaseException | None) -> bool:
+    """True if the model, a check or an operator raised the error, in eager too; false for an error of tracing."""
+    frame = _raising(error)
+    if frame is None or type(error).__module__.startswith(("torch._subclasses", "torch._dynamo", "torch.fx")):
+        return False
+    return raised_by_user(error) or frame.f_code.co_filename.startswith(_OPERATORS)
+
+
+def is_stated(error: BaseException) -> bool:
+    """True if a `raise`, an `assert` or a torch._check raised the error; false if an operator did."""
+    steps = list(traceback.walk_tb(error.__traceback__))
+    if not steps:
+        return False
+    frame, trace = steps[-1][0], error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    index = index_at(frame.f_code, trace.tb_lasti) if trace is not None else None
+    raised = index is not None and instructions(frame.f_code)[index].opname in {"RAISE_VARARGS", "RERAISE"}
+    return raised and (not frame.f_code.co_filename.startswith(TORCH) or is_check(frame))
+
+
+def _raising(error: BaseException | None) -> FrameType | None:
+    """The frame in which an error was raised."""
+    frames = list(traceback.walk_tb(error.__traceback__ if error is not None else None))
+    return frames[-1][0] if frames else None
+
+
+def led_to(error: BaseException) -> SourceLocation | None:
+    """The user's innermost line in the traceback of an error."""
+    mine = [step for step in traceback.walk_tb(error.__traceback__) if is_users(step[0])]
+    return location(*mine[-1]) if mine else None
+
+
+def users_variables(error: BaseException) -> Mapping[str, Any]:
+    """The local variables of the user's innermost frame in the traceback of an error."""
+    mine = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if is_users(frame)]
+    return mine[-1].f_locals if mine else {}

@@ -1,0 +1,289 @@
+"""Shape functions: what they say of an operator's result is what eager gives, at every size and in every layout."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.constraints.terms import constant
+from shapeproof.export import check
+from shapeproof.export.ops.shape_functions import RULED, Sizes, result_like
+from shapeproof.export.trace.calls.repeats import Repeats
+from tests.agreement import agree
+from tests.thoroughness import examples
+
+ATEN = torch.ops.aten
+CONCRETE = Sizes(constant, lambda formula: formula.constant is True)
+SIZES = (0, 1, 1, 2, 3)
+FLOATS = (torch.float32, torch.float32, torch.float32, torch.float64)
+KINDS = (*FLOATS, torch.int64, torch.int32, torch.bool, torch.uint8, torch.bfloat16)
+
+
+def made(rng, shape, kinds=FLOATS):
+    """A tensor of any layout: row by row, permuted, expanded, with gaps, or a slice."""
+    dtype, order = rng.choice(kinds), rng.sample(range(len(shape)), len(shape))
+    if rng.random() < 0.6:
+        return torch.ones(shape).to(dtype)
+    if rng.random() < 0.2 and shape:
+        return torch.ones([1, *shape[1:]]).to(dtype).expand(shape)
+    if rng.random() < 0.2 and shape:
+        return torch.ones([*shape[:-1], 2 * shape[-1] + 1]).to(dtype)[..., 1::2]
+    return torch.ones([shape[at] for at in order]).to(dtype).permute([order.index(at) for at in range(len(shape))])
+
+
+def shape(rng, low=0, high=4):
+    return [rng.choice(SIZES) for _ in range(rng.randint(low, high))]
+
+
+def nearly(rng, sizes):
+    """The sizes, or others."""
+    return [rng.choice(SIZES) if rng.random() < 0.05 else size for size in sizes]
+
+
+def perhaps(rng, sizes):
+    """A parameter, if any."""
+    return made(rng, nearly(rng, sizes)) if rng.random() < 0.6 else None
+
+
+def linear(rng):
+    sizes, out = shape(rng, 1), rng.choice(SIZES)
+    return made(rng, sizes), made(rng, nearly(rng, [out, sizes[-1]])), perhaps(rng, [out])
+
+
+def product(rng):
+    a, b, c = (rng.choice(SIZES) for _ in range(3))
+    return made(rng, [a, b]), made(rng, nearly(rng, [b, c]))
+
+
+def added_product(rng):
+    factors = product(rng)
+    return made(rng, nearly(rng, factors[1].shape[1:])), *factors
+
+
+def power(rng):
+    return made(rng, shape(rng), KINDS), rng.choice((0, 1, 2, -1, 2.5, True))
+
+
+def layer_norm(rng):
+    sizes = shape(rng, 1)
+    normed = nearly(rng, sizes[rng.randrange(len(sizes)) :])
+    return made(rng, sizes), normed, perhaps(rng, normed), perhaps(rng, normed)
+
+
+def group_norm(rng):
+    sizes = shape(rng, 2)
+    return made(rng, sizes), rng.choice((1, 2, 3)), perhaps(rng, sizes[1:2]), perhaps(rng, sizes[1:2])
+
+
+def batch_norm(rng):
+    sizes = shape(rng, 2)
+    own = [perhaps(rng, sizes[1:2]) for _ in range(2)] + [made(rng, nearly(rng, sizes[1:2])) for _ in range(2)]
+    return made(rng, sizes), *own, rng.random() < 0.2, 0.1, 1e-5, False
+
+
+def convolution(spatial):
+    def args(rng):
+        groups, narrow, out = rng.choice((1, 1, 2)), rng.choice((1, 2)), rng.choice((2, 4))
+        x = made(
+            rng, nearly(rng, [rng.choice(SIZES), groups * narrow, *(rng.choice((0, 3, 4, 5)) for _ in range(spatial))])
+        )
+        kernel = [rng.choice((1, 2, 3)) for _ in range(spatial)]
+        window = [[rng.choice(some)] * spatial for some in ((1, 1, 2), (0, 1, 2), (1, 1, 2))]
+        return x, made(rng, nearly(rng, [out, narrow, *kernel])), perhaps(rng, [out]), *window, groups
+
+    return args
+
+
+def pooling(rng):
+    x = made(rng, [rng.choice(SIZES), rng.choice(SIZES), rng.choice((0, 1, 3, 5)), rng.choice((1, 4))])
+    kernel = [rng.choice((1, 2, 3)) for _ in range(2)]
+    stride = rng.choice(([], [1, 1], [2, 2], [2]))
+    return x, kernel, stride, [rng.choice((0, 0, 1))]
+
+
+def cat(rng):
+    sizes = shape(rng, 1)
+    dim = rng.randrange(len(sizes))
+    several = [nearly(rng, [*sizes[:dim], rng.choice(SIZES), *sizes[dim + 1 :]]) for _ in range(rng.randint(1, 3))]
+    return [made(rng, each) for each in several], rng.choice((dim, dim - len(sizes)))
+
+
+def embedding(rng):
+    weight = made(rng, [4, rng.choice(SIZES)])
+    return weight, made(rng, shape(rng), (torch.int64, torch.int32, torch.uint8))
+
+
+def broadcast(rng):
+    sizes = shape(rng)
+    others = [1 if rng.random() < 0.2 else size for size in nearly(rng, sizes[rng.randint(0, len(sizes)) :])]
+    both = [made(rng, sizes, KINDS), made(rng, others, KINDS)]
+    rng.shuffle(both)
+    return both[0], rng.choice((both[1], both[1], 2, 1.5, True))
+
+
+def compared(rng):
+    x, other = broadcast(rng)
+    return x, other if isinstance(other, torch.Tensor) else made(rng, [], KINDS)
+
+
+def with_a_number(rng):
+    return made(rng, shape(rng), KINDS), rng.choice((0, 1, 2.5, False))
+
+
+def softmax(rng):
+    return made(rng, shape(rng), KINDS), rng.randint(-3, 3)
+
+
+def clamp(rng):
+    return made(rng, shape(rng), KINDS), rng.choice((0, 1.5, None, True)), rng.choice((None, 2, 2.5))
+
+
+def reduced(rng):
+    sizes = shape(rng)
+    dims = rng.sample(range(-len(sizes), len(sizes)), rng.randint(0, min(2, 2 * len(sizes))))
+    return made(rng, sizes, KINDS), dims, rng.random() < 0.5
+
+
+def norm(rng):
+    x, *rest = reduced(rng)
+    return x, rng.choice((2, 1, 0, -1, float("inf"), 2.5)), *rest
+
+
+ARGUMENTS = {
+    ATEN.linear.default: linear,
+    ATEN.mm.default: product,
+    ATEN.addmm.default: added_product,
+    ATEN.pow.Tensor_Scalar: power,
+    ATEN.layer_norm.default: layer_norm,
+    ATEN.group_norm.default: group_norm,
+    ATEN.batch_norm.default: batch_norm,
+    ATEN.conv1d.default: convolution(1),
+    ATEN.conv2d.default: convolution(2),
+    ATEN.conv3d.default: convolution(3),
+    ATEN.max_pool2d.default: pooling,
+    ATEN.avg_pool2d.default: pooling,
+    ATEN.cat.default: cat,
+    ATEN.embedding.default: embedding,
+    **dict.fromkeys((ATEN.add.Tensor, ATEN.sub.Tensor, ATEN.mul.Tensor, ATEN.div.Tensor), broadcast),
+    **{getattr(ATEN, name).Tensor: compared for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    **{getattr(ATEN, name).Scalar: with_a_number for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    ATEN.softmax.int: softmax,
+    ATEN.log_softmax.int: softmax,
+    ATEN.clamp.default: clamp,
+    ATEN.clamp_min.default: with_a_number,
+    ATEN.sum.dim_IntList: reduced,
+    ATEN.mean.dim: reduced,
+    ATEN.linalg_vector_norm.default: norm,
+}
+
+
+def tensors(args):
+    several = itertools.chain.from_iterable(each if isinstance(each, list) else [each] for each in args)
+    return [each for each in several if isinstance(each, torch.Tensor)]
+
+
+def lies(tensor):
+    """The strides that elements are reached by."""
+    strides = tensor.stride() if tensor.numel() else ()
+    return [stride for stride, size in zip(strides, tensor.shape, strict=False) if size > 1]
+
+
+def test_every_shape_function_is_held_against_eager():
+    assert ARGUMENTS.keys() == RULED
+
+
+@pytest.mark.parametrize("func", sorted(ARGUMENTS, key=str), ids=str)
+def test_what_a_shape_function_says_is_what_eager_gives(func):
+    """Where it speaks, eager raises nothing, and gives one fresh tensor of these sizes and this dtype, row by row."""
+    rng, spoken = random.Random(str(func)), 0
+    for _ in range(examples(300)):
+        args = ARGUMENTS[func](rng)
+        operands = tensors(args)
+        found = result_like(func, (args, {}), operands, CONCRETE)
+        if found is None:
+            continue
+        spoken += 1
+        with torch.no_grad():
+            result = func(*args)
+        assert (tuple(result.shape), result.dtype) == found, args
+        assert lies(result) == lies(torch.empty(result.shape)), (result.stride(), args)
+        assert not any(torch._C._is_alias_of(result, each) for each in operands)
+    assert spoken > examples(300) // 30
+
+
+def test_autocast_and_inference_mode_are_left_to_torch():
+    args = (torch.ones(2, 3), torch.ones(5, 3))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert result_like(ATEN.linear.default, (args, {}), args, CONCRETE) is None
+    with torch.inference_mode():
+        inside = (torch.ones(2, 3), torch.ones(5, 3))
+        assert result_like(ATEN.linear.default, (inside, {}), inside, CONCRETE) is None
+
+
+class Reads(torch.nn.Module):
+    """A model that acts on how a result lies: torch says that a size of 1 has another stride than a rule would."""
+
+    def __init__(self, question):
+        super().__init__()
+        self.question, self.norm = question, torch.nn.LayerNorm(4)
+
+    def forward(self, x):
+        y = self.norm(x.transpose(0, 1)) + 1
+        return y * 2 if self.question(y) else y
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda y: y.is_contiguous(),
+        lambda y: y.t().is_contiguous(),
+        lambda y: y.stride(0) == 4,
+        lambda y: y.stride()[0] == y.stride()[1],
+        lambda y: y.view(-1).shape[0] == 4,
+    ],
+    ids=["contiguous", "transposed", "stride", "strides", "view"],
+)
+def test_a_model_that_reads_how_a_result_lies_is_not_proved_wrongly(question):
+    x = torch.randn(4, 3)
+    mod = Reads(question)
+    report = check(mod, (x,), dynamic_shapes={"x": {1: Dim("n", min=0, max=5)}})
+    if report.program is not None and report.status == "proved":
+        assert all(agree(mod, report.program.module(), (torch.randn(4, n),)) for n in range(6))
+
+
+@pytest.mark.parametrize("compute", [lambda x: x + torch.ones(2), lambda x: x > 0.5], ids=["a sum", "a comparison"])
+def test_a_stride_that_no_element_is_reached_by_is_not_taken_from_a_shape_function(compute):
+    """The fault: eager gives an empty sum a stride of 0 where the shape function has one of 2."""
+
+    class Strides(torch.nn.Module):
+        def forward(self, x):
+            y = compute(x)
+            return torch.ones(1) if y.stride(1) == 2 else torch.ones(2)
+
+    assert compute(torch.ones(0, 1, 2)).stride(1) == 0
+    report = check(Strides(), (torch.randn(3, 1, 2),), dynamic_shapes={"x": {0: Dim("n", min=0, max=4)}})
+    assert report.status == "refuted", str(report)
+
+
+def everything(x, weight):
+    """Operators that have a shape function, one upon the other."""
+    y = torch.nn.functional.linear(x, weight)
+    y = torch.cat([y, x.t().contiguous().t()], 1).softmax(-1) * (x.sum(1, keepdim=True) > 0)
+    y = torch.nn.functional.layer_norm(y, (8,)) / y.clamp(min=1.0).mean(1, keepdim=True)
+    return (y - torch.linalg.vector_norm(y, dim=-1, keepdim=True)).sum(0)
+
+
+def test_a_program_is_the_one_that_is_traced_where_every_operator_is_run(monkeypatch):
+    mod = type("Model", (torch.nn.Module,), {"forward": staticmethod(everything)})()
+    args = (torch.randn(3, 4), torch.randn(4, 4))
+    shapes = {"x": {0: Dim("n", min=0, max=6)}, "weight": None}
+    report = check(mod, args, dynamic_shapes=shapes)
+    monkeypatch.setattr(Repeats, "given", lambda *_: None)
+    without = check(mod, args, dynamic_shapes=shapes)
+    assert report.status == without.status == "proved", str(report)
+    assert [node.target for node in report.program.graph.nodes] == [node.target for node in without.program.graph.nodes]
+    assert all(agree(mod, report.program.module(), (torch.randn(n, 4), args[1])) for n in range(7))
