@@ -19,7 +19,7 @@ IN_PARALLEL := --numprocesses auto --dist worksteal --durations=80
 EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-thorough test-slow lint cases bench bench-solver bench-scaling bench-graphs bench-dispatch fuzz clean
+.PHONY: help demo test test-thorough test-slow lint cases bench bench-solver bench-scaling bench-graphs bench-dispatch sweep-operators fuzz clean
 
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
@@ -34,6 +34,7 @@ help:
 	@echo "make bench-scaling how the solver's time grows with dims, decisions and nesting"
 	@echo "make bench-graphs  how many graphs the guides' programs need, beside torch.compile"
 	@echo "make bench-dispatch what finding its program costs a call"
+	@echo "make sweep-operators torch's own operators against their fake kernels and decompositions (QUICK=1: a sample)"
 	@echo "make fuzz          the property tests, long and with SEED=$(SEED)"
 	@echo "make clean         remove the virtual environment and the caches"
 
@@ -103,6 +104,11 @@ bench-graphs: $(VENV)/.test
 # Fails above 20 microseconds.
 bench-dispatch: $(VENV)/.test
 	$(RUN) -m benchmarks.dispatch
+
+# Some half an hour of one core; QUICK=1 takes half the samples. Fails where a program is called proved and is wrong.
+QUICK ?=
+sweep-operators: $(VENV)/.test
+	nice $(RUN) -m benchmarks.operators $(if $(QUICK),--quick)
 
 # Every test that uses Hypothesis, with many fresh examples. A find prints how to repeat it, and becomes a test of its own.
 fuzz: $(VENV)/.test

@@ -118,6 +118,19 @@ def diagonal(x: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> 
     return square.diagonal(0, dim1, dim2)
 
 
+def pixel_unshuffle(x: torch.Tensor, downscale_factor: int) -> torch.Tensor:
+    """As torch.pixel_unshuffle, whose kernel gives a tensor without elements as it is; torch's fake says otherwise.
+
+    >>> [pixel_unshuffle(torch.ones(n, 1, 4, 4), 2).shape for n in (1, 0)]
+    [torch.Size([1, 4, 2, 2]), torch.Size([0, 1, 4, 4])]
+    """
+    if downscale_factor < 1 or x.dim() < len("CHW") or x.numel():
+        return torch.pixel_unshuffle(x, downscale_factor)
+    for side in x.shape[-2:]:
+        torch._check(side % downscale_factor == 0, lambda: "a side is no multiple of the downscale_factor")  # noqa: SLF001
+    return x.clone()
+
+
 def _single(value: Any) -> Any:
     return value[0] if isinstance(value, tuple | list) else value
 
@@ -248,6 +261,12 @@ def _by_size(names: Sequence[str]) -> _Suits:
     return suits
 
 
+def _by_factor(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a tensor is given, and a plain number."""
+    numbers = [*args[1:], *kwargs.values()]
+    return len(args) > 0 and len(numbers) == 1 and type(numbers[0]) is int
+
+
 def _always(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:  # noqa: ARG001
     return True
 
@@ -272,6 +291,7 @@ _WRITTEN: Mapping[Any, Sequence[_Written]] = {
     torch.nn.functional.one_hot: [(one_hot, _always)],
     torch.tril_indices: [(tril_indices, _always)],
     torch.triu_indices: [(triu_indices, _always)],
+    torch.pixel_unshuffle: [(pixel_unshuffle, _by_factor)],
     torch.diagonal: [(diagonal, _by_number)],
     torch.Tensor.diagonal: [(diagonal, _by_number)],
     PAD_SEQUENCE: [(pad_sequence, _alike)],

@@ -276,7 +276,7 @@ class _Watch(TorchFunctionMode):
         self._watch_recording(proxy_tensor.get_proxy_mode())
         refuse_hidden(func)
         if acts_on_layout(func, args, kwargs) and self._env.innermost is None and read_by_the_model():
-            self._env.trial.layout_read()
+            self._env.trial.layout_read(map(self._env.read, args[0].shape))
         read = properties_read(func)
         if read and self._env.innermost is None and read_by_the_model():
             self._env.trial.reads |= read

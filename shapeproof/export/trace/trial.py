@@ -105,7 +105,7 @@ class Trial:
         in_place: whether operators may settle their decisions where they make them (settle.py).
     """
 
-    def __init__(  # noqa: PLR0913 - what may be taught beforehand is given by name
+    def __init__(  # noqa: PLR0913, PLR0915 - what may be taught beforehand is given by name
         self,
         known: Facts,
         point: Mapping[str, int],
@@ -139,6 +139,8 @@ class Trial:
         """Decisions that were seen to make no difference where they were made, and forgotten."""
         self.reads: set[str] = set()
         """What the model reads of tensors, other than sizes (ops/properties.py): it was answered as of the example."""
+        self.laid: dict[tuple[Term, ...], None] = {}
+        """The sizes of tensors of which the model reads how they lie in memory."""
         self.passed_over = False
         """Whether results were given by rule: their strides are eager's up to those that reach no element."""
         self.doubtful = False
@@ -325,9 +327,10 @@ class Trial:
         self.region.learn(formula)
         self._repair_point(formula)
 
-    def layout_read(self) -> None:
+    def layout_read(self, sizes: Iterable[Term]) -> None:
         """The model acts on how a tensor lies in its storage, which what was forgotten may have decided."""
         self.doubtful |= bool(self.harmless) or self.passed_over
+        self.laid[tuple(sizes)] = None
 
     def facts_before(self, question: Formula) -> Facts:
         """What held wherever the question was asked: no check that is made later, or on one side only."""

@@ -2,7 +2,8 @@
 
 Tracing cannot see everything (code that asks whether it is being traced, say); a difference shows in a run. The
 points are the inputs that were given, the point of each trace that the program serves, the corners of the domain as
-far as they fit into memory, and one point of each slice of the domain that no trace was made for.
+far as they fit into memory, one point of each slice of the domain that no trace was made for, and where the model reads
+the layout of a tensor, points at which sizes of it are 0 and 1.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ GROWTH = 4
 """How many times as large as the example's the inputs of a replay may be."""
 CORNERS = 16
 """How many corners are run at most."""
+LAYOUTS = 16
+"""At how many points with sizes of 1 a program is run for each tensor whose layout the model reads."""
 SEEDS = (None, 1, 2, 3)
 """Of which data are made up, to find out whether eager raises for them all; first the example's own, repeated."""
 
@@ -124,6 +127,9 @@ def points(
         corner = _corner(dict(zip(free, ends, strict=True)), found.begun, inputs, domain)
         if corner is not None:
             yield corner
+    for small in _where_laid_otherwise(found, domain):
+        if fits(inputs, found.begun, small):
+            yield {name: small[name] for name in names}
     ones = _of_ones(inputs, found, domain)
     yield from () if ones is None else (ones,)
     given = (f.eq(symbol(name), size) for name in names for size in (0, 1))  # shape functions say the same of all
@@ -133,6 +139,21 @@ def points(
             whole = found.begun | inside if isinstance(inside, dict) else None
             if whole is not None and fits(inputs, found.begun, whole):
                 yield {name: whole[name] for name in names}
+
+
+def _where_laid_otherwise(found: Exploration, domain: Facts) -> Iterator[dict[str, int]]:
+    """Points at which sizes are 1 or 0 of a tensor whose layout the model reads.
+
+    A dimension has a stride there that reaches no element: torch's fake kernels may give one that its kernels do not.
+    """
+    for sizes in found.main.trial.laid:
+        varying = [size for size in dict.fromkeys(sizes) if not size.is_constant]
+        several = itertools.chain.from_iterable(itertools.combinations(varying, n) for n in range(1, len(varying) + 1))
+        ones = (f.conjunction(*(f.eq(size, 1) for size in each)) for each in several)
+        for where in (*itertools.islice(ones, LAYOUTS), *(f.eq(size, 0) for size in varying)):
+            point = find(where, domain) if where.symbols <= found.begun.keys() else None
+            if isinstance(point, dict):
+                yield found.begun | point
 
 
 def _free(names: Sequence[str], domain: Facts) -> list[str]:

@@ -22,6 +22,7 @@ from shapeproof.export.ops import recurrent, schemas
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.trees import is_bare, leaves, map_tensors
 from shapeproof.export.trace.calls import settle
+from shapeproof.export.trace.calls.mistaken import refuse_mistaken
 from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.calls.repeats import Repeats
 from shapeproof.export.trace.checks.failures import may_fail, raised_by
@@ -76,6 +77,7 @@ class Operators:
         self, func: Any, args: Any, kwargs: Any, run: Run = call, note: Callable[[Any], Any] = _unchanged
     ) -> Any:
         """Run an operator as the graph records it; `note` records one whose result is given."""
+        refuse_mistaken(func, args)
         self._recorded += 1
         count, mark = self._recorded, self._env.numbering.mark()
         operation = _Operation(self._env, self._apart, func, (args, kwargs), self._ruled(call))

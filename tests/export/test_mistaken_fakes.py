@@ -1,0 +1,90 @@
+"""Where torch's own fake kernels are wrong: what a sweep over its database has shown to reach a verdict.
+
+Each canary says that torch is still wrong there; a release that mends it fails the canary, and the rule may go.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export import Dim
+
+from shapeproof.contract import OutsideDomain
+from shapeproof.export import check
+from shapeproof.export.ops.decompositions import pixel_unshuffle
+from tests.agreement import outcome, same
+
+
+class Unshuffled(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.pixel_unshuffle(x, 2)
+
+
+class StrideOfAMantissa(torch.nn.Module):
+    """Every other element, so that a tensor of one element has strides that no dense one has."""
+
+    def forward(self, x):
+        mantissa, _ = torch.frexp(x[..., 1::2])
+        return mantissa, torch.full((), mantissa.stride(0))
+
+
+def test_canary_what_the_fakes_say():
+    with FakeTensorMode():
+        assert torch.pixel_unshuffle(torch.ones(0, 1, 4, 4), 2).shape == (0, 4, 2, 2)
+        assert torch.frexp(torch.ones(1, 1, 3)[..., 1::2])[0].stride() == (1, 1, 1)
+    assert torch.pixel_unshuffle(torch.ones(0, 1, 4, 4), 2).shape == (0, 1, 4, 4)
+    assert torch.frexp(torch.ones(1, 1, 3)[..., 1::2])[0].stride() == (3, 3, 2)
+
+
+def test_pixel_unshuffle_is_what_eager_does():
+    for sizes in itertools.product((0, 1, 2), (0, 1), (0, 3, 4), (0, 2, 4)):
+        x = torch.randn(sizes)
+        assert same(outcome(torch.pixel_unshuffle, (x, 2)), outcome(pixel_unshuffle, (x, 2))), sizes
+
+
+def test_an_empty_batch_is_not_proved_where_the_fake_gives_other_sizes():
+    batch = {0: Dim("batch", min=0, max=5)}
+    assert check(Unshuffled(), (torch.randn(2, 1, 4, 4),), dynamic_shapes=(batch,)).status != "proved"
+    split = check(Unshuffled(), (torch.randn(2, 1, 4, 4),), dynamic_shapes=(batch,), branches="split")
+    assert split.status == "proved"
+    for n in range(6):
+        x = torch.randn(n, 1, 4, 4)
+        assert split.program.module()(x).shape == torch.pixel_unshuffle(x, 2).shape, n
+
+
+def test_the_operator_itself_is_refused_where_there_are_no_elements():
+    mod = torch.nn.Module()
+    mod.forward = lambda x: torch.ops.aten.pixel_unshuffle.default(x, 2)
+    report = check(mod, (torch.randn(2, 1, 4, 4),), dynamic_shapes=({0: Dim("batch", min=0, max=5)},))
+    assert report.status == "undecided"
+    assert "gives other sizes than its kernel" in " ".join(str(report).split())
+    with pytest.raises(OutsideDomain):
+        report.program.module()(torch.randn(0, 1, 4, 4))
+
+
+def test_a_batch_with_elements_is_proved():
+    shapes = {0: Dim("batch", min=1, max=5), 2: 2 * Dim("half", min=1, max=9)}
+    assert check(Unshuffled(), (torch.randn(2, 1, 4, 4),), dynamic_shapes=(shapes,)).status == "proved"
+
+
+def test_a_stride_that_is_read_is_compared_where_sizes_are_1():
+    """Seen by no corner of the domain: only a tensor of one element has other strides than the fake says."""
+    sizes = {0: Dim("n", min=1, max=9), 1: Dim("k", min=1, max=5), 2: Dim("m", min=0, max=7)}
+    report = check(StrideOfAMantissa(), (torch.randn(4, 3, 6),), dynamic_shapes=(sizes,))
+    assert (report.status, report.program) == ("refuted", None)
+    assert report.diagnostics[0].witness == {"x.shape[0]": 1, "x.shape[1]": 1, "x.shape[2]": 2}
+
+
+class OffsetOfADiagonal(torch.nn.Module):
+    def forward(self, x):
+        found = torch.diagonal(x, 20)
+        return found, torch.full((), found.storage_offset())
+
+
+def test_an_offset_that_is_read_is_compared_where_there_are_no_elements():
+    """Eager's diagonal of no elements begins where the matrix does."""
+    sizes = {0: Dim("n", min=2, max=60), 1: Dim("m", min=2, max=60)}
+    assert check(OffsetOfADiagonal(), (torch.randn(30, 30),), dynamic_shapes=(sizes,)).status == "refuted"
