@@ -26,3 +26,12 @@ def acts_on_layout(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
     given = (*args, *kwargs.values())
     as_another_type = func is torch.Tensor.view and any(isinstance(each, torch.dtype) for each in given)
     return as_another_type or func in _READING | _REFUSING
+
+
+def tensor_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
+    """Return the tensor whose layout such a call acts on.
+
+    >>> tuple(tensor_of((), {"input": torch.ones(3, 2)}).shape)
+    (3, 2)
+    """
+    return next(each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor))

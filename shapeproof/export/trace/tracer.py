@@ -32,7 +32,7 @@ from shapeproof.constraints.terms import symbol
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_of
-from shapeproof.export.ops.layouts import acts_on_layout
+from shapeproof.export.ops.layouts import acts_on_layout, tensor_of
 from shapeproof.export.ops.properties import DISABLED, FUNCTION, properties_read, read_in_bodies
 from shapeproof.export.shim.autograd import has_own_backward
 from shapeproof.export.shim.callers import read_by_the_model
@@ -276,7 +276,7 @@ class _Watch(TorchFunctionMode):
         self._watch_recording(proxy_tensor.get_proxy_mode())
         refuse_hidden(func)
         if acts_on_layout(func, args, kwargs) and self._env.innermost is None and read_by_the_model():
-            self._env.trial.layout_read(map(self._env.read, args[0].shape))
+            self._env.trial.layout_read(map(self._env.read, tensor_of(args, kwargs).shape))
         read = properties_read(func)
         if read and self._env.innermost is None and read_by_the_model():
             self._env.trial.reads |= read

@@ -207,7 +207,7 @@ def generic(
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
     >>> generic(Facts([parse_formula("b >= 1"), parse_formula("h % 32 == 0")]), ["b", "h"])
-    {'b': 5, 'h': 32}
+    {'b': 11, 'h': 32}
     """
     point = None if facts.contradictory else find(TRUE, facts, budget)  # no unsat core is needed
     here = facts.fork()
