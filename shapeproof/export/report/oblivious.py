@@ -87,13 +87,14 @@ def size_oblivious(found: Exploration, status: str, names: Mapping[str, str]) ->
     """
     trial = found.main.trial
     steps = [*trial.steps, *trial.harmless]
-    assumed = [_assumption(found, step, status, names) for step in steps if step.decision.kind is Kind.ASSUMED]
+    one_path = status == "proved" and all(step.decision.kind is not Kind.BRANCH for step in steps)
+    made = (step for step in steps if step.decision.kind is Kind.ASSUMED)
+    assumed = [_assumption(found, step, names, proved=one_path) for step in made]
     assumed += [Assumption(_text(each, names, taken=False), None, None, *_at(each)) for each in trial.against.values()]
-    alone = all(step.decision.kind is not Kind.BRANCH for step in steps)
-    return Oblivious(tuple(_joined(assumed)), one_path=alone and status == "proved")
+    return Oblivious(tuple(_joined(assumed)), one_path)
 
 
-def _assumption(found: Exploration, step: Step, status: str, names: Mapping[str, str]) -> Assumption:
+def _assumption(found: Exploration, step: Step, names: Mapping[str, str], *, proved: bool) -> Assumption:
     decision = step.decision
     if step.fallback != decision.outcome:  # the program was traced the other way
         return Assumption(_text(decision, names, taken=step.fallback is None), None, None, *_at(decision))
@@ -101,7 +102,7 @@ def _assumption(found: Exploration, step: Step, status: str, names: Mapping[str,
     if seen is not None:
         named = {names.get(name, name): size for name, size in seen.items()}
         return Assumption(text, harmless=False, witness=named, where=decision.where, operator=decision.operator)
-    return Assumption(text, True if status == "proved" else None, None, *_at(decision))
+    return Assumption(text, True if proved else None, None, *_at(decision))
 
 
 def _seen_to_differ(found: Exploration, decision: Decision) -> Mapping[str, int] | None:

@@ -83,7 +83,7 @@ class Report:
         return report_html(self)
 
     def repair(self) -> Declarations | None:
-        """Return declarations with which the export is proved: the weakest that were found, valid for the example.
+        """Return declarations with which the export is proved: the simplest that were found, valid for the example.
 
         None if none was found, and in a loaded report.
 
