@@ -60,6 +60,19 @@ class Passes:
         done.append("left")
 
 
+LOCK = threading.Lock()
+
+
+class SwallowsStatically(Passes):
+    @staticmethod
+    def __exit__(*_):
+        return True
+
+
+class SwallowsUntold(Passes):
+    __exit__ = functools.partial(lambda *_: True)
+
+
 class SaysFalse(Passes):
     def __exit__(self, *_):
         return False
@@ -189,6 +202,21 @@ def goes_on_generator_in_generator(operation):
 
 def goes_on_class(operation):
     with Swallows():
+        operation()
+
+
+def goes_on_static(operation):
+    with SwallowsStatically():
+        operation()
+
+
+def goes_on_untold(operation):
+    with SwallowsUntold():
+        operation()
+
+
+def raises_lock(operation):
+    with LOCK:
         operation()
 
 

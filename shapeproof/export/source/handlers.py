@@ -14,6 +14,7 @@ import contextlib
 import dis
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
@@ -279,11 +280,15 @@ def _by_generator(function: FunctionType, kinds: Kinds) -> tuple[Kinds, Kinds]:
 
 
 def _by_exit(cls: type, kinds: Kinds) -> tuple[Kinds, Kinds]:
-    """Treat a class as a context manager: a Python `__exit__` may swallow only if it may return a true value."""
+    """Treat a class as a context manager: a Python `__exit__` may swallow only if it may return a true value.
+
+    Exits of the standard library that are not Python code (locks, files) swallow nothing. Any other may.
+    """
     leave = inspect.getattr_static(cls, "__exit__", None)
-    if _of_torch(cls) or not isinstance(leave, FunctionType) or not may_swallow(leave.__code__):
-        return frozenset(), kinds
-    return kinds, kinds
+    if isinstance(leave, staticmethod):
+        leave = leave.__func__
+    known = not may_swallow(leave.__code__) if isinstance(leave, FunctionType) else _of_the_standard_library(cls)
+    return (frozenset(), kinds) if known or _of_torch(cls) else (kinds, kinds)
 
 
 def may_swallow(leave: CodeType) -> bool:
@@ -302,4 +307,12 @@ def _returned(code: CodeType) -> Iterator[bool]:
 
 
 def _of_torch(value: Any) -> bool:
-    return str(value.__module__).partition(".")[0] == "torch"
+    return _home(value) == "torch"
+
+
+def _of_the_standard_library(cls: type) -> bool:
+    return _home(cls) in sys.stdlib_module_names
+
+
+def _home(value: Any) -> str:
+    return str(value.__module__).partition(".")[0]
