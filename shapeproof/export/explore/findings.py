@@ -215,7 +215,7 @@ class Exploration:
         return all(holds_at(finding.served, point) for finding in self.findings)
 
     def wrong_guesses(self) -> frozenset[Formula]:
-        """Return questions that the program answered against torch's fallback, whose answer does not serve the domain."""
+        """Return questions that the program answered against torch's fallback, where its answer fails in the domain."""
         asked = {finding.asked for finding in self.findings} | {each.decision.formula for each in self.narrowings}
         return frozenset(
             step.decision.formula

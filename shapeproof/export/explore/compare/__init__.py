@@ -1,10 +1,10 @@
-"""Are two programs the same on a region? No data are run.
+"""Prove that two programs are the same on a region, without running data.
 
 equivalence.py   the comparison
-operations.py    one operation of each
+operations.py    the operations of each program
 bodies.py        branches and other graphs inside a graph
-metadata.py      what the nodes are said to be
+metadata.py      the metadata of nodes
 constants.py     tensors that a program holds
-taken.py         what a program takes
+taken.py         the branches of torch.cond that a region decides
 rerun.py         a program run again on symbolic sizes of another trace
 """
