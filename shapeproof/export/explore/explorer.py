@@ -201,7 +201,7 @@ class Explorer:
         self._cut = replace(self._cut, adopted=tuple(narrowing.requirement for narrowing in narrowings))
 
     def _trace_apart(self, domain: Facts) -> Traced:
-        """Trace at a generic point: sizes there are not equal by chance, against torch's general path."""
+        """Trace at a generic point, where no sizes are equal by chance against torch's general path."""
         point = self._sizes.generic(domain)
         first = self._trace_in(domain, self._example_in(domain) if point is None else point, self._oblivious)
         apart = domain.fork()
@@ -395,8 +395,8 @@ class Explorer:
     def _run_in(self, step: Step, cell: Facts, point: dict[str, int]) -> Finding | None:
         """Run the program at the cell's smallest point before tracing; if splitting, also at `point`.
 
-        While splitting, a difference between results says more than an error of the model: another program meets that
-        error again.
+        While splitting, a difference between results says more than an error of the model: the exploration of the other
+        program meets that error again.
         """
         if self._cut.about_data(step.decision.formula):
             return None

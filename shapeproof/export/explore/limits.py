@@ -1,4 +1,4 @@
-"""Limits on the work of one exploration; whatever lies beyond them is undecided."""
+"""Limits on the work of one exploration; what lies beyond them is undecided."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def remember_proof(operator: Any, inputs: Inputs, names: Mapping[str, str]) -> N
 
 @contextlib.contextmanager
 def unproved(operator: Any) -> Iterator[None]:
-    """Forget the proofs of an operator inside this block, where it is checked."""
+    """Trust an operator like any other while this block checks it; the proofs of the operator return afterwards."""
     proofs = _proofs.pop(operator, [])
     try:
         yield

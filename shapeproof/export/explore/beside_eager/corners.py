@@ -48,7 +48,7 @@ class Disagreement:
 def disagreement(mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts) -> Disagreement | None:
     """Return the first point of a domain at which the program differs from eager.
 
-    The two have already been compared at the begin of the exploration.
+    The two have already been compared at the start of the exploration.
     """
     if found.disagreement is not None:
         return Disagreement(found.begun, found.disagreement)
@@ -163,7 +163,7 @@ def _of_ones(inputs: Inputs, found: Exploration, domain: Facts) -> dict[str, int
 def _corner(ends: Mapping[str, bool], begun: Mapping[str, int], inputs: Inputs, domain: Facts) -> dict[str, int] | None:
     """Return the point with each size at its end, or as near to it as the domain and memory allow.
 
-    A size without bounds in the domain (an int) keeps its value from the begin of the exploration.
+    A size without bounds in the domain (an int) keeps its value from the start of the exploration.
     """
     facts = domain.fork()
     best: dict[str, int] | None = None

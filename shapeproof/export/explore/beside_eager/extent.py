@@ -56,7 +56,8 @@ class Extent:
     def _wholes(self, finding: Finding) -> Iterator[Formula]:
         """Yield the conditions that may replace a finding's requirement.
 
-        First the requirement or being outside the finding's region; then a formula for sizes off the failing path.
+        First: the requirement holds, or the sizes lie outside the finding's region. Then: the sizes leave the failing
+        path.
         """
         yield f.disjunction(finding.requirement, finding.served)
         left = None if finding.witness is None else self.leaving(finding.witness)

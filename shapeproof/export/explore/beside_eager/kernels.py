@@ -180,7 +180,7 @@ def _unchanged(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _opposite(tensor: torch.Tensor) -> torch.Tensor:
-    """Return data for the other side of a branch: negated numbers and bools."""
+    """Return data for the other side of a branch: negated floats and bools."""
     if tensor.dtype == torch.bool:
         return ~tensor
     return -tensor if tensor.is_floating_point() else tensor

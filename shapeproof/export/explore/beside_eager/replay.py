@@ -249,7 +249,7 @@ def run(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
 def outcome(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Exception | None]:
     """Return the result of a call, or its error; every run uses the same random numbers."""
     try:
-        # torch.fx prints the line of the graph that raised; a graph of torch.vmap that raises does not end it
+        # torch.fx prints the graph's line that raised; a graph that raises inside torch.vmap leaves vmap active
         with contextlib.redirect_stderr(io.StringIO()), transforms_ended(), torch.random.fork_rng():
             torch.manual_seed(SEED)
             return call(*args, **kwargs), None

@@ -1,7 +1,7 @@
 """Find the bound at which eager begins to serve a size, where eager and program both raise at an end of the domain.
 
 They raise for all data. The trace asked no question about the size, so eager is run. One size after the other moves
-from the end to its value at the begin of the exploration, until eager serves; a binary search between the two values
+from the end to its value at the start of the exploration, until eager serves; a binary search between the two values
 finds the bound. The bound holds for every given input.
 """
 
@@ -31,7 +31,7 @@ def serving_bound(mod: torch.nn.Module, inputs: Inputs, found: Exploration, poin
 
 
 def _between(mod: torch.nn.Module, inputs: Inputs, found: Exploration, point: dict[str, int], name: str) -> Formula:
-    """Return the bound of one size between a point where eager raises and the begin of the exploration."""
+    """Return the bound of one size between a point where eager raises and the start of the exploration."""
     raising, serving = point[name], found.begun[name]
     while abs(serving - raising) > 1:
         middle = (serving + raising) // 2

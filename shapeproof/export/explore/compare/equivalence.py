@@ -261,7 +261,7 @@ class _Comparison:
         return all(name in idle or self._same(ours[name], theirs[name]) for name in ours)
 
     def _idle(self, node: torch.fx.Node, named: Mapping[str, Any]) -> frozenset[str]:
-        """Return the arguments that make no difference: with at most one key, attention ignores `is_causal`."""
+        """Return the arguments without effect: with one key and no mask, attention attends to it, causal or not."""
         if str(node.target) != "aten.scaled_dot_product_attention.default" or named["attn_mask"] is not None:
             return frozenset()
         keys = self.left.quantity(self.left.value(named["key"]).shape[-2])

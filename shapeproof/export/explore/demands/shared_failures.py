@@ -37,10 +37,10 @@ from shapeproof.solver.prove import decide
 from shapeproof.wording import short, with_kind
 
 _FILLS = (float("nan"), -1000.0, 0.0, 1000.0)
-"""Data of which a threshold passes all or none: every comparison with NaN is false, also after a network."""
+"""Data of which a threshold passes all or none. Comparisons with NaN are false, even after a network."""
 
 DRAWS = 8
-"""How often random data are drawn after that."""
+"""The number of random inputs that follow these."""
 
 
 @dataclass(frozen=True, slots=True)

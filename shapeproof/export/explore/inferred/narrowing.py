@@ -1,4 +1,4 @@
-"""Narrow inferred sizes to a requirement, if it excludes no claim, no given input and no dynamic size.
+"""Narrow inferred sizes to a requirement that contradicts no claim, keeps given inputs and fixes no dynamic size.
 
 A claim and a given input always stay in the domain, and a size that must stay dynamic keeps at least two values. The
 final requirement is the weakest that fits in a line and can be asserted in a graph.
