@@ -169,7 +169,7 @@ def compare(
 ) -> Replay:
     """Run eager and each form of the program at a point, and return the first disagreement.
 
-    If both raise because of the chosen data, small integers are tried too. The second of two calls shows what a first
+    If both raise because of the chosen data, integers of 0 are tried too. The second of two calls shows what a first
     call leaves in the model.
     """
     if _too_large(inputs, point):

@@ -1,9 +1,8 @@
 """Keep inferred sizes equal where only a run, and no recorded decision, requires the example's equality.
 
-Code that asks whether torch is tracing may skip work in eager that the program does. Example: a mask that eager drops
-indexes the batch in the program, and indexes past the end if the mask has fewer rows than the batch. At the example's
-equal sizes both do the same. The equality is enforced at run time; later replays check that it suffices, as for any
-other domain.
+Code that asks whether torch is tracing may skip work in eager that the program does. Example: the program indexes a
+mask that eager drops, past the mask's end if the mask has fewer rows than the batch. At the example's equal sizes both
+do the same. The equality is enforced at run time; later replays check that it suffices, as for any other domain.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Find a simple domain that a model asks for, from one quick trace at the example made before all others.
 
-If eager rejects generic sizes, inferred sizes are narrowed to the checks that eager makes at the example's sizes (`h %
-16 == 0`, `a == b`). The main program is then traced inside that domain, where few decisions are left open. Requirements
-that torch does not check while tracing show in a run: the example's equal sizes are kept equal where eager rejects
-unequal ones. The scout only chooses a domain; the exploration settles every claim afterwards.
+If eager rejects generic sizes, inferred sizes are narrowed to the checks that eager makes at the example's sizes, for
+example `h % 16 == 0` and `a == b`. The main program is then traced inside that domain, where few decisions are left
+open. Requirements that torch does not check while tracing show in a run: the example's equal sizes are kept equal where
+eager rejects unequal ones. The scout only chooses a domain; the exploration settles every claim afterwards.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Scout:
     generic: Callable[[Facts], dict[str, int] | None]
 
     def look(self, domain: Facts, example: dict[str, int]) -> Scouted | None:
-        """Return the domain that the model asks for; None if eager accepts generic sizes or no simple domain exists."""
+        """Return the simple domain that the model asks for; None if eager accepts generic sizes or none is found."""
         if not self.inputs.inferred or self._runs_in(domain, MOST_ELEMENTS):
             return None
         traced = self.trace(domain, example)
@@ -84,7 +84,7 @@ class Scout:
         return [each.taken for each in found if not self.about_data(each.formula)]
 
     def _general(self, traced: Traced) -> Iterator[Formula]:
-        """Yield the decisions of a trace that are no accidents of its sizes, so that generic inputs take them too."""
+        """Yield the decisions of a trace that generic inputs take too, since they are no accidents of its sizes."""
         for step in traced.trial.steps:
             against = step.fallback is not None and step.decision.outcome != step.fallback
             if not against and not pins(step.decision) and not self.about_data(step.decision.formula):
