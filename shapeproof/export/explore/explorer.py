@@ -131,10 +131,8 @@ class Explorer:
         return best
 
     def _again(self, domain: Facts) -> Exploration | None:
-        """Explore on torch's general path; None if that path rejects the model or does not serve the example.
-
-        While splitting, the traced point takes the place of the example.
-        """
+        """Explore on torch's general path; None if it rejects the model or does not serve the example (split: its
+        point)."""
         try:
             again = self._explore(domain)
         except Exception:  # noqa: BLE001 - what serves less has been found already
@@ -230,10 +228,7 @@ class Explorer:
         return any(decision.kind is Kind.BRANCH for decision in asked)
 
     def _observe(self, domain: Facts) -> bool:
-        """Record the numbers that the example's data give, so that the program takes their side.
-
-        True if torch can determine any number.
-        """
+        """Record the numbers that the example's data give, to take their side; True if torch can determine any number."""
         if self._inputs.example is None:
             return False
         self._traces += 1
