@@ -131,8 +131,7 @@ class Explorer:
         return best
 
     def _again(self, domain: Facts) -> Exploration | None:
-        """Explore on torch's general path; None if it rejects the model or does not serve the example (split: its
-        point)."""
+        """Explore on torch's general path; None if that rejects the model, the example or (splitting) its point."""
         try:
             again = self._explore(domain)
         except Exception:  # noqa: BLE001 - what serves less has been found already
@@ -228,7 +227,7 @@ class Explorer:
         return any(decision.kind is Kind.BRANCH for decision in asked)
 
     def _observe(self, domain: Facts) -> bool:
-        """Record the numbers that the example's data give, to take their side; True if torch can determine any number."""
+        """Record the numbers that the example's data give, to take their side; True if torch determines any number."""
         if self._inputs.example is None:
             return False
         self._traces += 1
@@ -390,8 +389,7 @@ class Explorer:
     def _run_in(self, step: Step, cell: Facts, point: dict[str, int]) -> Finding | None:
         """Run the program at the cell's smallest point before tracing; if splitting, also at `point`.
 
-        While splitting, a difference between results says more than an error of the model: the exploration of the other
-        program meets that error again.
+        While splitting, differing results say more than an error, which exploring the other program shows again.
         """
         if self._cut.about_data(step.decision.formula):
             return None
