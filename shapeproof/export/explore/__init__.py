@@ -1,11 +1,13 @@
-"""Which sizes does a program serve? Traces and compares wherever the domain asks for it.
+"""Find the sizes that a program serves, by tracing the model and comparing programs across the domain.
+
+The files find facts about programs; verdicts and their wording are made elsewhere.
 
 explore        main program, cells, findings         explorer.py, cells.py, coincidences.py, findings.py, limits.py,
                                                      sizes.py
 several        programs of a split model             regions.py
-given          inputs that are not served            unserved.py
-compare/       are two programs the same on a region?
-inferred/      what is given up of a domain that is inferred, and what is not
-beside_eager/  program and eager on the same inputs
-demands/       what eager refuses whatever the data
+given          given inputs that are not served      unserved.py
+compare/       proves that two programs are the same on a region
+inferred/      decides how an inferred domain may be narrowed
+beside_eager/  runs program and eager on the same inputs
+demands/       finds inputs that eager rejects for all data
 """

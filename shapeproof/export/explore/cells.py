@@ -1,7 +1,7 @@
-"""Cuts what a trace leaves out into cells, and says what tells a cell from the rest of the domain.
+"""Cut the part of the domain that a trace leaves out into cells, and describe each cell by formulas.
 
-A cell is told apart by sizes, or else by what data say there: an answer that the main program takes and no input of the
-cell does. A program that asserts that answer refuses the cell. Nothing is traced or judged here.
+Sizes distinguish a cell from the rest of the domain, or else data do: the main program takes an answer about data that
+no input of the cell gives. A program that asserts that answer rejects the cell.
 """
 
 from __future__ import annotations
@@ -21,50 +21,50 @@ from shapeproof.solver.facts import Facts
 
 @dataclass(frozen=True, slots=True)
 class Cutter:
-    """Cuts a declared domain; `budget` is what one solver question may cost."""
+    """Cuts a declared domain; `budget` is the work that one solver question may cost."""
 
     domain: Domain
     budget: Budget
     adopted: tuple[Formula, ...] = ()
-    """What inferred sizes were given up to beforehand: it sets no cell apart."""
+    """Requirements that inferred sizes were narrowed to before exploring; they do not distinguish cells."""
 
     def is_data(self, name: str) -> bool:
-        """Whether a symbol stands for a number from data, and not for a declared size."""
+        """True if a symbol is unbacked (a number from data), not a declared size."""
         return name not in self.domain.symbols
 
     def about_data(self, formula: Formula) -> bool:
-        """Whether a formula speaks of data."""
+        """True if a formula contains an unbacked symbol."""
         return any(map(self.is_data, formula.symbols))
 
     def defining(self, cell: Facts) -> list[Formula]:
-        """The facts about sizes that set a cell apart from the rest of the domain."""
+        """Return the facts about sizes that distinguish a cell from the rest of the domain."""
         declared = {*self.domain.formulas, *self.adopted}
         return [fact for fact in cell.formulas if fact not in declared and not self.about_data(fact)]
 
     def outside(self, cell: Facts) -> Formula:
-        """What holds of every declared input outside a cell; FALSE where no size sets it apart."""
+        """Return a formula that holds for every declared input outside a cell; FALSE if no size distinguishes it."""
         return f.disjunction(*map(f.negate, self.defining(cell)))
 
     def beyond(self, trial: Trial) -> list[Formula]:
-        """Of which one holds just where an input of a cell is not in the part of it that a trace stands for."""
+        """Return formulas whose disjunction holds exactly for the inputs of a cell that a trace does not represent."""
         sizes = [step.decision.taken for step in trial.steps if not self.about_data(step.decision.formula)]
         kept = reasons([(taken, len(str(taken))) for taken in sizes], trial.known, self.budget)
         return [f.negate(sizes[index]) for index in sorted(kept)]
 
     def answers(self, cell: Facts, main: Trial) -> tuple[Formula, ...]:
-        """An answer about data that the main program takes and no input of a cell does, if there is one."""
+        """Return an answer about data that the main program takes and no input of the cell gives, if any."""
         known = set(cell.formulas)
         return tuple(taken for taken in self.data_answers(main) if f.negate(taken) in known)[:1]
 
     def data_answers(self, main: Trial) -> list[Formula]:
-        """What a program takes data to say."""
+        """Return the answers about data that a program takes."""
         return [step.decision.taken for step in main.steps if self.about_data(step.decision.formula)]
 
     def cells(self, trial: Trial, about_data: Sequence[Step]) -> list[tuple[Step, Facts]]:
-        """What the trace leaves out, cut along the decisions that imply the others.
+        """Return what the trace leaves out, cut along the decisions that imply the others.
 
-        What eager asks comes first, so that a cell of torch's assumptions is looked at where eager's checks hold. What
-        may raise keeps its place: an earlier decision may be what makes it defined.
+        Eager's checks come first, so that a cell of torch's assumptions is examined where eager's checks hold. A
+        partial formula keeps its place: an earlier decision may be the guard that makes it defined.
         """
         sizes = [step for step in trial.steps if not self.about_data(step.decision.formula)]
         sizes.sort(key=lambda step: step.decision.kind is Kind.ASSUMED or not step.decision.formula.total)
@@ -78,6 +78,6 @@ class Cutter:
 
 
 def _weight(decision: Decision) -> int:
-    """Reasons are sought among the user's own lines first, then among short formulas."""
+    """Return a weight that prefers the user's own lines, then short formulas."""
     framework = 0 if decision.operator is None else 1000
     return framework + len(str(decision.taken))

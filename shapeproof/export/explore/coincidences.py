@@ -1,7 +1,4 @@
-"""What an example says of sizes in general: which of its decisions may be accidents of its sizes.
-
-Nothing is traced here.
-"""
+"""Find the decisions of an example that may be accidents of its sizes."""
 
 from __future__ import annotations
 
@@ -16,26 +13,26 @@ from shapeproof.solver.facts import Facts
 
 
 def takes(trial: Trial, point: Mapping[str, float]) -> bool:
-    """Whether an input of these sizes takes every decision on sizes as the trial did."""
+    """True if an input of these sizes takes every decision on sizes as the trial did."""
     return all(
         holds_at(decision.taken, point) for decision in trial.decisions if decision.formula.symbols <= point.keys()
     )
 
 
 def pins(decision: Decision) -> bool:
-    """Whether the decision as taken is an equality that may be an accident of the example (`b == 1`, `h == w`)."""
+    """True if the decision as taken is an equality that may be an accident of the example (`b == 1`, `h == w`)."""
     term = equated(decision)
     return term is not None and all(isinstance(atom, Symbol) for atom in term.children)
 
 
 def equated(decision: Decision) -> Term | None:
-    """What is taken to be 0, if an equality is taken."""
+    """Return the term that equals 0, if the decision takes an equality."""
     taken = decision.taken
     return taken.term if isinstance(taken, f.Compare) and taken.op == "==" else None
 
 
 def alike(region: Facts, example: Mapping[str, int]) -> Facts:
-    """The part of a region where sizes are equal that are so in the example: those that belong together, it may be."""
+    """Return the part of a region that keeps the example's equal sizes equal, since these may belong together."""
     part, first = region.fork(), dict[int, str]()
     for name, value in example.items():
         part.learn(f.eq(symbol(name), symbol(first.setdefault(value, name))))

@@ -1,12 +1,12 @@
-"""Which sizes does one traced program serve? Region exploration, sizes 0 and 1 included.
+"""Find the sizes that one traced program serves, sizes 0 and 1 included.
 
-A trace is good for the inputs that take its decisions as it did. What is left of the domain is cut into *cells*, one
-for each decision that is not implied by the others; each cell is traced on its own, and the two programs are compared
-there. Cells of a cell are settled in turn, until the solver proves that nothing of the domain is left. A cell is
+A trace represents the inputs that take its decisions. The rest of the domain is cut into *cells*, one for each decision
+that the others do not imply. Each cell is traced separately, and the two programs are compared there. The cells of a
+cell are settled in turn, until the solver proves that nothing of the domain is left. A cell is
 
-- *served*: the program traced there is the same;
-- *narrowed*: it lies in what the user left to be inferred, and is given up with a note and a run-time check;
-- a *finding*: eager raises there, or does something else than the program (replayed), or neither could be established.
+- *served*: the program traced in the cell is the same;
+- *narrowed*: the user left its sizes to be inferred, and the cell is excluded with a note and a run-time check;
+- a *finding*: eager raises there, or a replay shows other results than the program's, or neither is established.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ from shapeproof.wording import with_kind
 
 
 class Explorer:
-    """Traces a model wherever the domain asks for it.
+    """Traces a model wherever the domain requires it.
 
     Args:
         mod: the model.
-        inputs: what was declared.
-        trace: how to trace it at a trial's point.
-        budget: what one solver question may cost.
-        progress: told in words what is being done.
-        splitting: what one program does not serve is left to another, and not given up.
+        inputs: the declared inputs.
+        trace: traces the model at a trial's point.
+        budget: the work that one solver question may cost.
+        progress: called with a description of each step.
+        splitting: leave what one program does not serve to another program, instead of narrowing the domain.
     """
 
     def __init__(  # noqa: PLR0913 - what is explored, and how
@@ -98,7 +98,7 @@ class Explorer:
         """Explore the whole domain.
 
         Raises:
-            Exception: what the model raised, if it cannot be traced at any point that was tried.
+            Exception: the model's error, if the model cannot be traced at any point that was tried.
         """
         try:
             best = self._best(domain)
@@ -115,7 +115,7 @@ class Explorer:
         return best
 
     def _best(self, domain: Facts) -> Exploration:
-        """The exploration that leaves out least, with torch's general path where a point's own did not serve."""
+        """Return the exploration that leaves out least, trying torch's general path where a point's own path fails."""
         self._oblivious = frozenset()
         best = self._explore(domain)
         checked: set[Formula] = set()
@@ -131,7 +131,7 @@ class Explorer:
         return best
 
     def _again(self, domain: Facts) -> Exploration | None:
-        """On torch's general path; None where it does not take the model or serve the example (split: its point)."""
+        """Explore on torch's general path; None if that rejects the model, the example or (splitting) its point."""
         try:
             again = self._explore(domain)
         except Exception:  # noqa: BLE001 - what serves less has been found already
@@ -151,14 +151,14 @@ class Explorer:
         return found
 
     def _disagreement(self, point: dict[str, int], *, calls: int = 1) -> replay.Replay | None:
-        """How the program, in any form, does not do what eager does at a point."""
+        """Return the replay at a point if the program, in any form, disagrees with eager there."""
         result = replay.compare(self._mod, self._forms, self._inputs, point, calls=calls)
         return None if result.agrees else result
 
     # ------------------------------------------------------------------ the main program
 
     def _choose_main(self, domain: Facts) -> Traced:
-        """A program that serves the example, traced at a point as generic as that allows."""
+        """Return a program that serves the example, traced at a point as generic as possible."""
         example = self._example_in(domain)
         scouted = self._scouted(domain, example)
         if scouted is not None:
@@ -178,7 +178,7 @@ class Explorer:
         return self._generalize(domain, second, [first.trial.point])
 
     def _scouted(self, domain: Facts, example: dict[str, int] | None) -> Traced | None:
-        """The main program in the simple domain that the model asks for, if there is one and it serves the example."""
+        """Return the main program in the simple domain that the model asks for, if that program serves the example."""
         self._adopt([], settled_for=False)
         if example is None or self._splitting or self._oblivious:
             return None
@@ -193,12 +193,12 @@ class Explorer:
         return main
 
     def _adopt(self, narrowings: list[Narrowing], *, settled_for: bool) -> None:
-        """Have inferred sizes given up to these before anything is explored."""
+        """Narrow inferred sizes to these requirements before anything is explored."""
         self._adopted, self._settled_for = narrowings, settled_for
         self._cut = replace(self._cut, adopted=tuple(narrowing.requirement for narrowing in narrowings))
 
     def _trace_apart(self, domain: Facts) -> Traced:
-        """A trace at a generic point: one at which sizes are not equal by chance, against torch's general path."""
+        """Trace at a generic point, where no sizes are equal by chance against torch's general path."""
         point = self._sizes.generic(domain)
         first = self._trace_in(domain, self._example_in(domain) if point is None else point, self._oblivious)
         apart = domain.fork()
@@ -211,7 +211,7 @@ class Explorer:
         return first if other.program is None else other
 
     def _followed(self, domain: Facts) -> Traced:
-        """The main program; where it branches on data, the one that goes the example's way."""
+        """Return the main program; if the program branches on data, it takes the example's side."""
         try:
             main = self._choose_main(domain)
         except Exception:  # torch traces torch.cond only where no size is 0
@@ -227,7 +227,7 @@ class Explorer:
         return any(decision.kind is Kind.BRANCH for decision in asked)
 
     def _observe(self, domain: Facts) -> bool:
-        """Which numbers the example's data give, so that the program takes its side; as far as torch can tell."""
+        """Record the numbers that the example's data give, to take their side; True if torch determines any number."""
         if self._inputs.example is None:
             return False
         self._traces += 1
@@ -238,14 +238,14 @@ class Explorer:
         return bool(self._observed)
 
     def _example_in(self, domain: Facts) -> dict[str, int] | None:
-        """The user's example, if it is in this part of the domain."""
+        """Return the user's example, if it lies in this part of the domain."""
         example = self._inputs.example
         return example if example is not None and domain.contains(example) else None
 
     def _generalize(self, domain: Facts, example: Traced, tried: list[dict[str, int]]) -> Traced:
-        """A generic point that takes the example's decisions, except those that pin a size to the example's.
+        """Trace at a generic point that takes the example's decisions, except those that pin a size to the example's.
 
-        If that does not serve the example, one at which what is equal in the example is.
+        If that program does not serve the example, trace at a point that keeps the example's equal sizes equal.
         """
         if not any(map(pins, example.trial.decisions)):
             return example
@@ -266,7 +266,7 @@ class Explorer:
         return example
 
     def _elsewhere(self, domain: Facts, failed: Traced) -> Traced:
-        """Without an example: another place, where the checks that failed hold; else the smallest one."""
+        """Without an example, trace at another point where the failed checks hold, or else at the smallest point."""
         points = [self._sizes.smallest(domain)]
         for step in failed.trial.steps:
             cell = step.given.fork()
@@ -279,7 +279,7 @@ class Explorer:
         raise failed.error or RuntimeError("the model cannot be traced")
 
     def same(self, program: Traced, there: Traced) -> bool:
-        """Whether a program serves the region of another trace, taken apart too."""
+        """True if a program serves the region of another trace, also after decomposition."""
         if program.program is None or there.program is None:
             return False
         point = self._sizes.of(there.trial.point)
@@ -287,14 +287,14 @@ class Explorer:
         return alike and replay.agrees_apart(self._mod, program.program, self._inputs, point)
 
     def leaving(self, point: dict[str, int]) -> Formula | None:
-        """What holds of the declared sizes that go another way through the model; None if it does not raise there."""
+        """Return a formula for the declared sizes that take another path than this point; None if tracing succeeds."""
         there = self._trace_in(Facts(self._inputs.domain.formulas, self._budget), point)
         return None if there.program is not None else f.disjunction(*self._cut.beyond(there.trial))
 
     # ------------------------------------------------------------------ cells
 
     def _settle(self, traced: Traced, found: Exploration) -> None:
-        """Account for all that the trace's decisions leave out."""
+        """Account for every input that the trace's decisions leave out."""
         about_data = [step for step in traced.trial.steps if self._cut.about_data(step.decision.formula)]
         if len({asking(step.decision) for step in about_data}) > TRACE_LIMIT:
             reason = f"{len(about_data)} questions about data are open, and each would need a trace"
@@ -305,9 +305,9 @@ class Explorer:
                 self._settle_cell(step, cell, found)
 
     def _open_answers(self, decision: Decision, reason: str, traced: Traced, main: Traced) -> Finding:
-        """That nothing is known of where data answer otherwise than in a trace: all its answers are asserted.
+        """Return a finding that asserts a trace's answers about data; the sizes that need other answers are unknown.
 
-        Where it is not the main program's trace, its cell is left out as a whole.
+        For a trace other than the main program's, the finding leaves out its whole cell.
         """
         if traced is main:
             answers = tuple(self._cut.data_answers(main.trial))
@@ -317,7 +317,7 @@ class Explorer:
         return Finding(Outcome.UNDECIDED, decision, None, reason, served=served, unbounded=True, answers=answers)
 
     def _settle_cell(self, step: Step, cell: Facts, found: Exploration) -> None:
-        """Account for a cell. Where that leaves a finding, and the cell is the user's to be inferred, give it up."""
+        """Settle a cell. If that leaves a finding and the cell's sizes are inferred, narrow the domain instead."""
         outside = self._cut.outside(cell)
         for narrowing in found.narrowings:
             cell.learn(narrowing.requirement)
@@ -338,7 +338,7 @@ class Explorer:
             found.findings, found.narrowings = before[0], [*before[1], whole]
 
     def _settles_for(self, cell: Facts, found: Exploration) -> bool:
-        """Whether a cell of inferred sizes is given up as a whole, with no look at what of it may be served."""
+        """True if the whole of an inferred cell is excluded, without checking which part of it may be served."""
         if self._splitting or found.main.program is None:
             return False
         nodes = len(found.main.program.graph.nodes)
@@ -348,7 +348,7 @@ class Explorer:
         return self._looks.are_over(nodes)
 
     def _look_into(self, step: Step, cell: Facts, outside: Formula, found: Exploration, *, closely: bool) -> None:
-        """Trace a cell and judge it. Closely: find out which part of it the program serves, if not the whole."""
+        """Trace a cell and judge it. Closely: find the part of it that the program serves, if not the whole."""
         point = self._sizes.generic(cell)
         if point is None or self._traces >= TRACE_LIMIT:
             reason = (
@@ -387,9 +387,9 @@ class Explorer:
         self._settle_cell(step, cell, found)
 
     def _run_in(self, step: Step, cell: Facts, point: dict[str, int]) -> Finding | None:
-        """Before a cell is traced, run the program at its smallest point; where another may be had, also at `point`.
+        """Run the program at the cell's smallest point before tracing; if splitting, also at `point`.
 
-        That another serves says more there than that the model raises, which is seen again with the other.
+        While splitting, differing results say more than an error, which exploring the other program shows again.
         """
         if self._cut.about_data(step.decision.formula):
             return None
@@ -402,7 +402,7 @@ class Explorer:
         return first
 
     def _replayed(self, step: Step, point: dict[str, int]) -> Finding | None:
-        """A finding if eager and the program do not do the same at a point."""
+        """Return a finding if eager and the program disagree at a point."""
         wrong = self._disagreement(point)
         if wrong is None:
             return None
@@ -410,7 +410,7 @@ class Explorer:
         return Finding(outcome, step.decision, point, wrong.sentence)
 
     def _judge(self, step: Step, cell: Facts, there: Traced, main: Traced) -> Finding | None:
-        """Whether the main program serves the cell, as far as it was traced; None if it does."""
+        """Return a finding unless the main program serves the traced part of the cell."""
         if main.program is None:
             message = "there is no program to judge"
             raise ValueError(message)
@@ -426,7 +426,7 @@ class Explorer:
     def _judge_failure(
         self, step: Step, cell: Facts, there: Traced, program: torch.export.ExportedProgram
     ) -> Finding | None:
-        """The model cannot be traced in the cell: does eager raise there too? On data, does the program?"""
+        """Judge a cell in which tracing fails: does eager raise there, and for data, does the program?"""
         text = with_kind(there.error)
         if self._cut.about_data(step.decision.formula):
             again = Trial(cell, there.trial.point, data=self._cut.is_data, budget=self._budget)
@@ -449,7 +449,7 @@ class Explorer:
         )
 
     def _judge_difference(self, step: Step, there: Traced, difference: Difference) -> Finding:
-        """The programs differ in the cell: do their results, at a concrete input?"""
+        """Judge a cell in which the programs differ: do their results differ at a concrete input?"""
         smallest_first = ascending(there.trial.region, sorted(self._sizes.declared), self._budget)
         for point in itertools.chain(itertools.islice(smallest_first, SMALL_POINTS), [there.trial.point]):
             finding = self._replayed(step, self._sizes.of(point))
@@ -463,12 +463,12 @@ class Explorer:
     def _trace_in(
         self, known: Facts, point: dict[str, int] | None, oblivious: frozenset[Formula] = frozenset()
     ) -> Traced:
-        """Trace at a point of a cell; what defines the cell is known."""
+        """Trace at a point of a cell, given the facts that define the cell."""
         if point is None:
             message = "no sizes were found that meet all that is declared, nor is it known that there are none"
             raise UsageError(f"{message}: give an example")
         traced = self._attempt(known, point, oblivious)
-        if traced.program is None and traced.trial.guessed:  # what was guessed may be checked later on
+        if traced.program is None and traced.trial.guessed:  # the model may check a guessed number later
             again = self._attempt(known, point, Where(self._cut.about_data))
             traced = again if again.program is not None else traced
         if traced.doubtful:
@@ -495,5 +495,5 @@ class Explorer:
             trial.leave()
 
     def _quickly(self, known: Facts, point: dict[str, int]) -> Traced:
-        """A trace that settles nothing in place."""
+        """Trace without discharging decisions where operators make them."""
         return self._attempt(known, point, (), in_place=False, repeating=True)

@@ -1,7 +1,4 @@
-"""What an exploration found, as data: which cells of the domain the program does not serve, and what explains each.
-
-Nothing is traced or decided here, and nothing is worded.
-"""
+"""The results of an exploration as data: the cells that the program does not serve, and the cause of each."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from shapeproof.wording import short
 
 
 class Outcome(Enum):
-    """What a finding is, the worst first."""
+    """The kinds of findings, worst first."""
 
     RAISES = "eager raises"
     DIFFERS = "the program differs"
@@ -35,42 +32,46 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A cell of the domain that the program does not serve, or is not known to serve."""
+    """A cell of the domain that the program does not serve, or is not known to serve.
+
+    Formulas: `requirement` is what the cause asks of sizes, `served` holds outside the region of the finding, and
+    `asked` is the question whose other answer leads into it.
+    """
 
     outcome: Outcome
     decision: Decision
     witness: dict[str, int] | None
     text: str
     asked: Formula = f.TRUE
-    """The question whose other answer leads here; `decision` is the one that explains it best."""
+    """The question whose other answer leads here; `decision` explains that answer best."""
     served: Formula = f.TRUE
-    """What holds of every declared input outside the region that this is about."""
+    """A formula that holds for every declared input outside the region of the finding."""
     unbounded: bool = False
-    """Whether nothing is known of where that region ends."""
+    """True if the extent of that region is unknown."""
     same_where: Formula = f.FALSE
-    """Where the program is the same although the decision is otherwise."""
+    """A formula where the program is the same although the decision goes the other way."""
     answers: tuple[Formula, ...] = ()
-    """Answers about data: no input that gives them all to the program is in the region. Empty where sizes tell it."""
+    """Answers about data: no input in the region gives the program all of them. Empty if sizes tell the region."""
     partly: bool = False
-    """Whether eager takes some of the sizes at which the requirement does not hold."""
+    """True if eager accepts some of the sizes that violate the requirement."""
     joint: Formula | None = None
-    """What the cause asks for as a whole, where it asks for more than the decision."""
+    """The whole requirement of the cause, if it is more than the decision."""
 
     @property
     def may_be_another(self) -> bool:
-        """Whether another program might serve there: eager does, as far as is known, and sizes tell where."""
+        """True if another program might serve the region: eager may accept it, and sizes distinguish it."""
         sizes_tell = self.served is not f.TRUE and not self.answers
         return self.outcome in {Outcome.DIFFERS, Outcome.UNDECIDED} and sizes_tell
 
     @property
     def requirement(self) -> Formula:
-        """What holds of the sizes that the program does serve, as far as this decision goes."""
+        """Return what this decision requires of the sizes that the program serves."""
         return f.disjunction(self.decision.taken, self.same_where) if self.joint is None else self.joint
 
     def is_about_another(self, decision: Decision) -> bool:
-        """Whether a cell is only known to fail where another question is answered otherwise: the rest may be served.
+        """True if the cell is known to fail only where another question gets the other answer; the rest may be served.
 
-        That other is a check that eager makes elsewhere, or a branch of the model on data.
+        The other question is a check that eager makes elsewhere, or a branch of the model on data.
         """
         if self.decision.taken is decision.taken:
             return False
@@ -79,7 +80,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """A requirement on inferred sizes that the program was given up to, and the decision that asked for it."""
+    """A requirement that inferred sizes were narrowed to, and the decision that asked for it."""
 
     requirement: Formula
     decision: Decision
@@ -87,15 +88,15 @@ class Narrowing:
 
 @dataclass(frozen=True, slots=True)
 class SharedFailure:
-    """Where eager and the program both raise, by sizes that come out of data.
+    """Sizes from data at which eager and the program both raise.
 
     Attributes:
-        condition: what holds of these sizes, in the user's names (`boxes.shape[0] == 0`).
-        error: what eager raises.
-        operator: the operator that raises, if it is known.
-        file: of the user's line that calls it.
-        line: its number.
-        source: where a size without a name is taken from data.
+        condition: the formula that these sizes meet, in the user's names (`boxes.shape[0] == 0`).
+        error: the error that eager raises.
+        operator: the operator that raises, if known.
+        file: the file of the user's line that calls it.
+        line: the number of that line.
+        source: the place where an unnamed size is taken from data.
     """
 
     condition: str
@@ -112,7 +113,7 @@ class SharedFailure:
 
 
 class Impossible(Exception):  # noqa: N818 - what it says is what is the matter
-    """No data pass a check of the model, at the example's sizes; the trial says which."""
+    """No data pass a check of the model at the example's sizes; the trial holds that check."""
 
     def __init__(self, trial: Trial) -> None:
         super().__init__("a check on data contradicts what is known")
@@ -121,7 +122,7 @@ class Impossible(Exception):  # noqa: N818 - what it says is what is the matter
 
 @dataclass(slots=True)
 class Traced:
-    """One trace: what it knew and was asked, and the program, or what stopped it."""
+    """One trace: its trial, and the program or the error that stopped the trace."""
 
     trial: Trial
     program: torch.export.ExportedProgram | None
@@ -129,10 +130,11 @@ class Traced:
 
     @property
     def doubtful(self) -> bool:
-        """Whether what was found harmless where it was asked may not be.
+        """True if decisions that were discharged where they were made may matter after all.
 
-        Code reads strides that were passed over, or writes where an operator shares with its operand or copies it:
-        which of the two it does, a tensor remembers, so that an operator that is run again does not ask anew.
+        They matter if code reads strides that were ignored. They also matter if code mutates where an operator either
+        shares with its operand or copies it: the tensor remembers which of the two happened, so a rerun of the operator
+        does not ask again.
         """
         passed_over = bool(self.trial.harmless) or self.trial.passed_over
         told = passed_over and self.program is not None and told_apart(self.program.graph)
@@ -144,9 +146,9 @@ class Exploration:
     """The program, and how the whole domain relates to it.
 
     Attributes:
-        forms: the program as it is run beside eager.
-        begun: the point at which the program was first run beside eager: the example, if there is one.
-        disagreement: what was seen there, if they do not agree.
+        forms: the forms in which the program is run beside eager.
+        begun: the point at which program and eager were first compared: the example, if there is one.
+        disagreement: the replay at that point, if the two do not agree.
     """
 
     main: Traced
@@ -157,21 +159,21 @@ class Exploration:
     narrowings: list[Narrowing] = field(default_factory=list)
     served: list[Traced] = field(default_factory=list)
     settled_for: bool = False
-    """Whether inferred sizes were given up to something simple without a look at what else is served."""
+    """True if inferred sizes were narrowed to something simple without checking what else is served."""
     traces: int = 0
     trusted: dict[str, int] = field(default_factory=dict)
-    """The operators that are not torch's own, and at how many inputs their fake kernels were compared."""
+    """The custom operators, each with the number of inputs at which its fake kernel was compared."""
     checked: tuple[str, ...] = ()
-    """Those of them that `check_operator` has proved for all the calls of the program."""
+    """The custom operators whose every call in the program `check_operator` has proved."""
     notes: list[str] = field(default_factory=list)
-    """What else is to be said of the program."""
+    """Further remarks about the program."""
     shared: tuple[SharedFailure, ...] = ()
-    """What the program and eager are seen to raise both."""
+    """The failures seen in both the program and eager."""
 
     def add(self, finding: Finding) -> None:
-        """Keep one finding for each requirement: the worst outcome, then the smallest witness, speaks for all.
+        """Keep one finding per requirement: the worst outcome, then the smallest witness.
 
-        Of those about data keep one for each cause.
+        Keep one finding per cause if findings are about data.
         """
         for index, known in enumerate(self.findings):
             if known.requirement is finding.requirement and bool(known.answers) == bool(finding.answers):
@@ -183,14 +185,14 @@ class Exploration:
             self.findings.append(finding)
 
     def takes_in(self, decision: Decision) -> bool:
-        """Whether a loop over data asks for its next round, which a finding about an earlier one now speaks for, too.
+        """True if this is the next iteration of a data-dependent loop already reported; that finding is then extended.
 
-        Another number of rounds is another program, so nothing is traced to see it.
+        Another number of iterations is another program, so tracing one would show nothing new.
         """
         return decision.of_the_model and self._joined(decision)
 
     def _joined(self, decision: Decision) -> bool:
-        """Whether a finding about data has the same cause, which now asks for this decision, too."""
+        """Extend the finding about data that has the same cause by this decision; True if there is such a finding."""
         for index, known in enumerate(self.findings):
             if known.outcome is Outcome.DATA and _one_cause(known.decision, decision):
                 joint = f.conjunction(known.requirement, decision.taken)
@@ -199,21 +201,21 @@ class Exploration:
         return False
 
     def take(self, seen: Sequence[Finding | Narrowing]) -> None:
-        """Keep what was seen apart from the cells."""
+        """Keep findings and narrowings that come from elsewhere than the cells."""
         self.findings += [each for each in seen if isinstance(each, Finding)]
         self.narrowings += [each for each in seen if isinstance(each, Narrowing)]
 
     @property
     def left_out(self) -> tuple[int, int]:
-        """How much is not served: less is better."""
+        """Count what is not served; less is better."""
         return len(self.findings), len(self.narrowings)
 
     def serves(self, point: Mapping[str, int]) -> bool:
-        """Whether no finding is about the sizes at a point; torch's general path may not serve where it was traced."""
+        """True if no finding concerns a point. A program on torch's general path may not serve its traced point."""
         return all(holds_at(finding.served, point) for finding in self.findings)
 
     def wrong_guesses(self) -> frozenset[Formula]:
-        """Questions that the program answered against torch's fallback, where that does not serve the domain."""
+        """Return questions that the program answered against torch's fallback, where its answer fails in the domain."""
         asked = {finding.asked for finding in self.findings} | {each.decision.formula for each in self.narrowings}
         return frozenset(
             step.decision.formula
@@ -223,12 +225,12 @@ class Exploration:
 
 
 def asking(decision: Decision) -> object:
-    """Who asks a question: a line of the model, however often, or else this question alone."""
+    """Identify the asker of a question: a line of the model, however often it asks, or else the question alone."""
     return decision.where if decision.of_the_model else decision
 
 
 def _one_cause(known: Decision, later: Decision) -> bool:
-    """Whether a loop asks both for another round, or one operator of the model asks both."""
+    """True if one loop asks both decisions for another iteration, or one operator of the model asks both."""
     if known.where is None or known.where != later.where or known.operator != later.operator:
         return False
     return later.operator is not None or (later.of_the_model and rounds(later.where) is not None)
@@ -240,21 +242,21 @@ def _rank(finding: Finding) -> tuple[int, tuple[int, int]]:
 
 
 def narrowed(domain: Facts, narrowings: Sequence[Narrowing]) -> Facts:
-    """The domain with what was given up left out."""
+    """Restrict the domain to the narrowings."""
     return domain.assuming(*(narrowing.requirement for narrowing in narrowings))
 
 
 def served_part(found: Exploration, domain: Facts) -> Facts | None:
-    """The part of a domain that a program is known to serve by its sizes; None where it is refuted or data tell it."""
+    """Return the part that a program serves by its sizes; None if a finding refutes the program or only data decide."""
     if any(finding.outcome is not Outcome.UNDECIDED or finding.answers for finding in found.findings):
         return None
     return narrowed(domain, found.narrowings).assuming(*(finding.served for finding in found.findings))
 
 
 def attributed(finding: Finding, trial: Trial) -> Finding:
-    """The finding, laid to the question, among those that the witness answers otherwise, that best explains it.
+    """Attribute a finding to the question that explains it best, among those that its witness answers differently.
 
-    A question about data explains itself, unless the model itself branches on data, and goes the other way there.
+    A question about data explains itself, unless the model branches on data and the witness takes the other side.
     """
     witness = finding.witness
     if witness is None or (finding.outcome is Outcome.DATA and finding.decision.of_the_model):
@@ -269,7 +271,7 @@ def attributed(finding: Finding, trial: Trial) -> Finding:
 
 
 def _blame(decision: Decision, outcome: Outcome) -> int:
-    """Who is asked first: for an error a check, for another program the user's own branch, torch's assumptions last."""
+    """Rank causes: for an error checks first, for another program the user's branches, torch's assumptions last."""
     if decision.kind is Kind.ASSUMED:
         return 3
     if outcome is Outcome.RAISES:
@@ -278,7 +280,7 @@ def _blame(decision: Decision, outcome: Outcome) -> int:
 
 
 def statistics(found: Exploration) -> dict[str, int]:
-    """How the questions that were asked about sizes have been settled, in numbers."""
+    """Count how the questions about sizes were settled."""
     trial = found.main.trial
     traced = {step.decision.formula for step in trial.steps}
     in_place = {step.decision.formula for step in trial.harmless} - traced

@@ -1,33 +1,33 @@
-"""How much one exploration may do before the rest is undecided."""
+"""Limits on the work of one exploration; what lies beyond them is undecided."""
 
 from __future__ import annotations
 
 TRACE_LIMIT = 32
-"""How many traces one export may take before the rest is called undecided."""
+"""The most traces that one export may take; cells left over are undecided."""
 
 LOOK_LIMIT = 16
-"""How many of them may go into finding out how much of an inferred domain can be kept."""
+"""The most traces that may be spent on finding how much of an inferred domain can be kept."""
 
 LOOK_NODES = 256
-"""How many nodes all those programs may have together: of a large model one more is traced, and no more."""
+"""The most graph nodes that these traced programs may have together. A larger model gets exactly one such trace."""
 
 LOOK_TRACES = 8
-"""After so many, a refuted side of the model's own branch is not looked into: what nobody has looked at comes first."""
+"""After this many traces, a refuted side of the model's own branch is not looked into: unseen cells come first."""
 
 KERNEL_POINTS = 192
-"""At how many points at most an operator that is not torch's own is held against its fake kernel."""
+"""The most points at which a custom operator is compared with its fake kernel."""
 
 KERNEL_ELEMENTS = 2**27
-"""How many elements of inputs and parameters may be read for it, all runs together; two runs are always made."""
+"""The most input and parameter elements that these runs may read together. At least two runs are made."""
 
 SMALL_POINTS = 8
-"""How many points, the smallest first, are run where two programs differ: empty tensors are often equal anyway."""
+"""The number of points, smallest first, run where two programs differ: empty tensors are often equal anyway."""
 
 OBLIVIOUS_ROUNDS = 2
-"""How often a domain is explored anew with torch's general path where the point's own path did not serve it."""
+"""How often a domain is explored again on torch's general path, where the path of the traced point did not serve it."""
 
 EXTENT_POINTS = 32
-"""At how many sizes eager is run before it is said to raise wherever a condition holds."""
+"""The number of points at which eager must raise before a condition is reported as the cause."""
 
 EXTENT_BOX = 2**12
-"""Those are spread over a box of so many points, and the smallest of a larger one."""
+"""A box of at most this many points is sampled evenly; of a larger box, the smallest points are run."""

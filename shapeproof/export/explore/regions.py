@@ -1,11 +1,11 @@
-"""A model that branches on its sizes, as several programs that together serve the domain.
+"""Split a model that branches on its sizes into several programs that together serve the domain.
 
-What one program does not serve is explored as a domain of its own, until the solver proves that nothing is left. A
-program that serves another's region too takes it over. Each region is what is left of the domain when its turn comes,
-cut down to what its program serves: so no two overlap, and the last proof says that together they cover it.
+The part that one program does not serve is explored as a domain, until the solver proves that nothing is left. A
+program that also serves another program's region takes that region over. Each region is the part of the domain that is
+left at its turn, restricted to what its program serves. So no two regions overlap, and the last proof shows that they
+cover the domain.
 
-Exploring, and what a finding means, is in explorer.py; the programs are built and told apart at run time elsewhere
-(conclude.py, dispatch.py).
+explorer.py explores and defines the findings. conclude.py builds the programs; dispatch.py selects one at run time.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 
 REGIONS = 16
-"""How many programs one model may be split into."""
+"""The most programs that one model may be split into."""
 
 
 @dataclass(slots=True)
 class Region:
-    """A program and what it serves: `holds`, within the declared domain."""
+    """A program and the formula `holds`, which describes within the declared domain what the program serves."""
 
     found: Exploration
     holds: Formula
@@ -38,11 +38,11 @@ class Region:
 
 @dataclass(slots=True)
 class Split:
-    """The regions of a domain, and what no program serves, as the last trial found it.
+    """The regions of a domain, and the part that no program serves, as the last trial found it.
 
     Attributes:
-        opened: what could not be decided in a region, about data, and the trial that found it.
-        unexplored: where no program could be found, and why; None if that is nowhere.
+        opened: undecided findings about data in a region, each with the trial that found it.
+        unexplored: the part where no program could be found, and the error; None if there is no such part.
     """
 
     domain: Facts
@@ -54,11 +54,11 @@ class Split:
 
     @property
     def inferred(self) -> list[Formula]:
-        """What the regions have given up: it holds of every input that any of them serves."""
+        """Return what inferred sizes were narrowed to: every input that some region serves meets these requirements."""
         return [narrowing.requirement for region in self.regions for narrowing in region.found.narrowings]
 
     def within(self, region: Region) -> Facts:
-        """What holds of every input in a region."""
+        """Return the facts that hold for every input in a region."""
         here = narrowed(self.domain, region.found.narrowings)
         here.learn(region.holds)
         return here
@@ -68,10 +68,10 @@ def split(explorer: Explorer, domain: Facts, budget: Budget, look: Callable[[Exp
     """Explore the domain until the solver proves that the regions cover it.
 
     Args:
-        explorer: of the model.
-        domain: what was declared.
-        budget: what one solver question may cost.
-        look: has an exploration take what else is found in a part of the domain.
+        explorer: the explorer of the model.
+        domain: the declared domain.
+        budget: the work that one solver question may cost.
+        look: adds further findings about a part of the domain to an exploration.
     """
     found = explorer.run(domain)
     done = Split(domain, [], [], found.main.trial)
@@ -84,7 +84,7 @@ def split(explorer: Explorer, domain: Facts, budget: Budget, look: Callable[[Exp
         done.opened += [(finding, done.trial) for finding in opened]
         served = f.conjunction(*(finding.served for finding in others))
         found.findings = opened
-        # In few words, since they are part of what is found from here on: else texts double with each region.
+        # Simplified, because later regions contain these formulas: otherwise texts double with each region.
         holds = f.conjunction(*simplified([*_beyond(left, domain), served], domain, budget))
         region = Region(found, holds)
         done.findings += _seen_in(region, done, look, budget)
@@ -109,7 +109,7 @@ def split(explorer: Explorer, domain: Facts, budget: Budget, look: Callable[[Exp
 
 
 def _seen_in(region: Region, done: Split, look: Callable[[Exploration, Facts], None], budget: Budget) -> list[Finding]:
-    """What else is found in a region, as requirements that ask nothing elsewhere; the region takes what is inferred."""
+    """Return further findings in a region, as requirements restricted to it; the region takes the narrowings."""
     found = region.found
     aside = replace(found, findings=[], narrowings=list(found.narrowings))
     look(aside, done.within(region))
@@ -123,7 +123,7 @@ def _seen_in(region: Region, done: Split, look: Callable[[Exploration, Facts], N
 
 
 def proved(done: Split, budget: Budget) -> bool:
-    """Whether it is proved of the regions as they are worded that they cover the domain and do not overlap."""
+    """True if the solver proves that the regions, as worded, cover the domain and do not overlap."""
     domain, holds = done.domain.fork(), [region.holds for region in done.regions]
     for formula in done.inferred:
         domain.learn(formula)
@@ -133,15 +133,15 @@ def proved(done: Split, budget: Budget) -> bool:
 
 
 def _beyond(left: Facts, domain: Facts) -> list[Formula]:
-    """What sets a part of the domain apart from the rest of it."""
+    """Return the facts that distinguish a part of the domain from the rest."""
     declared = set(domain.formulas)
     return [fact for fact in left.formulas if fact not in declared]
 
 
 def _take_in(regions: list[Region], new: Region, explorer: Explorer) -> None:
-    """Add a region, or widen the one whose program serves all of it; then merge those that its program serves.
+    """Add a region, or widen the region whose program serves all of it; then merge the regions that its program serves.
 
-    Which of two programs serves both does not depend on which was found first, and so the number of regions does not.
+    Law: the number of regions does not depend on which of two programs was found first.
     """
     wider = next((region for region in regions if _serves(region, new, explorer)), None)
     if wider is not None:
@@ -155,20 +155,20 @@ def _take_in(regions: list[Region], new: Region, explorer: Explorer) -> None:
 
 
 def _serves(region: Region, other: Region, explorer: Explorer) -> bool:
-    """Whether the program of a region serves all of another, where nothing about data is open."""
+    """True if the program of a region serves all of another region in which nothing about data is open."""
     return not other.found.findings and all(
         explorer.same(region.found.main, part) for part in (other.found.main, *other.found.served)
     )
 
 
 def _widen(region: Region, other: Region) -> None:
-    """Hand another region over to the program of this one."""
+    """Give another region to the program of this one."""
     region.holds = f.disjunction(region.holds, other.holds)
     region.found.served += [other.found.main, *other.found.served]
     region.found.narrowings += other.found.narrowings
 
 
 def _too_many(others: Sequence[Finding]) -> Finding:
-    """The question of which each answer needs another program."""
+    """Return a finding at a question whose every answer needs another program."""
     text = f"{REGIONS} programs do not cover the domain, since every answer to this needs another"
     return replace(others[0], outcome=Outcome.MANY, text=text, witness=None)

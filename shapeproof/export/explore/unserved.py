@@ -1,7 +1,7 @@
-"""Inputs that were given beside the example (AdditionalInputs) and that the program is not known to serve.
+"""Find inputs given beside the example (AdditionalInputs) that the program is not known to serve.
 
-What is inferred keeps them all. Where the model needs what one of them does not meet, that is an error, whatever other
-sizes are concerned: the smallest such input is run. Nothing is ever proved of the program here.
+Inference keeps all of these inputs in the domain. If the model needs a condition that one of them violates, that is an
+error whatever other sizes are concerned; the smallest such input is run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shapeproof.export.explore.findings import Finding, Outcome
 
 @dataclass(frozen=True, slots=True)
 class Unserved:
-    """The point of an input that was given, and what eager and the program do there."""
+    """The point of a given input, and what eager and the program do there."""
 
     point: dict[str, int]
     seen: replay.Replay
@@ -28,7 +28,7 @@ class Unserved:
 def unserved(
     mod: torch.nn.Module, forms: Sequence[replay.Form], inputs: Inputs, findings: Sequence[Finding]
 ) -> Unserved | None:
-    """The smallest further input in a part of the domain that findings say is not served."""
+    """Return the smallest additional input in a part of the domain that findings call unserved."""
     sizes = [finding for finding in findings if finding.outcome is not Outcome.DATA]
     lost = [point for point in inputs.anchors[1:] if not all(_served(finding, point) for finding in sizes)]
     point = min(lost, key=lambda each: (max(each.values()), sum(each.values())), default=None)

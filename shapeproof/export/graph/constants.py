@@ -1,7 +1,4 @@
-"""Are two values that are written into programs the same? Nothing that a program does may tell them apart.
-
-Neither sizes nor regions are known here.
-"""
+"""Compare two values written into programs: the same means that no operation of a program can distinguish them."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import torch
 
 
 def same_constant(mine: Any, other: Any) -> bool:
-    """Whether two constants are the same; 0.0 is not -0.0, since a division tells.
+    """True if two constants are the same; 0.0 differs from -0.0, because a division shows the sign.
 
     >>> same_constant(0.0, -0.0), same_constant(1, 1.0), same_constant(float("nan"), float("nan"))
     (False, False, True)
@@ -34,7 +31,7 @@ def same_constant(mine: Any, other: Any) -> bool:
 
 
 def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """The dense tensors that a sparse one is made of."""
+    """Return the dense tensors that make up a sparse tensor."""
     if tensor.layout == torch.sparse_coo:
         parts = [getattr(tensor, name)() for name in ("_indices", "_values")]  # the public ones want it coalesced
         return [*parts, torch.tensor(tensor.is_coalesced())]
@@ -54,7 +51,7 @@ def _same_tensor(mine: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _lie_alike(mine: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether the strides agree that reach an element, and whether elements are read as they are stored."""
+    """True if all strides that reach an element agree, and the conjugate and negative bits do."""
     steps = zip(mine.shape, mine.stride(), other.stride(), strict=True)
     reached = mine.numel() == 0 or all(a == b for size, a, b in steps if size > 1)
     return reached and (mine.is_conj(), mine.is_neg()) == (other.is_conj(), other.is_neg())

@@ -1,12 +1,12 @@
-"""Program and eager on the same inputs, at chosen points.
+"""Run the program and eager on the same inputs, at chosen points.
 
-replay.py          one run of both, compared
-laid_out.py        how results lie in memory
-corners.py         where the domain ends
-extent.py          how far a failure reaches
-serving_bound.py   where eager begins to serve a size
-kernels.py         operators that are not torch's own, against their fake kernels
-statements.py      and against what is stated of them
-checked.py         those that are proved already
-rebound.py         what a model rebinds in its inputs
+replay.py          runs both once and compares them
+laid_out.py        compares the memory layout of results
+corners.py         the ends of the domain
+extent.py          the sizes that a failure reaches
+serving_bound.py   the bound at which eager begins to serve a size
+kernels.py         custom operators against their fake kernels
+statements.py      custom operators against the user's statements
+checked.py         custom operators that are already proved
+rebound.py         the inputs that a model rebinds
 """

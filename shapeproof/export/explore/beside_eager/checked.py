@@ -1,8 +1,8 @@
-"""Which operators of a program need not be trusted: `check_operator` has proved their fake kernels in this process.
+"""Find operators of a program whose fake kernels `check_operator` has proved in this process.
 
-A proof speaks of the arguments that were declared. It is used for a call whose tensors have their ranks and dtypes and
-lie contiguously, whose sizes are proved to be among those declared, and whose other arguments are the same values.
-Any other call leaves its operator trusted, and so does a kernel or a fake that has been registered since.
+A proof concerns the declared arguments. It applies to a call if the call's tensors have the same ranks and dtypes and
+lie contiguously, its sizes are proved to be among those declared, and its other arguments are the same values. Any
+other call leaves the operator trusted, and so does a kernel or fake kernel registered since the proof.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from shapeproof.solver.prove import decide
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """What `check_operator` has proved: the code that it read, the arguments by name as leaves, what holds of them."""
+    """A proof by `check_operator`: the code that it read, the arguments by name as leaves, and facts about them."""
 
     code: tuple[Any, ...]
     arguments: Mapping[str, Any]
@@ -40,16 +40,16 @@ class _Proof:
 
 
 _proofs: dict[Any, list[_Proof]] = {}
-"""By operator, for the life of the process: what was proved stays so while the code is the same."""
+"""The proofs by operator, for the life of the process; a proof stays valid while the code is the same."""
 
 
 def remember_proof(operator: Any, inputs: Inputs, names: Mapping[str, str]) -> None:
-    """Remember that an operator is what its fake kernel says, over the declared sizes.
+    """Remember that an operator does what its fake kernel says, over the declared sizes.
 
     Args:
         operator: the operator.
-        inputs: its arguments as they were declared.
-        names: for each argument of its schema the name that it has there.
+        inputs: its arguments as declared.
+        names: maps each argument of its schema to its name among the declared arguments.
     """
     apart = {name: symbol(f"{name} of {operator.name()}") for name in inputs.domain.symbols}
     leaves = (replace(leaf, terms=tuple(substitute(each, apart) for each in leaf.terms)) for leaf in inputs.leaves)
@@ -62,7 +62,7 @@ def remember_proof(operator: Any, inputs: Inputs, names: Mapping[str, str]) -> N
 
 @contextlib.contextmanager
 def unproved(operator: Any) -> Iterator[None]:
-    """An operator is trusted like any other while it is checked."""
+    """Trust an operator like any other while this block checks it; the proofs of the operator return afterwards."""
     proofs = _proofs.pop(operator, [])
     try:
         yield
@@ -76,12 +76,12 @@ def _code(operator: Any) -> tuple[Any, ...]:
 
 
 def is_checked(operator: Any, program: torch.export.ExportedProgram, facts: Facts) -> bool:
-    """Whether each call of an operator in a program is one that a proof of it speaks of.
+    """True if some proof covers each call of an operator in a program.
 
     Args:
         operator: the name of an operator.
-        program: calls it.
-        facts: what holds of the sizes of the program.
+        program: the program that calls it.
+        facts: facts about the sizes of the program.
     """
     modules = [each for each in program.graph_module.modules() if isinstance(each, torch.fx.GraphModule)]
     every = [node for each in modules for node in each.graph.nodes if schemas.is_foreign(node.target)]
@@ -95,13 +95,13 @@ def _valid(operator: Any) -> list[_Proof]:
 
 
 class _Covering:
-    """Whether a call is one that a proof speaks of."""
+    """Decides whether a proof covers a call."""
 
     def __init__(self, translator: Translator, facts: Facts) -> None:
         self._translator, self._facts = translator, facts
 
     def covers(self, proof: _Proof, node: torch.fx.Node) -> bool:
-        """Whether the arguments of a node are among those of the proof."""
+        """True if the arguments of a node are among those of the proof."""
         given = schemas.by_name(node.target, node.args, node.kwargs)
         try:
             pairs = [pair for name, had in given.items() for pair in self._pairs(proof.arguments.get(name), had)]
@@ -116,10 +116,10 @@ class _Covering:
         return all(decide(each, self._facts).status == "proved" for each in wanted)
 
     def _pairs(self, declared: Any, had: Any) -> Iterator[tuple[Term, Term]]:
-        """The sizes as they were declared, each with that of the call.
+        """Yield each declared size with the size of the call.
 
         Raises:
-            LookupError: the arguments differ in something else.
+            LookupError: the arguments differ in something other than sizes.
         """
         value = had.meta.get("val") if isinstance(had, torch.fx.Node) else had
         if isinstance(declared, list | tuple) and isinstance(value, list | tuple) and len(declared) == len(value):

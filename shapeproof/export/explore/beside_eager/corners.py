@@ -1,9 +1,9 @@
-"""Runs the program beside eager where the domain ends, before it is called proved.
+"""Run the program beside eager at the ends of the domain, before the program is called proved.
 
-Tracing cannot see everything (code that asks whether it is being traced, say); a difference shows in a run. The
-points are the inputs that were given, the point of each trace that the program serves, the corners of the domain as
-far as they fit into memory, one point of each slice of the domain that no trace was made for, and where the model reads
-the layout of a tensor, points at which sizes of it are 0 and 1.
+Tracing cannot see everything (for example code that asks whether torch is tracing); a run shows such a difference. The
+points are the given inputs, the point of each trace that the program serves, the corners of the domain that fit into
+memory, one point of each slice of the domain without a trace, and, if the model reads the layout of a tensor, points at
+which sizes of that tensor are 0 and 1.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
 ELEMENTS = 2**13
-"""Inputs with more elements than this are not built for a replay, unless the example's are of that size."""
+"""The most elements of inputs that are built for a replay, unless the example is larger."""
 GROWTH = 4
-"""How many times as large as the example's the inputs of a replay may be."""
+"""The largest ratio of a replay's inputs to the example's."""
 CORNERS = 16
-"""How many corners are run at most."""
+"""The most corners that are run."""
 LAYOUTS = 16
-"""At how many points with sizes of 1 a program is run for each tensor whose layout the model reads."""
+"""The most points with sizes of 1 that are run for each tensor whose layout the model reads."""
 SEEDS = (None, 1, 2, 3)
-"""Of which data are made up, to find out whether eager raises for them all; first the example's own, repeated."""
+"""The data seeds at which eager must raise to be said to raise for all data; None repeats the example's data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """A point at which the program does not do what eager does, or both raise where eager should not."""
+    """A point where the program differs from eager, or where both raise and eager should not."""
 
     point: dict[str, int]
     result: replay.Replay
     bound: Formula | None = None
-    """The bound of a size that leaves out sizes at which both raise."""
+    """A bound of a size that excludes sizes at which both raise."""
 
 
 def disagreement(mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts) -> Disagreement | None:
-    """The first point of a domain at which the program does not do what eager does.
+    """Return the first point of a domain at which the program differs from eager.
 
-    Where the exploration began, the two have been compared.
+    The two have already been compared at the start of the exploration.
     """
     if found.disagreement is not None:
         return Disagreement(found.begun, found.disagreement)
@@ -79,7 +79,7 @@ def disagreement(mod: torch.nn.Module, inputs: Inputs, found: Exploration, domai
 def _claimed(
     raising: Sequence[dict[str, int]], inputs: Inputs, found: Exploration, domain: Facts
 ) -> Iterator[dict[str, int]]:
-    """Points at which both raise, with what may be given up as it was at the beginning, and then not to blame."""
+    """Yield the points where both raise, with inferred sizes reset, so that only claimed sizes can be the cause."""
     kept = {name: found.begun[name] for name in inputs.inferred | inputs.liftable}
     for point in raising:
         claimed = point | kept
@@ -90,9 +90,9 @@ def _claimed(
 def raises_whatever_the_data(
     mod: torch.nn.Module, inputs: Inputs, found: Exploration, point: Mapping[str, int]
 ) -> bool:
-    """Whether eager raises at a point for all data: there is none, or it is made up of floats, and all that are tried.
+    """True if eager raises at a point for all data: the input is empty, or all floats and every tried seed fails.
 
-    Torch's own error is meant, and not one of the data (LinAlgError), or of the model.
+    The error on floats must be torch's own, not an error about the data (LinAlgError) or one of the model.
     """
     if found.main.trial.checks:
         return False
@@ -105,7 +105,7 @@ def raises_whatever_the_data(
 
 
 def failing_point(inputs: Inputs, required: f.Formula, domain: Facts, budget: Budget) -> dict[str, int] | None:
-    """The smallest point of a domain where a requirement does not hold."""
+    """Return the smallest point of a domain where a requirement fails."""
     found = smallest(f.negate(required), domain, sorted(inputs.domain.symbols), budget)
     return {name: found[name] for name in inputs.domain.symbols} if isinstance(found, dict) else None
 
@@ -113,7 +113,11 @@ def failing_point(inputs: Inputs, required: f.Formula, domain: Facts, budget: Bu
 def points(
     inputs: Inputs, found: Exploration, domain: Facts, run: Sequence[Mapping[str, int]]
 ) -> Iterator[dict[str, int]]:
-    """The corners, and a point of each slice whose decision was found to make no difference, unless one was `run`."""
+    """Yield the points to replay.
+
+    These are the traced and given points, the corners, the point of ones, and a point of each slice that no point of
+    `run` lies in. A slice is where a decision that was found harmless goes the other way, or where one size is 0 or 1.
+    """
     names = sorted(inputs.domain.symbols)
     for traced in (found.main, *found.served):
         point = {name: traced.trial.point[name] for name in names}
@@ -132,7 +136,7 @@ def points(
             yield {name: small[name] for name in names}
     ones = _of_ones(inputs, found, domain)
     yield from () if ones is None else (ones,)
-    given = (f.eq(symbol(name), size) for name in names for size in (0, 1))  # shape functions say the same of all
+    given = (f.eq(symbol(name), size) for name in names for size in (0, 1))  # shape functions treat all sizes alike
     for slice_ in dict.fromkeys((*map(flipped, found.main.trial.harmless), *given)):
         if slice_.symbols <= set(names) and not any(holds_at(slice_, point) for point in run):
             inside = find(slice_, domain)
@@ -157,7 +161,7 @@ def _where_laid_otherwise(found: Exploration, domain: Facts) -> Iterator[dict[st
 
 
 def _free(names: Sequence[str], domain: Facts) -> list[str]:
-    """The sizes that have several values, of those that are known to be equal one."""
+    """Return the sizes with several values; of sizes known to be equal, one."""
     first: dict[object, str] = {}
     for name in names:
         first.setdefault(domain.reduce(symbol(name)), name)
@@ -165,7 +169,7 @@ def _free(names: Sequence[str], domain: Facts) -> list[str]:
 
 
 def _of_ones(inputs: Inputs, found: Exploration, domain: Facts) -> dict[str, int] | None:
-    """The point at which as many sizes as may be are 1, one after the other."""
+    """Return the point that sets as many sizes as possible to 1, one after the other."""
     facts = domain.fork()
     for name in sorted(inputs.domain.symbols):
         one = facts.assuming(f.eq(symbol(name), 1))
@@ -178,9 +182,9 @@ def _of_ones(inputs: Inputs, found: Exploration, domain: Facts) -> dict[str, int
 
 
 def _corner(ends: Mapping[str, bool], begun: Mapping[str, int], inputs: Inputs, domain: Facts) -> dict[str, int] | None:
-    """The point with each size at its end, as near to it as the domain and memory allow.
+    """Return the point with each size at its end, or as near to it as the domain and memory allow.
 
-    What the domain says nothing of (an int without bounds) is as it was where the exploration began.
+    A size without bounds in the domain (an int) keeps its value from the start of the exploration.
     """
     facts = domain.fork()
     best: dict[str, int] | None = None
@@ -200,7 +204,7 @@ def _corner(ends: Mapping[str, bool], begun: Mapping[str, int], inputs: Inputs, 
 
 
 def _towards(end: int | None, lower: int | None) -> Iterator[int]:
-    """The end itself, then values nearer to the lower bound."""
+    """Yield the end, then values ever nearer to the lower bound."""
     value = 64 if end is None else end
     floor = 0 if lower is None else lower
     while value > floor:
@@ -210,5 +214,5 @@ def _towards(end: int | None, lower: int | None) -> Iterator[int]:
 
 
 def fits(inputs: Inputs, begun: Mapping[str, int], point: Mapping[str, int]) -> bool:
-    """Whether the inputs at a point are not much larger than those that were run first."""
+    """True if the inputs at a point are not much larger than those that were run first."""
     return inputs.elements(point) <= max(ELEMENTS, GROWTH * inputs.elements(begun))

@@ -1,7 +1,7 @@
-"""How far does a failure reach? Eager is run at other sizes, before it is said to raise wherever a condition holds.
+"""Run eager at other sizes before reporting that eager raises wherever a condition holds.
 
-What a check requires may matter only where other sizes send the model that way: the condition that is named is then the
-joint one. Where eager takes some of these sizes, too, that is said. Nothing is proved here, and no verdict changes.
+A check's requirement may matter only where other sizes send the model that way; the reported condition is then the
+joint one. If eager accepts some of these sizes, the finding says so. The verdict stays the same.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from shapeproof.solver.facts import Facts
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Runs eager at sizes of a domain that are not much larger than those at which an exploration began.
+    """Runs eager at sizes of a domain that are not much larger than the exploration's first sizes.
 
-    `leaving` gives what holds of the sizes that do not go the way of a point on which the model raises, if it is known.
+    `leaving` returns a formula for the sizes that take another path than a point on which the model raises, if known.
     """
 
     mod: torch.nn.Module
@@ -44,7 +44,7 @@ class Extent:
     leaving: Callable[[dict[str, int]], Formula | None]
 
     def named(self, finding: Finding) -> Finding:
-        """The finding; one that eager raises names a condition under which eager raised wherever it was run."""
+        """Return the finding; if eager raises, name a condition under which eager raised wherever it was run."""
         if finding.outcome is not Outcome.RAISES or self._raises_without(finding.requirement):
             return finding
         for whole in self._wholes(finding):
@@ -54,14 +54,18 @@ class Extent:
         return replace(finding, partly=True)
 
     def _wholes(self, finding: Finding) -> Iterator[Formula]:
-        """What may have to hold together with a requirement, or instead of it: outside the region, or off the way."""
+        """Yield the conditions that may replace a finding's requirement.
+
+        First: the requirement holds, or the sizes lie outside the finding's region. Then: the sizes leave the failing
+        path.
+        """
         yield f.disjunction(finding.requirement, finding.served)
         left = None if finding.witness is None else self.leaving(finding.witness)
         if left is not None:
             yield left
 
     def _raises_without(self, required: Formula) -> bool:
-        """Whether eager raised wherever it was run where that does not hold, or has no value."""
+        """True if eager raised wherever it was run among points where the requirement fails or is undefined."""
         failing = self.domain.assuming(f.negate(f.conjunction(defined(required), required)))
         points = itertools.islice(_points(self.inputs, failing, self.budget), EXTENT_POINTS)
         near = (point for point in points if fits(self.inputs, self.begun, point))
@@ -69,7 +73,7 @@ class Extent:
 
 
 def _points(inputs: Inputs, failing: Facts, budget: Budget) -> Iterator[dict[str, int]]:
-    """Points of the declared sizes: of a small box all over it, else the smallest."""
+    """Yield points of the declared sizes: spread over a small box, or else the smallest."""
     names = sorted(inputs.domain.symbols)
     ranges = [_values(failing.range_of(name)) for name in names]
     if any(values is None for values in ranges) or math.prod(len(values or ()) for values in ranges) > EXTENT_BOX:

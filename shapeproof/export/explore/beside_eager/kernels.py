@@ -1,11 +1,11 @@
-"""Holds the operators that are not torch's own against their fake kernels, wherever a program is run.
+"""Compare custom operators with their fake kernels, wherever a program is run.
 
-A trace believes the fake kernel of an operator. Torch tests those of its own operators; of the others, the real results
-are compared with what the program notes of them: dtype, device, layout, sizes, strides, which tensors share storage,
-and that nothing is written but what the schema says. A difference refutes. No difference proves nothing: the operator
-stays trusted, which the report says.
+A trace believes an operator's fake kernel. Torch tests the fake kernels of its own operators. For custom operators, the
+real results are compared with the program's metadata: dtype, device, layout, sizes, strides, shared storage, and
+mutations beyond the schema. A difference refutes; without a difference the operator stays trusted, and the report says
+so.
 
-What data give a size (`new_dynamic_size`) is taken from the run, so that only what follows from it is compared.
+A size that comes from data (`new_dynamic_size`) is taken from the run, so that only its consequences are compared.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ Point = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An operator that is not what its fake kernel says."""
+    """An operator that does not do what its fake kernel says."""
 
     node: torch.fx.Node
     text: str
 
 
 def operator_faults(inputs: Inputs, found: Exploration, domain: Facts) -> list[Diagnostic]:
-    """A diagnostic for the first point at which an operator gives something else than its fake kernel says.
+    """Return a diagnostic for the first point at which an operator differs from its fake kernel.
 
-    `found.trusted` counts the inputs at which each was compared.
+    `found.trusted` counts the inputs at which each operator was compared.
     """
     program = found.main.program
     if program is None or not (names := nodes.foreign_operators(program.graph_module)):
@@ -73,7 +73,7 @@ def operator_faults(inputs: Inputs, found: Exploration, domain: Facts) -> list[D
 
 
 def _smallest_fault(fault: Fault, point: Point, smaller: Iterator[Point], run: Runs) -> tuple[Fault, Point]:
-    """The fault at the first of these points that has one, the smallest first; otherwise the one that was found."""
+    """Return the fault at the first of the points that has one, smallest first, or else the given fault."""
     for each in smaller:
         seen = run.at(each)
         if isinstance(seen, Fault):
@@ -85,9 +85,9 @@ def _smallest_fault(fault: Fault, point: Point, smaller: Iterator[Point], run: R
 
 
 def _chosen(inputs: Inputs, found: Exploration, domain: Facts, weight: int) -> Iterator[Point]:
-    """Different points: those of any replay, those beside the borders of what was asked, then the smallest.
+    """Yield distinct points: the replay points, then points beside the borders of questions, then the smallest points.
 
-    Of a small domain these are all. `weight`: how many elements a run reads besides the inputs'.
+    A small domain is covered completely. `weight` is the number of elements that a run reads besides the inputs'.
     """
     seen: list[Point] = []
     left = KERNEL_ELEMENTS
@@ -117,7 +117,7 @@ def _smaller(point: Point, inputs: Inputs, domain: Facts) -> Iterator[Point]:
 
 
 def _borders(found: Exploration, domain: Facts) -> Iterator[Point]:
-    """Points at, before and after the border of each question about sizes."""
+    """Yield points at, before and after the border of each question about sizes."""
     for formula in found.main.trial.asked:
         beside = [f.eq(formula.term, k) for k in (-1, 0, 1)] if isinstance(formula, f.Compare) else [formula]
         for each in beside:
@@ -127,7 +127,10 @@ def _borders(found: Exploration, domain: Facts) -> Iterator[Point]:
 
 
 def _along_each(names: Sequence[str], found: Exploration, domain: Facts) -> Iterator[Point]:
-    """Each size from its lower bound on, in turn; the others as they were first, or where the domain wants them."""
+    """Yield points that raise each size in turn from its lower bound.
+
+    The other sizes keep their first values, or take values that the domain requires.
+    """
     most = KERNEL_POINTS // (len(names) + 1)
     for offset, name in itertools.product(range(most), names):
         value = (domain.ranges[name].lower or 0) + offset if name in domain.ranges else offset
@@ -138,7 +141,7 @@ def _along_each(names: Sequence[str], found: Exploration, domain: Facts) -> Iter
 
 
 def _smallest(names: Sequence[str], domain: Facts) -> Iterator[Point]:
-    """The points of growing boxes at the lower bounds."""
+    """Yield the points of growing boxes at the lower bounds."""
     low = [(domain.ranges[name].lower or 0) if name in domain.ranges else 0 for name in names]
     for edge in range(KERNEL_POINTS if names else 0):
         for offsets in itertools.islice(itertools.product(range(edge + 1), repeat=len(names)), KERNEL_POINTS**2):
@@ -160,7 +163,7 @@ class Runs:
         self.weight = sum(tensor.numel() for tensor in program.state_dict.values())
 
     def at(self, point: Mapping[str, int]) -> Fault | list[str]:
-        """The first fault at a point, or the operators that were compared; none of those behind what raises."""
+        """Return the first fault at a point, or the operators that were compared before any error."""
         compared: list[str] = []
         for change in (_unchanged, _opposite) if self._branches else (_unchanged,):
             values = map_tensors(leaves(self._inputs.at(point, filled=True)), change)
@@ -177,7 +180,7 @@ def _unchanged(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _opposite(tensor: torch.Tensor) -> torch.Tensor:
-    """Other data, for the other side of a branch: numbers of the other sign, and other bools."""
+    """Return data for the other side of a branch: negated floats and bools."""
     if tensor.dtype == torch.bool:
         return ~tensor
     return -tensor if tensor.is_floating_point() else tensor
@@ -190,22 +193,22 @@ class _Found(BaseException):
 
 
 class Known:
-    """The numbers that symbols stand for in one run."""
+    """The values of symbols in one run."""
 
     def __init__(self, term: Callable[[Any], Term], point: Point) -> None:
         self.term = term
         self._point = point
 
     def within(self) -> Known:
-        """What is known in a body, which may be run again, on other data."""
+        """Copy the known values for a body, which may run again on other data."""
         return Known(self.term, dict(self._point))
 
     def denies(self, formula: Formula) -> bool:
-        """Whether a formula is known not to hold in this run."""
+        """True if a formula is known to be false in this run."""
         return formula.symbols <= self._point.keys() and not holds_at(formula, self._point)
 
     def take(self, noted: Any, real: Any) -> None:
-        """A number that is taken from data is what the run gives."""
+        """Set each symbol of a size from data to the run's value."""
         for size, value in zip(symbols.sizes(noted), symbols.sizes(real), strict=False):
             if isinstance(size, torch.SymInt) and isinstance(value, int):
                 term = self.term(symbols.size_expression(size))
@@ -214,7 +217,7 @@ class Known:
                         self._point.setdefault(name, int(value))
 
     def value(self, size: Any) -> Any:
-        """What a noted size is in this run; None if that is not known."""
+        """Return the value of a size from the metadata in this run; None if unknown."""
         if not isinstance(size, torch.SymInt):
             return size
         try:
@@ -224,14 +227,14 @@ class Known:
 
 
 class _Interpreter(torch.fx.Interpreter):
-    """Runs a graph, and compares the results of operators that are not torch's own with what is noted of them."""
+    """Runs a graph, and compares the results of custom operators with their metadata."""
 
     def __init__(self, module: torch.nn.Module, known: Known, compared: list[str]) -> None:
         super().__init__(module)
         self._known, self._compared = known, compared
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
-        """The bodies of a torch.cond are run so, too."""
+        """Wrap the bodies of torch.cond, so that their operators are compared too."""
         found = super().get_attr(target, args, kwargs)
         return _Body(found, self._known, self._compared) if isinstance(found, torch.fx.GraphModule) else found
 
@@ -239,7 +242,7 @@ class _Interpreter(torch.fx.Interpreter):
         """Run one node.
 
         Raises:
-            _Found: what it gives, or does, is not what is noted.
+            _Found: a result or mutation of the node differs from its metadata.
         """
         if not schemas.is_foreign(n.target):
             result = super().run_node(n)
@@ -263,7 +266,7 @@ class _Body(torch.nn.Module):
         self._module, self._known, self._compared = module, known, compared
 
     def forward(self, *args: Any) -> Any:
-        """What the body gives."""
+        """Return the result of the body."""
         return _Interpreter(self._module, self._known.within(), self._compared).run(*args)
 
 
@@ -271,7 +274,7 @@ class _Body(torch.nn.Module):
 
 
 def _written(target: Any, args: Any, kwargs: Any, before: Sequence[Any]) -> str | None:
-    """What an operator writes into though its schema does not say so."""
+    """Describe a write into an operand that the operator's schema does not declare."""
     stated = {id(leaf) for leaf in leaves(schemas.written(target, args, kwargs))}
     for old, now in zip(before, leaves((args, kwargs)), strict=True):
         if isinstance(now, torch.Tensor) and id(now) not in stated and not _same(old, now):
@@ -284,7 +287,7 @@ def _same(old: torch.Tensor, now: torch.Tensor) -> bool:
 
 
 def _unlike(node: torch.fx.Node, operands: Any, result: Any, value: Callable[[Any], Any]) -> str | None:
-    """How the results of an operator are not what is noted of them."""
+    """Describe how the results of an operator differ from its metadata."""
     noted = leaves(node.meta.get("val"))
     had = leaves(result)
     if len(noted) != len(had):
@@ -339,14 +342,14 @@ def _unlike_sizes(had: torch.Tensor, noted: torch.Tensor, value: Callable[[Any],
 
 
 def fault_diagnostic(fault: Fault, point: Point, inputs: Inputs) -> Diagnostic:
-    """What is said of a fault that a run at a point has shown."""
+    """Make the diagnostic of a fault that a run at a point has shown."""
     found = operator_diagnostic(fault.node.target, fault.text, point, inputs)
     where = nodes.line_of(fault.node)
     return found if where is None else replace(found, file=where.file, line=where.line)
 
 
 def operator_diagnostic(operator: Any, text: str, point: Point, inputs: Inputs) -> Diagnostic:
-    """What is said of an operator that was run at a point."""
+    """Make the diagnostic of an operator that was run at a point."""
     named = {inputs.user_names.get(name, name): value for name, value in point.items()}
     sizes = ", ".join(f"{name} = {value}" for name, value in named.items()) or "the example"
     return Diagnostic(

@@ -1,8 +1,7 @@
-"""How the tensors that a call gives lie in memory, in eager and in a program: their strides, whose memory they share.
+"""Compare the memory layout of a call's results in eager and in a program: strides and shared storage.
 
-Callers see both: `view` refuses strides, AOTInductor promises them, and a write into a result may reach an input.
-Strides that reach no element are left out, as torch leaves them out: of a size of 1, or where there are no elements.
-Nothing is run here.
+Callers observe both: `view` rejects strides, AOTInductor promises them, and a write into a result may reach an input.
+Strides that reach no element are ignored, as in torch: a stride of a size of 1, or of a tensor without elements.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from shapeproof.export.trace.calls.settle import sharing
 
 
 def laid_otherwise(given: Sequence[Any], want: Sequence[Any], taken: Sequence[Any], got: Sequence[Any]) -> str | None:
-    """How results of the same sizes lie otherwise in the program, or None.
+    """Describe how results of the same sizes lie differently in the program, or return None.
 
     Args:
         given: the inputs of eager after the call.
@@ -43,7 +42,7 @@ def laid_otherwise(given: Sequence[Any], want: Sequence[Any], taken: Sequence[An
 
 
 def _shared(held: Sequence[tuple[Any, Any, int]], index: int, mine: int | None, other: int | None) -> str:
-    """What a tensor shares memory with in eager and not in the program, or the other way round."""
+    """Describe the storage that a tensor shares in only one of eager and the program."""
     in_eager = mine is not None and mine != index
     first = mine if in_eager else other
     whose = "an input" if first is not None and held[first][2] < 0 else "another result"
@@ -52,7 +51,7 @@ def _shared(held: Sequence[tuple[Any, Any, int]], index: int, mine: int | None, 
 
 
 def reached_strides(tensor: torch.Tensor) -> list[int]:
-    """The strides by which elements are reached: those of sizes above 1."""
+    """Return the strides that reach elements: those of sizes above 1."""
     return [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
 
 

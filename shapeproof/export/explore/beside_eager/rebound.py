@@ -1,6 +1,6 @@
-"""Runs eager to see which line rebinds what an input holds, and what is there before and after.
+"""Run eager to find the line that rebinds what an input holds, and the contents before and after.
 
-A trace says that it happens, over a whole region; this is one run of it, at the sizes with which the exploration began.
+A trace says that the rebinding happens over a whole region; this is one run of it, at the exploration's first sizes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from shapeproof.export.trace.rebinding import Left
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one run of eager leaves in its inputs.
+    """The contents that one run of eager leaves in its inputs.
 
     Attributes:
-        lines: by the name of a flat input, or the code that reads a place, the line that changes it first.
-        before: what the flat inputs were.
-        after: what they are.
+        lines: the first line that changes each flat input (by name) or place (by the code that reads it).
+        before: the flat inputs before the run.
+        after: the flat inputs after the run.
     """
 
     lines: Mapping[Hashable, SourceLocation]
@@ -37,7 +37,7 @@ class Seen:
 
 
 def seen_in_eager(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], left: Left) -> Seen:
-    """What eager leaves at a point, of what a trace has left."""
+    """Return what eager leaves in its inputs at a point, for the inputs that a trace saw changed."""
     args, kwargs = inputs.at(point, filled=True)
     mine = copy.deepcopy(mod)
     before = held(mine, args, kwargs)
@@ -65,7 +65,7 @@ _NOTHING = object()
 
 
 def given_twice(mod: torch.nn.Module, inputs: Inputs) -> tuple[str, str] | None:
-    """Two places at which the example has one container: what is rebound by one way is seen by the other."""
+    """Return two places where the example has one container: rebinding at one place is visible at the other."""
     first: dict[int, str] = {}
     for place, value in held(mod, inputs.args, inputs.kwargs).containers.items():
         if first.setdefault(id(value), place) != place and not isinstance(value, tuple):
@@ -74,7 +74,7 @@ def given_twice(mod: torch.nn.Module, inputs: Inputs) -> tuple[str, str] | None:
 
 
 def returning(mod: torch.nn.Module, arguments: Sequence[str]) -> torch.nn.Module:
-    """The model with some of its inputs returned beside its result, as they are in the end."""
+    """Return the model, changed to return the final state of some inputs beside its result."""
     changed = copy.deepcopy(mod)
 
     def beside(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:

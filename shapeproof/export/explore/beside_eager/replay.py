@@ -1,6 +1,6 @@
-"""Runs the eager model and an exported program on the same concrete inputs, and says how they relate.
+"""Run the eager model and an exported program on the same concrete inputs, and compare them.
 
-Each run gets its own deep copy of the model, so that no run sees another's state. It decides nothing about domains.
+Each run gets a deep copy of the model, so that no run sees another run's state.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from shapeproof.export.trace.trial import Trial
 from shapeproof.wording import with_kind
 
 ELEMENTS = 2**27
-"""Inputs with more elements than this are not made, the example's aside: a process that runs out of memory is ended."""
+"""The most elements of inputs that are made, except for the example's: the system kills a process without memory."""
 
 SEED = 20_011
-"""With which random numbers both are run. One that users set themselves might be that of the trace, too."""
+"""The random seed of both runs. A seed that users set themselves might also be the trace's."""
 
 
 class Relation(Enum):
-    """How a program relates to the eager model on one input."""
+    """The relation between a program and the eager model on one input."""
 
     SAME = "same"
     BOTH_RAISE = "both raise"
@@ -50,7 +50,7 @@ class Relation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What happened at one point."""
+    """The result of a replay at one point."""
 
     relation: Relation
     text: str = ""
@@ -58,12 +58,12 @@ class Replay:
 
     @property
     def agrees(self) -> bool:
-        """Whether the program did what eager did, as far as they were run."""
+        """True if the program did what eager did, up to inputs that are too large to run."""
         return self.relation in {Relation.SAME, Relation.BOTH_RAISE, Relation.NOT_RUN}
 
     @property
     def sentence(self) -> str:
-        """What happened, in words."""
+        """Describe the result in words."""
         return f"{'' if self.agrees else self.form}{self.relation.value}: {self.text}"
 
 
@@ -72,10 +72,10 @@ class Form:
     """A form in which a program is run.
 
     Attributes:
-        fresh: makes the program as nobody has called it yet.
-        name: where the form is not the program itself, what it is.
-        left: what the model has left in its inputs where it was traced, and the program does not.
-        relaid: whether its results may lie in memory otherwise than eager's: consumers, and torch.cond, copy.
+        fresh: makes a callable of the program, in its state before any call.
+        name: a description of the form, empty for the program itself.
+        left: what the model left in its inputs when it was traced, and the program does not leave there.
+        relaid: true if the memory layout of results may differ from eager's: consumers, and torch.cond, copy.
     """
 
     fresh: Callable[[], Callable[..., Any]]
@@ -85,9 +85,9 @@ class Form:
 
 
 def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
-    """The program as it is run, and what consumers make of it, where that may be something else.
+    """Return the program, and its decomposed form where the graph can observe the difference.
 
-    One that cannot be taken apart, for every size or at all, is run as it is.
+    A program that torch cannot decompose (for every size, or at all) is run only in its own form.
     """
     if program is None:
         message = "there is no program to run"
@@ -103,21 +103,21 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
 def agrees_apart(
     mod: torch.nn.Module, program: torch.export.ExportedProgram, inputs: Inputs, point: Mapping[str, int]
 ) -> bool:
-    """Whether what consumers make of a program does at a point what eager does, where that may be something else."""
+    """True if the decomposed program agrees with eager at a point, or cannot differ from the program."""
     return not told_apart(program.graph) or compare(mod, forms(program), inputs, point).agrees
 
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """What consumers make of a program: functional, in core operators."""
+    """Decompose a program into functional core operators, as consumers do."""
     with quiet(), asking(program, lambda mine: mine.elsewhere(mine.region.fork(), mine.point).refusing({})):
         return torch.export.ExportedProgram.run_decompositions(program)  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
 def asking(program: torch.export.ExportedProgram, other: Callable[[Trial], Trial]) -> Iterator[Trial | None]:
-    """What is asked while this lasts is about another form of the program: its own trial does not hear of it.
+    """Inside this block, questions go to another trial, which is about another form of the program.
 
-    Gives the trial that does; None where nothing was traced with sizes.
+    Yields that trial, or None if nothing was traced with symbolic sizes.
     """
     try:
         env = tracer.shape_env_of(program)
@@ -132,7 +132,7 @@ def asking(program: torch.export.ExportedProgram, other: Callable[[Trial], Trial
 
 
 def eager_failure(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], seed: int | None = 0) -> str | None:
-    """What eager raises at a point, or None; `seed` says of which data are made up."""
+    """Return what eager raises at a point, or None; `seed` selects the data."""
     error = _eager_error(mod, inputs, point, seed)
     return None if error is None else with_kind(error)
 
@@ -140,7 +140,7 @@ def eager_failure(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int]
 def failure_at(
     mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], where: SourceLocation | None
 ) -> str | None:
-    """What eager raises at a point, of the data that are tried those that fail at the line in question, if any do."""
+    """Return what eager raises at a point, preferring data that fail at the given line."""
     errors = (_eager_error(mod, inputs, point, seed) for seed in (0, None, 1))
     first = next(errors)
     if first is None or where is None or _is_at(first, where):
@@ -167,10 +167,10 @@ def _too_large(inputs: Inputs, point: Mapping[str, int]) -> bool:
 def compare(
     mod: torch.nn.Module, programs: Sequence[Form], inputs: Inputs, point: Mapping[str, int], *, calls: int = 1
 ) -> Replay:
-    """Run eager and each form of the program at a point, and say what went otherwise first.
+    """Run eager and each form of the program at a point, and return the first disagreement.
 
-    Where both raise because of the data that was made up, small integers are tried too. What a first call leaves behind
-    in the model shows in the second of two.
+    If both raise because of the chosen data, integers of 0 are tried too. The second of two calls shows what a first
+    call leaves in the model.
     """
     if _too_large(inputs, point):
         return Replay(Relation.NOT_RUN)
@@ -212,9 +212,10 @@ def _compare_call(
 
 
 def _left_otherwise(eager: torch.nn.Module, mine: Any, theirs: Any, got: Sequence[Any], left: Left) -> str | None:
-    """How containers hold something else where eager has run; what was rebound in the trace, too, is told elsewhere.
+    """Describe how the contents of containers differ after eager has run.
 
-    Where that is an output of the program, it is held against that.
+    A container that the trace rebound too is reported elsewhere. If the program returns its new content, that output is
+    compared with eager's content.
     """
     want, had = held(eager, *mine).leaves, held(eager, *theirs).leaves
     expected = {each.leaf for each in left.rebound if not each.copied}
@@ -240,15 +241,15 @@ def _failures(eager: str | None, program: str | None) -> Replay:
 
 
 def run(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, str | None]:
-    """What a call gives, or else what it raises, in words; the random numbers are the same in every run."""
+    """Return the result of a call, or its error in words; every run uses the same random numbers."""
     result, error = outcome(call, args, kwargs)
     return result, None if error is None else with_kind(error)
 
 
 def outcome(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Exception | None]:
-    """What a call gives, or else what it raises; the random numbers are the same in every run."""
+    """Return the result of a call, or its error; every run uses the same random numbers."""
     try:
-        # torch.fx prints the line of the graph that raised; a graph of torch.vmap that raises does not end it
+        # torch.fx prints the graph's line that raised; a graph that raises inside torch.vmap leaves vmap active
         with contextlib.redirect_stderr(io.StringIO()), transforms_ended(), torch.random.fork_rng():
             torch.manual_seed(SEED)
             return call(*args, **kwargs), None
@@ -257,7 +258,7 @@ def outcome(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.nn.Module]:
-    """Makes callables of a program; each starts from the program's own state, and none shares it with the model."""
+    """Return a factory of callables; each starts from the program's initial state and shares none with the model."""
     with quiet():
         module = copy.deepcopy(module_of(program))
 
@@ -270,7 +271,7 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
 
 
 def module_of(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
-    """The program as a module, without torch's guards on its inputs."""
+    """Return the program as a module, without torch's guards on its inputs."""
     with quiet():
         module = program.module(check_guards=False)
     module.meta = {}  # torch.export.unflatten leaves a module there, which cannot be copied
@@ -278,7 +279,7 @@ def module_of(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
 
 
 def unequal(want: Any, got: Any) -> str | None:
-    """Why two results are not the same, or None."""
+    """Return the reason why two results differ, or None."""
     wanted, had = leaves(want), leaves(got)
     if len(wanted) != len(had):
         return f"eager returns {len(wanted)} values, the program {len(had)}"
@@ -305,7 +306,7 @@ def _unequal_leaf(a: Any, b: Any) -> str | None:
 def map_integers(
     args: tuple[Any, ...], kwargs: dict[str, Any], change: Callable[[torch.Tensor], torch.Tensor]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The inputs with every integer tensor changed."""
+    """Return the inputs with every integer tensor changed."""
 
     def visit(leaf: torch.Tensor) -> torch.Tensor:
         return leaf if leaf.is_floating_point() or leaf.is_complex() or leaf.dtype == torch.bool else change(leaf)

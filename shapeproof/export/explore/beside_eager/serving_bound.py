@@ -1,8 +1,8 @@
-"""Where eager begins to serve a size, if it raises at an end of the domain whatever the data, and the program with it.
+"""Find the bound at which eager begins to serve a size, where eager and program both raise at an end of the domain.
 
-No question was asked about the size, so eager is run: one size after the other is moved from the end to where the
-exploration began, until eager serves; between the two values of that size lies the bound. What is required holds of
-every input that was given. Nothing is ever proved of the program here.
+They raise for all data. The trace asked no question about the size, so eager is run. One size after the other moves
+from the end to its value at the start of the exploration, until eager serves; a binary search between the two values
+finds the bound. The bound holds for every given input.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shapeproof.export.explore.findings import Exploration
 
 
 def serving_bound(mod: torch.nn.Module, inputs: Inputs, found: Exploration, point: dict[str, int]) -> Formula | None:
-    """The bound of one size that leaves out a point at which both raise; None if there is none that keeps the rest."""
+    """Return a bound of one size that excludes a point where both raise; None if it excludes a given input."""
     here = dict(point)
     for name in sorted(here):
         moved = here | {name: found.begun[name]}
@@ -31,7 +31,7 @@ def serving_bound(mod: torch.nn.Module, inputs: Inputs, found: Exploration, poin
 
 
 def _between(mod: torch.nn.Module, inputs: Inputs, found: Exploration, point: dict[str, int], name: str) -> Formula:
-    """The bound of one size between its value at a point, where eager raises, and where the exploration began."""
+    """Return the bound of one size between a point where eager raises and the start of the exploration."""
     raising, serving = point[name], found.begun[name]
     while abs(serving - raising) > 1:
         middle = (serving + raising) // 2

@@ -1,6 +1,6 @@
-"""Holds what users state of their operators (ops/stated.py) against real runs.
+"""Check what users state of their operators (ops/stated.py) against real runs.
 
-The rules are given the real sizes and integers, as constants: what they return is then true or false.
+The rules receive the real sizes and integers as constants, so what they return is true or false.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shapeproof.export.ops.value_ranges import INTEGRAL
 
 
 def broken_statement(func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> str | None:
-    """How a real run of an operator is not what is stated of it; None where it is."""
+    """Describe how a real run of an operator breaks what is stated of it; None if it complies."""
     if not is_stated(str(func)):
         return None
     results = result if isinstance(result, tuple | list) else (result,)
@@ -43,7 +43,7 @@ def _holds(formula: Formula) -> bool:
 
 
 def _span_of(tensor: torch.Tensor) -> Span:
-    """Where the integers of a real tensor lie."""
+    """Return the range of a real tensor's integers."""
     if str(tensor.dtype) not in INTEGRAL or tensor.layout != torch.strided or tensor.numel() == 0:
         return ANYTHING
     return span(int(tensor.min()), int(tensor.max()))

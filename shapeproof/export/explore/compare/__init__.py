@@ -1,9 +1,9 @@
-"""Are two programs the same on a region? No data are run.
+"""Prove that two programs are the same on a region, without running data.
 
 equivalence.py   the comparison
-operations.py    one operation of each
+operations.py    the operations of each program
 bodies.py        branches and other graphs inside a graph
-metadata.py      what the nodes are said to be
-taken.py         what a program takes
+metadata.py      the metadata of nodes
+taken.py         the branches of torch.cond that a region decides
 rerun.py         a program run again on symbolic sizes of another trace
 """

@@ -1,10 +1,11 @@
-"""Are two bodies of a higher-order operator (a branch of torch.cond) the same?
+"""Compare two bodies of a higher-order operator (a branch of torch.cond).
 
-They are where the same operators run on the same operands in the same order, and each check of one is made by the other
-or follows from what is known. equivalence.py compares the operands of the bodies themselves.
+Two bodies are the same if they run the same operators on the same operands in the same order, and if each check of one
+is made by the other or follows from known facts. equivalence.py compares the operands of the bodies themselves.
 
-A body is read as it was traced: none is run again, so sizes are the same only where they are computed alike, or where
-one of an operand has one value there, which torch writes into the body. What is noted of its nodes is to be so there.
+A body is read as it was traced, without running it again. So two sizes are the same only if both bodies compute them
+alike, or if an operand's size has a single value there, which torch writes into the body. The metadata of a body's
+nodes must hold there.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from shapeproof.export.shim.numbers import symbols
 
 _SIZE = torch.ops.aten.sym_size.int
 Implied = Callable[[torch.fx.Node], bool]
-"""Whether a check in a body follows from what is known."""
+"""True if a check in a body follows from known facts."""
 OneValue = Callable[[Any], int | None]
-"""The value of a size, where it has but one."""
+"""Returns the value of a size that has a single value, else None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known where two bodies are compared.
+    """The facts that are known where two bodies are compared.
 
     Attributes:
-        implied: for each of the two, which of its checks need not be made.
-        one_value: the value of a size as the second notes it.
-        is_noted: whether what the first notes of a node is so there, given the node's twin.
+        implied: for each of the two bodies, a test whether a check follows from known facts.
+        one_value: returns the single value of a size in the second body's metadata, if it has one.
+        is_noted: tests whether the first body's metadata of a node holds there, given the node's twin.
     """
 
     implied: tuple[Implied, Implied]
@@ -41,7 +42,7 @@ class Known:
 
 
 def same_body(mine: torch.fx.GraphModule, other: torch.fx.GraphModule, known: Known) -> bool:
-    """Whether two bodies are the same, given the same operands; the second was traced where they are compared."""
+    """True if two bodies are the same for the same operands; the second was traced where they are compared."""
     operands = [node.meta.get("val") for node in other.graph.find_nodes(op="placeholder")]
     if len(mine.graph.find_nodes(op="placeholder")) != len(operands):
         return False
@@ -63,13 +64,13 @@ def same_body(mine: torch.fx.GraphModule, other: torch.fx.GraphModule, known: Kn
 
 
 class _Body:
-    """A body, and what its nodes read: the same in another body that computes the same."""
+    """A body and the readings of its nodes: two bodies that compute the same have the same readings."""
 
     def __init__(self, module: torch.fx.GraphModule, operands: Sequence[Any], one_value: OneValue) -> None:
         self._module = module
         self.known: dict[torch.fx.Node, Hashable] = {}
         self._written: dict[torch.fx.Node, Any] = {}
-        """Sizes of operands that are numbers, and what is computed from these."""
+        """Sizes of operands with a single value, and numbers computed from these."""
         values = dict(zip(module.graph.find_nodes(op="placeholder"), operands, strict=True))
         for node in module.graph.nodes:
             size = values[node.args[0]].shape[node.args[1]] if node.target is _SIZE and node.args[0] in values else None
@@ -82,10 +83,10 @@ class _Body:
             if acts or node in needed:
                 needed |= {node, *node.all_input_nodes}
         self.acting = [node for node in module.graph.nodes if node in needed and node not in self._written]
-        """The nodes that do something, or that such a one needs; checks aside."""
+        """The nodes that act, and the nodes that these need; checks excepted."""
 
     def _computed(self, node: torch.fx.Node) -> Any:
-        """The number that a node computes from numbers; None where it does not."""
+        """Return the number that a node computes from numbers; None if it computes no such number."""
         symbolic = isinstance(node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool)
         if not symbolic or node.op != "call_function" or not self._written.keys() >= set(node.all_input_nodes):
             return None
@@ -96,7 +97,7 @@ class _Body:
             return None
 
     def reading(self, node: torch.fx.Node) -> Hashable:
-        """What a node does, and to what."""
+        """Return a key of what a node does and to which operands."""
         operands = torch.fx.map_arg((node.args, node.kwargs), self._known)  # type: ignore[arg-type]
         return node.op, node.target if node.op == "call_function" else None, repr(operands)
 
@@ -109,12 +110,12 @@ class _Body:
         return "node", self.known[node]
 
     def checks(self) -> dict[Hashable, torch.fx.Node]:
-        """The checks by their conditions; what one says where it fails makes no difference."""
+        """Return the checks by their conditions; the messages make no difference."""
         made = [node for node in self._module.graph.nodes if node.target is symbols.ASSERTION]
         return {repr(torch.fx.map_arg(node.args[:1], self._known)): node for node in made}  # type: ignore[arg-type]
 
     def attribute(self, node: torch.fx.Node) -> Any:
-        """What a node takes from the module."""
+        """Return the attribute that a node takes from the module."""
         return getattr(self._module, str(node.target), None) if node.op == "get_attr" else None
 
 

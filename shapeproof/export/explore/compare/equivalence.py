@@ -1,14 +1,14 @@
-"""Are two traced programs the same on a region?
+"""Prove that two traced programs are the same on a region, or return the first difference.
 
-Two programs are the same where they run the same operators on the same operands in the same order, where every size
-that either computes is proved equal to the other's, and where what they check is the same. The shapes that one program
-noted while it was traced elsewhere say nothing here, so it is first run again on the region's fake inputs; what it
-then asks becomes part of the region.
+Two programs are the same if they run the same operators on the same operands in the same order, if every size that
+either computes is proved equal to the other's, and if their checks are the same. A program's metadata from a trace
+elsewhere proves nothing here, so the program is first run again on the region's fake inputs; the guards of that run
+become part of the region.
 
-Which nodes count as operators, and how an operand is read, says operations.py: views do not count.
+operations.py says which nodes count as operators and how operands are read: views do not count.
 
-The answer is a reason why the programs are not known to be the same, or None. No data is run, and an equality that
-is not proved counts as a difference.
+The answer is a reason why the programs are not known to be the same, or None. No data is run, and an equality without a
+proof counts as a difference.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from shapeproof.wording import with_kind
 _T = TypeVar("_T")
 
 _BROADCAST = {"aten.copy_.default": 1, "aten.index_put.default": 2, "aten.index_put_.default": 2}
-"""Operators that broadcast the operand at this place to what they write over: dimensions of size 1 that it begins with
-say nothing. Python's `x[mask] = values` drops them where it knows of them."""
+"""Operators that broadcast the operand at this place to what they mutate: its leading dimensions of size 1 make no
+difference. Python's `x[mask] = values` drops those that it knows."""
 
 
 def same(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial) -> bool:
-    """Whether there is no difference; seen at a glance, where they run other operators."""
+    """True if there is no difference; programs with other operators are recognized without a comparison."""
     pairs = [(program, there), _where_decided(program, there, trial)]
     alike = any(nodes.operators(one.graph) == nodes.operators(other.graph) for one, other in pairs)
     return alike and difference(program, there, trial) is None
@@ -62,11 +62,11 @@ def same(program: torch.export.ExportedProgram, there: torch.export.ExportedProg
 def difference(
     program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial
 ) -> Difference | None:
-    """The first difference between a program and the one that was traced on a region, or None if there is none.
+    """Return the first difference between a program and the one traced on a region, or None.
 
     Args:
-        program: traced anywhere.
-        there: traced on the region.
+        program: a program traced anywhere.
+        there: a program traced on the region.
         trial: the trial that `there` was traced with; its region may grow.
     """
     found = _difference(program, there, trial)
@@ -77,7 +77,7 @@ def difference(
 def _where_decided(
     program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial
 ) -> tuple[torch.export.ExportedProgram, torch.export.ExportedProgram]:
-    """Two programs with the branches taken that the sizes of a region decide."""
+    """Return two programs, with the branches taken that the sizes of a region decide."""
 
     def taken(each: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
         return with_branches_taken(each, _decided(tracer.translator_of(each), trial))
@@ -125,7 +125,7 @@ def _difference(
 
 
 def _implied(translator: Translator, facts: Facts) -> Implied:
-    """Which checks in a body follow from facts."""
+    """Return a test whether a check in a body follows from facts."""
 
     def implied(node: torch.fx.Node) -> bool:
         value = node.args[0].meta.get("val") if isinstance(node.args[0], torch.fx.Node) else node.args[0]
@@ -137,7 +137,7 @@ def _implied(translator: Translator, facts: Facts) -> Implied:
 
 
 def _implied_always(program: torch.export.ExportedProgram) -> Implied:
-    """Which checks in a body of a program follow from what is known wherever it is entered."""
+    """Return a test whether a check in a program's body follows from what is known wherever the body is entered."""
     try:
         env = tracer.shape_env_of(program)
     except LookupError:
@@ -148,11 +148,11 @@ def _implied_always(program: torch.export.ExportedProgram) -> Implied:
 def _in_step(
     program: torch.export.ExportedProgram, right: Side, implied: tuple[Implied, Implied], trial: Trial
 ) -> dict[torch.fx.Node, Any] | None:
-    """The value of each node on the region, if the two graphs are the same node by node, views and sizes included.
+    """Return each node's value on the region if the two graphs agree node by node, including views and sizes.
 
-    The same operator on equal arguments gives the same: what a node gives there is what its twin does, and no operator
-    needs to be run again. How a size is computed from sizes makes no difference: it is read where it is used. None
-    where the graphs are not in step, or a tensor lies otherwise after an operator that writes into it.
+    The same operator on equal arguments gives equal results: a node's value there is the value of its twin, so no
+    operator runs again. How a size is computed from sizes makes no difference, since sizes are read where they are
+    used. None if the graphs are not in step, or if a mutating operator leaves a tensor with another layout.
     """
     mine, others = ([node for node in graph.nodes if not computes_size(node)] for graph in (program.graph, right.graph))
     if len(mine) != len(others) or not nodes.keeps_layouts(program.graph):
@@ -169,7 +169,7 @@ def _in_step(
 
 
 def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedProgram) -> Difference | None:
-    """Inputs, outputs, mutations and lifted constants."""
+    """Compare inputs, outputs, mutations and lifted constants."""
     if left.call_spec != right.call_spec:
         return Difference("the structure of the outputs differs")
     a, b = left.graph_signature, right.graph_signature
@@ -191,7 +191,7 @@ def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedP
 
 
 class _Comparison:
-    """Walks two graphs side by side."""
+    """Compares two graphs side by side."""
 
     def __init__(self, left: Side, right: Side, trial: Trial, implied: tuple[Implied, Implied]) -> None:
         self.left = left
@@ -202,7 +202,7 @@ class _Comparison:
         self._pairs: dict[torch.fx.Node, torch.fx.Node] = {}
 
     def run(self) -> Difference | None:
-        """The first difference."""
+        """Return the first difference."""
         a, b = self.left.operations(), self.right.operations()
         for mine, other in zip(a, b, strict=False):
             found = self.node(mine, other)
@@ -214,7 +214,7 @@ class _Comparison:
         return self._checks() or self.kept_calls()
 
     def kept_calls(self) -> Difference | None:
-        """How submodules differ in what they take and return, whose signatures are preserved."""
+        """Compare what submodules with preserved signatures take and return."""
         for (name, mine), (_, other) in zip(calls(self.left.program), calls(self.right.program), strict=True):
             given = (
                 [side.argument(each) for each in [*call.inputs, *call.outputs]]
@@ -225,7 +225,7 @@ class _Comparison:
         return None
 
     def node(self, mine: torch.fx.Node, other: torch.fx.Node) -> Difference | None:
-        """How a node and its twin differ."""
+        """Compare a node with its twin."""
         self._pairs[mine] = other
         if mine.op != other.op:
             return at(other, f"`{label(mine)}` in one program, `{label(other)}` in the other")
@@ -253,7 +253,7 @@ class _Comparison:
         )
 
     def _same_by_name(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
-        """Whether the arguments are the same with their defaults, those apart that say nothing there."""
+        """True if the arguments with their defaults are the same, except for arguments without effect there."""
         if schemas.schema_of(mine.target) is None:
             return False
         ours, theirs = (schemas.by_name(node.target, node.args, node.kwargs) for node in (mine, other))
@@ -261,10 +261,7 @@ class _Comparison:
         return all(name in idle or self._same(ours[name], theirs[name]) for name in ours)
 
     def _idle(self, node: torch.fx.Node, named: Mapping[str, Any]) -> frozenset[str]:
-        """The arguments of an operator that make no difference: each query sees the first key, causal or not.
-
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
-        """
+        """Return the arguments without effect: with one key and no mask, attention attends to it, causal or not."""
         if str(node.target) != "aten.scaled_dot_product_attention.default" or named["attn_mask"] is not None:
             return frozenset()
         keys = self.left.quantity(self.left.value(named["key"]).shape[-2])
@@ -280,7 +277,7 @@ class _Comparison:
         return None if same_constant(a, b) else at(other, f"the constant `{mine.target}` differs")
 
     def _never_run(self, body: torch.fx.Node) -> bool:
-        """Whether a body is only ever a branch that torch.cond does not take on the region."""
+        """True if every use of a body is a branch that torch.cond does not take on the region."""
 
         def left_out(call: torch.fx.Node) -> bool:
             asked = self.right.quantity(call.args[0]) if call.target is torch.ops.higher_order.cond else None
@@ -292,12 +289,12 @@ class _Comparison:
         return bool(body.users) and all(map(left_out, body.users))
 
     def _is_noted(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
-        """Whether what one program notes of a node in a body is so on the region."""
+        """True if a program's metadata of a node in a body holds on the region."""
         there = There({}, self.right.translator, self.region)
         return outdated_twin(mine, other, tracer.translator_of(self.left.program), there) is None
 
     def _one_value(self, size: Any) -> int | None:
-        """The value of a size that the region leaves no choice of."""
+        """Return the value of a size that has a single value on the region, else None."""
         term = self.right.quantity(size)
         known = self.region.reduce(term) if isinstance(term, Term) else None
         return known.constant_value if known is not None and known.is_constant else None
@@ -322,7 +319,7 @@ class _Comparison:
         return same_constant(mine, other)
 
     def _same_tensor(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool | None:
-        """Whether two nodes are the same tensor, seen in the same way; None if they are no tensors."""
+        """True if two nodes are the same tensor, viewed the same way; None if they are not tensors."""
         if self._pairs.get(mine) is other:
             return True
         a, b = self.left.value(mine), self.right.value(other)
@@ -331,7 +328,7 @@ class _Comparison:
         return self._same_storage(mine, other) and self._same_value(a, b) and self._same_strides(a, b)
 
     def _same_storage(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
-        """Whether two tensors lie in the same storage, begin at the same place in it, and pass on the same gradient."""
+        """True if two tensors have the same storage, offset and gradient."""
         a, b = self.left.root(mine), self.right.root(other)
         if a is None or b is None or a.place != b.place or self._pairs.get(a.node) is not b.node:
             return False
@@ -343,9 +340,10 @@ class _Comparison:
         yield from ((self.left, mine), (self.right, other))
 
     def _same_broadcast(self, mine: Any, other: Any, rank: int) -> bool:
-        """Whether two nodes are the same tensor but for dimensions of size 1 that one begins with.
+        """True if two nodes are the same tensor, except that one begins with dimensions of size 1.
 
-        `rank` is that of what it is broadcast to: a tensor of a higher one is refused, dropped dimensions or not.
+        `rank` is the rank of the broadcast's target: torch rejects a tensor of higher rank, with or without dropped
+        dimensions.
         """
         if not isinstance(mine, torch.fx.Node) or not isinstance(other, torch.fx.Node):
             return False
@@ -362,7 +360,7 @@ class _Comparison:
         )
 
     def _same_strides(self, a: torch.Tensor, b: torch.Tensor) -> bool:
-        """Strides of the dimensions that both have agree, except where such a one has at most one element."""
+        """True if the strides of the common dimensions agree, except along a dimension of size 0 or 1."""
         kept = min(a.dim(), b.dim())
         dims = (a.shape[a.dim() - kept :], a.stride()[a.dim() - kept :], b.stride()[b.dim() - kept :])
         for size, mine, other in zip(*dims, strict=True):
@@ -373,7 +371,7 @@ class _Comparison:
         return True
 
     def _same_value(self, mine: Any, other: Any) -> bool:
-        """The kind, rank and sizes of what a node gives."""
+        """True if two values have the same kind, rank and sizes."""
         if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
             return (
                 kind(mine) == kind(other)
@@ -387,7 +385,7 @@ class _Comparison:
         return type(mine) is type(other)
 
     def _checks(self) -> Difference | None:
-        """Each check of one program is made by the other too, or holds where the other's checks do."""
+        """Find a check that only one program makes and that does not follow from the other's checks."""
         left, right = self.left.checks, self.right.checks
         missing = [(check, self.region) for check in _missing(left, right)]
         if lacking := _missing(right, left):

@@ -1,7 +1,7 @@
-"""Is what a program notes of its nodes so on another region? Whoever compiles it goes by what is noted.
+"""Check that the metadata in `node.meta["val"]` is correct on another region. Compilers rely on the metadata.
 
-Ranks and sizes are noted, and which tensors share storage. Nothing is run here: what the nodes are on the region is
-handed over, and what is not proved counts as a difference.
+Ranks, sizes and shared storage are checked. The caller passes the nodes' values on the region; an equality without a
+proof counts as a difference.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from shapeproof.solver.prove import decide
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first way in which two programs are not known to agree, and the line of the user's code it comes from."""
+    """The first way in which two programs are not known to agree, and the user's line that causes it."""
 
     text: str
     stack: str | None = None
     certain: bool = False
-    """Whether they are known to differ, at every point of the region, for consumers that go by the noted shapes."""
+    """True if the programs are known to differ at every point of the region, for consumers that trust the metadata."""
 
 
 def at(node: torch.fx.Node, text: str) -> Difference:
-    """A difference at a node."""
+    """Return a difference at a node."""
     return Difference(text, node.meta.get("stack_trace"))
 
 
 def label(node: torch.fx.Node) -> str:
-    """What a node is called: its operator, or what else it is."""
+    """Return the name of a node: its operator, or its kind."""
     return str(node.target) if node.op == "call_function" else node.op
 
 
 @dataclass(frozen=True, slots=True)
 class There:
-    """A region, what a program's nodes give on it, and how to read the sizes in that."""
+    """A region, the values of a program's nodes on it, and the translator of the sizes in these values."""
 
     values: Mapping[torch.fx.Node, Any]
     translator: Translator
@@ -55,7 +55,10 @@ class There:
 
 
 def outdated(program: torch.export.ExportedProgram, there: There) -> Difference | None:
-    """A node whose noted rank or sizes are wrong on the region (`squeeze` at size 1). Consumers drop unused ones."""
+    """Find a used node whose metadata has the wrong rank or sizes on the region (`squeeze` at size 1).
+
+    Unused nodes do not count, since consumers drop them.
+    """
     noted_by = tracer.translator_of(program)
     for node in nodes.used(program.graph):
         found = _misnoted(node, there.values.get(node), noted_by, there)
@@ -65,12 +68,12 @@ def outdated(program: torch.export.ExportedProgram, there: There) -> Difference 
 
 
 def outdated_twin(node: torch.fx.Node, twin: torch.fx.Node, noted_by: Translator, there: There) -> Difference | None:
-    """The same of a node in a body, where its twin was traced on the region."""
+    """Check the metadata of a node in a body, given its twin that was traced on the region."""
     return _misnoted(node, twin.meta.get("val"), noted_by, there)
 
 
 def _misnoted(node: torch.fx.Node, real: Any, noted_by: Translator, there: There) -> Difference | None:
-    """How a node's note is wrong where it gives this."""
+    """Describe how a node's metadata is wrong for a value of the node."""
     noted = node.meta.get("val")
     if isinstance(noted, list | tuple) and isinstance(real, list | tuple) and len(noted) != len(real):
         return at(node, f"the program notes {len(noted)} results of `{label(node)}`, and there are {len(real)}")
@@ -90,7 +93,7 @@ def _misnoted(node: torch.fx.Node, real: Any, noted_by: Translator, there: There
 
 
 def shared_otherwise(program: torch.export.ExportedProgram, there: There) -> Difference | None:
-    """A node that on the region shares its storage with others than is noted, if the program can tell."""
+    """Find a node that shares storage on the region differently from its metadata, if the program can observe it."""
     if not told_apart(program.graph):
         return None
     noted: dict[Any, torch.fx.Node] = {}
@@ -105,7 +108,7 @@ def shared_otherwise(program: torch.export.ExportedProgram, there: There) -> Dif
 
 
 def _is_empty(value: Any, there: There) -> bool:
-    """Whether a tensor is proved to have no elements."""
+    """True if a tensor is proved to have no elements."""
     if not isinstance(value, torch.Tensor) or any(map(symbols.about_data, value.shape)):
         return False
     elements = ONE

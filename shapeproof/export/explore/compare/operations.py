@@ -1,9 +1,9 @@
-"""The nodes of a program that do something on a region, and how their operands are read there.
+"""Select the nodes of a program that act on a region, and read their operands there.
 
-A view is no operation of its own: an operand is the storage it lies in, seen through sizes, strides and an offset,
-so that `x[:n]` is `x` where n is all of it. Operators that copy or alias as the sizes will have it (`reshape`,
-`contiguous`) do count. Nor is a copy that adds nothing (`pad` by 0), if neither it nor what it copies is written into,
-and it is not returned. Nothing is compared with another program here.
+A view is not an operation: an operand is the storage it lies in, seen through sizes, strides and an offset. So `x[:n]`
+is `x` where n is the whole size. Operators that copy or alias depending on sizes (`reshape`, `contiguous`) do count. A
+copy that adds nothing (`pad` by 0) does not count if neither the copy nor its source is mutated and the copy is not
+returned.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 
 _DETACH = torch.ops.aten.detach.default
-"""A view that counts: no gradient goes through it."""
+"""The view that counts as an operation: no gradient passes through it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Where a storage comes from: the node that made it, and the place among the storages of what that node gives."""
+    """The origin of a storage: the node that made it, and its place among the storages of that node's value."""
 
     node: torch.fx.Node
     place: int
@@ -40,7 +40,7 @@ class Root:
 
 @dataclass(slots=True)
 class Side:
-    """One program, the fake value of each node on the region, and how to read the sizes in them."""
+    """One program, the fake value of each node on the region, and the translator of the sizes in these values."""
 
     program: torch.export.ExportedProgram
     values: Mapping[torch.fx.Node, Any]
@@ -49,25 +49,25 @@ class Side:
     checks: list[Formula] = field(default_factory=list)
     roots: dict[Any, Root] = field(default_factory=dict)
     cuts: dict[torch.fx.Node, torch.fx.Node] = field(default_factory=dict)
-    """The `detach` that a tensor is seen through: it lies in another's storage, and passes on no gradient."""
+    """The `detach` that a tensor is seen through: the tensor aliases another's storage and passes on no gradient."""
     changed: set[Any] = field(default_factory=set)
-    """Storages that something is written into."""
+    """The mutated storages."""
     restrided: bool = False
-    """Whether `as_strided` reads what lies beside a tensor in its storage: a copy of the tensor has none of it."""
+    """True if `as_strided` may read a tensor's neighbours in its storage, which a copy of the tensor lacks."""
 
     @property
     def graph(self) -> torch.fx.Graph:
-        """The nodes."""
+        """The graph of the program."""
         graph: torch.fx.Graph = self.program.graph
         return graph
 
     def argument(self, given: Any) -> Any:
-        """What a submodule takes or returns there: a node, where it is noted by name, or a constant."""
+        """Return an argument or result of a submodule: the node of that name, or a constant."""
         named = next((node for node in self.graph.nodes if node.name == given.name), None)
         return getattr(given, "value", given.name) if named is None else named
 
     def operations(self) -> list[torch.fx.Node]:
-        """The nodes that do something; views, and sizes computed from sizes, are read where they are used."""
+        """Return the nodes that act; views, and sizes computed from sizes, are read where they are used."""
         kept = []
         self.restrided = any(str(node.target).startswith("aten.as_strided") for node in self.graph.nodes)
         self.changed = {
@@ -89,7 +89,7 @@ class Side:
         return kept
 
     def _cut(self, node: torch.fx.Node, copied: torch.fx.Node | None) -> None:
-        """Note what a node's tensor is seen through."""
+        """Record the `detach` that a node's tensor is seen through."""
         if node.target is _DETACH:
             self.cuts[node] = node
             return
@@ -100,15 +100,15 @@ class Side:
             self.cuts[node] = cut
 
     def root(self, node: torch.fx.Node) -> Root | None:
-        """Where the storage of a tensor comes from."""
+        """Return the origin of a tensor's storage."""
         return self.roots.get(next(iter(self.at(node)), None))
 
     def at(self, node: torch.fx.Node) -> list[Any]:
-        """The storages that a node's tensors lie in."""
+        """Return the storages of a node's tensors."""
         return storages(self.value(node))
 
     def copied(self, node: torch.fx.Node) -> torch.fx.Node | None:
-        """The operand whose elements a node gives again, lying as they did, and neither of them written into."""
+        """Return the operand that a node copies unchanged, with the same layout, if neither is mutated."""
         source, numbers, neutral = nodes.copying(node)
         mine, other = self.value(node), self.value(source) if source is not None else None
         if (
@@ -126,21 +126,21 @@ class Side:
         return source if all(self.same(a, b) for a, b in pairs) else None
 
     def same(self, a: Any, b: Any) -> bool:
-        """Whether two sizes are proved equal."""
+        """True if two sizes are proved equal."""
         return equal(self.quantity(a), self.quantity(b), self.region)
 
     def value(self, node: torch.fx.Node) -> Any:
-        """The node's fake value on the region."""
+        """Return the node's fake value on the region."""
         return self.values.get(node)
 
     def is_size(self, node: torch.fx.Node) -> bool:
-        """Whether the node only computes a size (or a condition on sizes) from sizes."""
+        """True if the node only computes a size (or a condition on sizes) from sizes."""
         return _computes_size(node, self.value(node))
 
     def is_view(self, node: torch.fx.Node) -> bool:
-        """Whether the node only looks at storage that is there already.
+        """True if the node only views existing storage.
 
-        `reshape` and its like may copy elsewhere; that makes no difference for storage that is never written into.
+        `reshape` and its like may copy elsewhere; that makes no difference for storage that is not mutated.
         """
         found = storages(self.value(node))
         pure = self.changed.isdisjoint(found)
@@ -151,7 +151,7 @@ class Side:
         return bool(found) and all(storage in self.roots for storage in found)
 
     def rank_written(self, node: torch.fx.Node) -> int:
-        """The number of dimensions that an operator which broadcasts an operand writes over."""
+        """Return the number of dimensions that a broadcasting operator writes over."""
         target, indices = node.args[0], node.args[1] if isinstance(node.args[1], Sequence) else ()
         found = [self.value(index) for index in indices if isinstance(index, torch.fx.Node)]
         masks = [index.dim() for index in found if index.dtype in {torch.bool, torch.uint8}]
@@ -160,14 +160,14 @@ class Side:
         return int(rank - sum(masks) - len(places) + max([*places, *(1 for _ in masks)], default=0))
 
     def condition(self, value: Any) -> Formula:
-        """The condition that an assertion makes."""
+        """Return the condition of an assertion."""
         value = self.value(value) if isinstance(value, torch.fx.Node) else value
         if isinstance(value, bool):
             return f.TRUE if value else f.FALSE
         return self.translator.formula(symbols.expression(value))
 
     def quantity(self, value: Any) -> Term | Real | Formula | None:
-        """The term of a size, int or float that an argument is; None if the argument is none of them."""
+        """Return the term of a size, int or float argument; None for any other argument."""
         if isinstance(value, torch.fx.Node):
             value = self.value(value)
         if isinstance(value, torch.SymInt):
@@ -180,7 +180,7 @@ class Side:
 
 
 def computes_size(node: torch.fx.Node) -> bool:
-    """Whether a node only computes a size (or a condition on sizes) from sizes, by what is noted of it."""
+    """True if a node's metadata shows that the node only computes a size (or a condition on sizes) from sizes."""
     return _computes_size(node, node.meta.get("val"))
 
 
@@ -190,18 +190,18 @@ def _computes_size(node: torch.fx.Node, value: Any) -> bool:
 
 
 def calls(program: torch.export.ExportedProgram) -> list[tuple[str, Any]]:
-    """The submodules whose signatures are preserved, by name; the program's own is compared as a whole."""
+    """Return the submodules with preserved signatures, by name; the program's own signature is compared as a whole."""
     kept = ((call.fqn, call.signature) for call in program.module_call_graph if call.fqn)
     return [(name, signature) for name, signature in kept if signature is not None]
 
 
 def kind(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """What tells tensors apart that lie alike: how their elements are to be read."""
+    """Return what distinguishes tensors of the same layout: how their elements are read."""
     return tensor.dtype, tensor.device, tensor.layout, tensor.is_conj(), tensor.is_neg()
 
 
 def equal(a: Term | Real | Formula | None, b: Term | Real | Formula | None, region: Facts) -> bool:
-    """Whether two quantities are proved equal on a region."""
+    """True if two quantities are proved equal on a region."""
     if a is b:
         return True
     if isinstance(a, Term) and isinstance(b, Term):

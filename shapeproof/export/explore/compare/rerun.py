@@ -1,4 +1,4 @@
-"""Runs a traced program again on the fake inputs of another trace."""
+"""Run a traced program again on the fake inputs of another trace."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _SIZE = torch.ops.aten.sym_size.int
 
 @entry
 def run_again(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram) -> dict[torch.fx.Node, Any]:
-    """The value of each node of a program on the fake inputs that another was traced with, under the other's ShapeEnv.
+    """Return the value of each node of a program on another trace's fake inputs, under that trace's ShapeEnv.
 
-    What an operator takes from data is taken from the other program's operator, in order: whoever compares the two
-    finds out whether these are the same operators on the same operands. Assertions are left to be compared too.
+    The result of an operator that takes a size from data comes from the other program's operators, in order. The caller
+    checks that these are the same operators on the same operands. Assertions are left for the caller to compare.
     """
     inputs = iter([node.meta.get("val") for node in there.graph.nodes if node.op == "placeholder"])
     data = iter([node for node in there.graph.nodes if _takes_from_data(node)])
@@ -62,7 +62,7 @@ def run_again(program: torch.export.ExportedProgram, there: torch.export.Exporte
 def with_sizes(
     program: torch.export.ExportedProgram, values: dict[torch.fx.Node, Any]
 ) -> dict[torch.fx.Node, Any] | None:
-    """The values of a program's nodes, and the sizes that it computes from them; None where that fails."""
+    """Return the values of a program's nodes with the sizes computed from them; None if a computation fails."""
     sizes = dict(values)
     try:
         with quiet():
@@ -76,25 +76,25 @@ def with_sizes(
 
 
 def _takes_from_data(node: torch.fx.Node) -> bool:
-    """Whether a size comes from data at this node. The symbols of a view that has some follow from its arguments."""
+    """True if a node takes a size from data. The unbacked symbols of a view follow from the view's arguments."""
     return bool(node.meta.get("unbacked_bindings")) and str(node.target) not in VIEWING
 
 
 def _called(noted: Any, value: Any) -> dict[Any, torch.SymInt]:
-    """What a program calls the sizes that it takes from data, and what they are called there."""
+    """Map a program's symbols for sizes from data to the symbols there."""
     pairs = zip(sizes(noted), sizes(value), strict=False)
     return {a.node.expr: b for a, b in pairs if isinstance(a, torch.SymInt) and isinstance(b, torch.SymInt)}
 
 
 def _recounted(noted: Any, called: Mapping[Any, torch.SymInt]) -> list[Any]:
-    """Sizes that a program did not count anew where it was traced: torch remembers what `nonzero` of a tensor was."""
+    """Return the values there of sizes that a program reused: torch remembers the size of a tensor's `nonzero`."""
     return [
         called[a.node.expr].node.expr for a in sizes(noted) if isinstance(a, torch.SymInt) and a.node.expr in called
     ]
 
 
 def _as_it_is(value: Any) -> Any:
-    """The value as it is now: an operator such as `squeeze_` changes the shape of a tensor later."""
+    """Detach the present value: an operator such as `squeeze_` changes the shape of the tensor later."""
     return pytree.tree_map_only(FakeTensor, lambda tensor: tensor.detach(), value)
 
 

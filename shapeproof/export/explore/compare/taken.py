@@ -1,7 +1,7 @@
-"""A program as it is where its conditions are decided: the branch of torch.cond that is taken stands in for the call.
+"""Replace calls of torch.cond by the branch taken, where the conditions are decided.
 
-The program itself is left alone; the copy is made to be compared. What was noted of a result of the call is noted of
-what stands for it, so that a shape that is wrong there is still seen to be. Nothing is decided here.
+The program itself is unchanged; a copy is made for the comparison. The metadata of a call's result moves to the node
+that replaces the result, so that a wrong shape in the metadata is still found.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import torch
 
 _COND = torch.ops.higher_order.cond
 Decided = Callable[[Any], bool | None]
-"""Whether a condition always holds, or never does; None where it depends, or is not known."""
+"""Returns True if a condition always holds, False if it always fails, None if it depends or is unknown."""
 
 
 def with_branches_taken(program: torch.export.ExportedProgram, decided: Decided) -> torch.export.ExportedProgram:
-    """The program, or a copy in which each branch of torch.cond that is always taken stands in for the call."""
+    """Return the program, or a copy in which each branch of torch.cond that is always taken replaces the call."""
     if all(_side(call, decided) is None for call in _calls(program.graph)):
         return program
     module = _copied(program.graph_module)
@@ -34,7 +34,7 @@ def with_branches_taken(program: torch.export.ExportedProgram, decided: Decided)
 
 
 def _calls(graph: torch.fx.Graph) -> list[torch.fx.Node]:
-    """The calls of torch.cond whose results are taken one by one."""
+    """Return the calls of torch.cond whose results are all read by `getitem`."""
     calls = graph.find_nodes(op="call_function", target=_COND)
     return [call for call in calls if all(user.target is operator.getitem for user in call.users)]
 
@@ -54,7 +54,7 @@ def _copied(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def _take(module: torch.fx.GraphModule, call: torch.fx.Node, branch: str) -> None:
-    """Write the nodes of a branch in place of the call."""
+    """Insert the nodes of a branch in place of the call."""
     body: torch.fx.GraphModule = getattr(module, branch)
     known = dict(zip(body.graph.find_nodes(op="placeholder"), call.args[3], strict=True))  # type: ignore[arg-type]
     results: Any = ()

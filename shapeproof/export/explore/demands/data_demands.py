@@ -1,8 +1,8 @@
-"""What a program demands of the integers that it is given, so that inputs made up at other sizes meet it.
+"""Adapt the integers of generated inputs to what a program demands of them, at any sizes.
 
-Indices lie within what they index, offsets within what they divide, lengths add up to what they split, and numbers
-that are taken out of an input are those that the model's own checks let pass. Else a replay at other sizes raises for a
-reason of its own, or reads memory that is nobody's. Nothing is proved here, and an example's own data stay.
+Indices lie within what they index, offsets within what they divide, and lengths add up to the size that they split.
+Numbers read from an input pass the model's own checks. Otherwise a replay at other sizes raises for an unrelated
+reason, or reads memory out of bounds. An example's own data stay unchanged.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _OFFSETS = {
     "aten.embedding_bag.padding_idx": ("indices", "offsets"),
     "aten.embedding_bag.default": ("indices", "offsets"),
 }
-"""Operators whose offsets lie within an operand's first size, its end included."""
+"""Operators whose offsets are at least 0 and at most an operand's first size."""
 _LENGTHS = {"aten.segment_reduce.default": ("data", "lengths", "axis")}
 """Operators whose lengths add up to a size of an operand."""
 
 
 def demands(inputs: Inputs, traced: Traced) -> list[Meet]:
-    """What a traced program demands of its integer inputs, as functions that change inputs until they meet it."""
+    """Return a traced program's demands on its integer inputs, as functions that change inputs to meet them."""
     if traced.program is None:
         return []
     examples = {leaf.source: leaf.example for leaf in inputs.leaves}
@@ -51,7 +51,7 @@ def demands(inputs: Inputs, traced: Traced) -> list[Meet]:
 
 
 def _sources(program: torch.export.ExportedProgram, inputs: Inputs) -> dict[torch.fx.Node, str]:
-    """The nodes that hold the data of a tensor input as it is, and the source of that input."""
+    """Return the nodes that hold an unchanged tensor input, each with the source of that input."""
     placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
     names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
     by_name = dict(zip(names, (leaf.source for leaf in inputs.leaves), strict=False))
@@ -63,7 +63,7 @@ def _sources(program: torch.export.ExportedProgram, inputs: Inputs) -> dict[torc
 
 
 def _keeps(target: Any) -> bool:
-    """Whether an operator gives the elements of its operand, all of them and in order."""
+    """True if an operator returns all elements of its operand, in order."""
     return schemas.copies_or_views(target) or str(target) in _KEEPING
 
 
@@ -107,7 +107,7 @@ def _size(node: torch.fx.Node, dim: int, read: Callable[[Any], Term]) -> Term:
 
 @dataclass(frozen=True, slots=True)
 class _Within:
-    """Integers at least 0 and less than a size."""
+    """Demands integers that are at least 0 and less than a size."""
 
     source: str
     size: Term
@@ -124,7 +124,7 @@ class _Within:
 
 @dataclass(frozen=True, slots=True)
 class _AddingUp:
-    """Integers at least 0 that add up to a size, along the last dimension."""
+    """Demands integers that are at least 0 and add up to a size along the last dimension."""
 
     source: str
     size: Term
@@ -136,7 +136,7 @@ class _AddingUp:
 
 
 def _add_up(tensor: torch.Tensor, total: int) -> None:
-    """Share a total out, if the elements do not add up to it."""
+    """Distribute a total over the elements, unless they add up to it already."""
     count = tensor.shape[-1] if tensor.dim() else 0
     if count and bool((tensor.sum(-1) != total).any()):
         tensor.fill_(total // count)
@@ -155,20 +155,20 @@ def _value(term: Term, point: Mapping[str, int]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """A number that the model takes out of an input: one element, or what is made of all."""
+    """A number that the model reads from an input: one element, or a reduction of all."""
 
     source: str
     how: str
     index: int = 0
 
     def of(self, tensor: torch.Tensor) -> int | None:
-        """What it is now; None if there is none."""
+        """Return the number's present value; None if there is none."""
         if tensor.numel() == 0 or (self.how == "element" and not -len(tensor) <= self.index < len(tensor)):
             return None
         return int(tensor[self.index] if self.how == "element" else getattr(tensor, self.how)())
 
     def put(self, tensor: torch.Tensor, value: int) -> None:
-        """Have it be a value."""
+        """Change the tensor so that the number has this value."""
         if self.how == "sum":
             _add_up(tensor.view(-1), value)
         elif self.how == "element":
@@ -181,7 +181,7 @@ class _Number:
 def _taken(
     program: torch.export.ExportedProgram, sources: Mapping[torch.fx.Node, str], read: Callable[[Any], Term]
 ) -> Iterator[tuple[str, _Number]]:
-    """The symbols that stand for numbers out of inputs."""
+    """Yield the symbols of numbers that are read from inputs."""
     for node in program.graph.nodes:
         value = node.meta.get("val")
         if str(node.target) not in {"aten.item.default", "aten._local_scalar_dense.default"}:
@@ -217,7 +217,7 @@ def _number(node: Any, sources: Mapping[Any, str]) -> _Number | None:
 
 @dataclass(frozen=True, slots=True)
 class _Passing:
-    """Numbers out of inputs that pass what the model checks of them, if any do."""
+    """Demands numbers from inputs that pass the model's checks, if any numbers do."""
 
     traced: Traced
     taken: Mapping[str, _Number]

@@ -1,8 +1,8 @@
-"""Inferred sizes of which eager takes any number but 0: the lower bound rises to 1.
+"""Raise the lower bound of an inferred size from 0 to 1 where eager rejects exactly 0.
 
-`x.max(0)` of nothing raises, and so does the program, though no question about the size was asked while it was traced.
-A bound that is written is a claim, and refuted there (corners.py); one that is not may rise. Eager is run with one size
-at 0 and all others as they were. Nothing is ever proved of the program here.
+`x.max(0)` of an empty tensor raises in eager and in the program, although the trace asked no question about the size. A
+written bound is a claim, and corners.py refutes it; an unwritten bound may rise. Eager is run with one size at 0 and
+all others unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from shapeproof.solver.facts import Facts
 def refused_where_none(
     mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts, budget: Budget
 ) -> list[Narrowing]:
-    """The lower bounds that are to rise, if eager serves the sizes with which the exploration began."""
+    """Return the lower bounds to raise, if eager serves the exploration's first sizes."""
     left = narrowed(domain, found.narrowings)
     refused = [
         name
@@ -41,7 +41,7 @@ def refused_where_none(
 
 
 def _emptied(inputs: Inputs, begun: dict[str, int], domain: Facts) -> Iterator[tuple[str, dict[str, int]]]:
-    """Each size that may be given up where it is 0, and the point at which it alone is, if that is in the domain."""
+    """Yield each inferred or liftable size that may be 0, and the point at which that size alone is 0."""
     for name in sorted(inputs.inferred | inputs.liftable):
         point = begun | {name: 0}
         if begun[name] > 0 and domain.contains(point):

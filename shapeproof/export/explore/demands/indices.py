@@ -1,7 +1,7 @@
-"""Indices that sizes alone decide, held against what they index: `x[[0, 3]]` or `x[arange(4)]` of fewer than four rows.
+"""Check indices that depend on sizes alone: `x[[0, 3]]` or `x[arange(4)]` of fewer than four rows.
 
-torch traces such a program and leaves it to run time, since indices are data. Where they are made from sizes and
-constants they are not: eager raises for all data or for none. Nothing is decided here.
+Torch traces such a program and leaves the check to run time, because indices are data. An index made only from sizes
+and constants is the same for all data, so eager raises for all data or for none.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _INDEXING = {
     f"aten.{name}": ("self", "index", "dim")
     for name in ("scatter.src", "scatter.value", "scatter_add.default", "scatter_reduce.two", "index_add.default")
 }
-"""Operators that take no index below 0: what is indexed, by what, and along which dimension (None: the first).
+"""Operators that reject indices below 0: the names of the indexed operand, index and dimension (None: the first).
 https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html"""
 
 _BY_POSITION = frozenset({"aten.index.Tensor", "aten.index_put.default", "aten.index_put_.default"})
-"""Operators that take an index for each dimension, which may count from the end."""
+"""Operators that take one index per dimension; an index may count from the end."""
 
 
 def requirements(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
-    """What must hold of the sizes for each index that is made from sizes and constants alone."""
+    """Yield what sizes must meet for each index that is made only from sizes and constants."""
     constants = _constants(program)
     for node in program.graph.nodes:
         for source, dim, index, lowest in indexed(node):
@@ -48,7 +48,7 @@ def requirements(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.
 
 
 def indexed(node: torch.fx.Node) -> Iterator[tuple[torch.fx.Node, int, torch.fx.Node, int]]:
-    """What is indexed, along which dimension, by what, and how many times the size the lowest index may be."""
+    """Yield each indexed tensor, the dimension, the index, and the lowest index as a multiple of the size (0 or -1)."""
     name = str(node.target)
     if name not in _INDEXING and name not in _BY_POSITION:
         return
@@ -59,19 +59,19 @@ def indexed(node: torch.fx.Node) -> Iterator[tuple[torch.fx.Node, int, torch.fx.
         return
     for position, index in enumerate(named["indices"]):
         if index is not None and index.meta["val"].dtype == torch.bool:
-            return  # a mask takes as many dimensions as it has
+            return  # a mask of k dimensions indexes k dimensions
         if index is not None:
             yield named["self"], position, index, -1
 
 
 def _constants(program: torch.export.ExportedProgram) -> set[str]:
-    """The names of the graph's inputs that are tensors written down in the model, and never written into."""
+    """Return the names of graph inputs that are constant tensors of the model and that the graph does not mutate."""
     changed = {operand.name for node in program.graph.nodes for operand in nodes.changed_operands(node)}
     return set(program.graph_signature.inputs_to_lifted_tensor_constants) - changed
 
 
 def _from_sizes(node: torch.fx.Node, constants: Container[str]) -> bool:
-    """Whether a tensor is computed from sizes and constants alone, and the same in every run."""
+    """True if a tensor is computed only from sizes and constants, the same in every run."""
     rest, seen = [node], set()
     while rest:
         top = rest.pop()

@@ -1,6 +1,6 @@
-"""Reductions that must give an element, held against how many there are: `x.max(0)` of no rows.
+"""Check reductions that need at least one element: `x.max(0)` of no rows.
 
-torch traces them whatever the sizes are; eager raises where there is nothing to give. Nothing is decided here.
+Torch traces such a reduction at any size; eager raises if there is no element.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from shapeproof.export.ops import schemas
 from shapeproof.export.trace import tracer
 
 _ALONG = frozenset(f"aten.{name}" for name in ("max.dim", "min.dim", "median.dim", "nanmedian.dim", "mode.default"))
-"""Operators that give an element along a dimension, and whose fake form does not ask whether there is one."""
+"""Operators that reduce along a dimension, whose fake kernel does not check for an element."""
 _OF_ALL = frozenset({"aten.max.default", "aten.min.default"})
-"""Those that give one of all."""
+"""Operators that reduce all elements to one."""
 
 
 def requirements(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
-    """For each reduction what must hold of the sizes for there to be an element to give."""
+    """Yield for each reduction the condition on sizes under which an element exists."""
     for node in program.graph.nodes:
         if str(node.target) in _ALONG | _OF_ALL:
             named = schemas.by_name(node.target, node.args, node.kwargs)

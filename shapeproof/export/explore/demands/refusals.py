@@ -1,7 +1,7 @@
-"""What eager refuses whatever the data are, and torch leaves to run time: indices out of range, reductions of nothing.
+"""Find what eager rejects for all data and torch leaves to run time: indices out of range, empty reductions.
 
-What must hold is read off a traced graph (indices.py, reductions.py); it becomes a finding only where eager is seen to
-raise at a point at which it does not hold. Nothing is ever proved here.
+The requirements are read from a traced graph (indices.py, reductions.py). A requirement becomes a finding only where
+eager is seen to raise at a point that violates it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from shapeproof.solver.prove import decide
 def refusals(
     mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts, budget: Budget
 ) -> list[Finding | Narrowing]:
-    """What the domain leaves open and eager raises for: refuted, or given up if it is inferred."""
+    """Return what the domain allows and eager rejects: a finding, or a narrowing of inferred sizes."""
     program, facts = found.main.program, narrowed(domain, found.narrowings)
     seen: list[Finding | Narrowing] = []
     required = [*indices.requirements(program), *reductions.requirements(program)] if program is not None else []
@@ -50,7 +50,10 @@ def refusals(
 
 
 def _of_sizes(formula: Formula, inputs: Inputs, found: Exploration, domain: Facts, budget: Budget) -> list[Formula]:
-    """What a requirement says of declared sizes: of one about data, what it leaves of them where any data meet it."""
+    """Return what a requirement says about declared sizes.
+
+    A requirement about data is reduced to the sizes at which some data meet it.
+    """
     declared, trial = frozenset(inputs.domain.symbols), found.main.trial
     if formula.symbols <= declared:
         return [formula]

@@ -1,8 +1,8 @@
-"""Sizes out of data at which eager and the program both raise: `boxes.min(0)` where nothing is detected.
+"""Find sizes from data at which eager and the program both raise: `boxes.min(0)` where nothing is detected.
 
-The promise is kept there, and a caller wants to know. Only what is seen is said: the program is run with data that are
-made up until an operator fails whose demand on a size from data does not hold, and eager raises on the same data. What
-the model itself raises (an assert, a torch._check) is stated in it, and is not repeated.
+The promise holds there, and a caller still wants to know. Only observed failures are reported: the program runs on
+generated data until an operator fails whose demand on a size from data is violated, and eager raises on the same data.
+Errors that the model itself states (an assert, a torch._check) are not repeated.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from shapeproof.solver.prove import decide
 from shapeproof.wording import short, with_kind
 
 _FILLS = (float("nan"), -1000.0, 0.0, 1000.0)
-"""Data that a threshold lets all pass or none. Of NaN no comparison holds, whatever a network makes of it."""
+"""Data of which a threshold passes all or none. Comparisons with NaN are false, even after a network."""
 
 DRAWS = 8
-"""How often further data are drawn."""
+"""The number of random inputs that follow these."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Demand:
-    """What must hold of sizes from data, for which operator, and what the user calls them there."""
+    """A requirement on sizes from data: the operator that demands it, and the user's names of the sizes there."""
 
     formula: Formula
     operator: str | None
@@ -54,7 +54,7 @@ class _Demand:
 
 
 def shared_failures(mod: torch.nn.Module, inputs: Inputs, found: Exploration) -> tuple[SharedFailure, ...]:
-    """The failures that both are seen to share, one for each demand."""
+    """Return the failures that eager and the program are seen to share, one per demand."""
     program, trial = found.main.program, found.main.trial
     if program is None:
         return ()
@@ -83,14 +83,14 @@ def shared_failures(mod: torch.nn.Module, inputs: Inputs, found: Exploration) ->
 
 
 def _of_nodes(program: torch.export.ExportedProgram, trial: Trial) -> Iterator[tuple[str, _Demand]]:
-    """What operators demand of sizes from data and the program does not check, by the names of their nodes."""
+    """Yield the unchecked demands of operators on sizes from data, with the names of the operators' nodes."""
     for node, formula in (*reductions.requirements(program), *indices.requirements(program)):
         if trial.about_data(formula) and decide(formula, trial.facts).status != "proved":
             yield node.name, _Demand(formula, str(node.target), nodes.line_of(node), {})
 
 
 def _made_up(inputs: Inputs, point: Mapping[str, int]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Inputs of the sizes at a point: filled with one value, then drawn."""
+    """Yield inputs with the sizes of a point: filled with one value, then random."""
     for value in _FILLS:
         yield map_tensors(inputs.at(point, filled=True), functools.partial(_filled, value))
     for seed in range(DRAWS):
@@ -105,7 +105,7 @@ def _filled(value: float, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _drawn(generator: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
-    """Floats of either sign, about as large as they are, and any bools; integers may be indices."""
+    """Randomize the signs of floats, and bools; integers stay, since they may be indices."""
     sign = torch.randint(2, tensor.shape, generator=generator).to(tensor.device)
     if tensor.is_floating_point():
         return torch.where(sign == 1, tensor, -tensor)
@@ -113,7 +113,7 @@ def _drawn(generator: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _failing_node(module: torch.nn.Module, values: Sequence[Any], known: Known) -> str | None:
-    """The name of the node at which a program fails; `known` is told of the sizes up to there."""
+    """Return the name of the node at which a program fails; `known` learns the sizes up to that node."""
     interpreter = _UpToFailure(module, known)
     replay.run(lambda *flat: interpreter.run(*flat, enable_io_processing=False), tuple(values), {})
     return interpreter.failed
@@ -161,7 +161,7 @@ def _described(demand: _Demand, error: Exception, found: Exploration, known: Kno
 
 
 def _made_at(name: str, program: torch.export.ExportedProgram | None) -> torch.fx.Node | None:
-    """The last node of the line that takes a size from data, of those that have the size."""
+    """Return the last node with a size, of the line that takes the size from data."""
     if program is None:
         return None
     read = tracer.translator_of(program).term
@@ -171,7 +171,7 @@ def _made_at(name: str, program: torch.export.ExportedProgram | None) -> torch.f
 
 
 def _dimension(name: str, node: torch.fx.Node, read: Callable[[Any], Term]) -> int | None:
-    """The first dimension of a tensor that has a size, by its symbol."""
+    """Return the first dimension of a tensor that has a size, given by its symbol."""
     value = node.meta.get("val")
     shape = value.shape if isinstance(value, torch.Tensor) else ()
     sizes = (read(symbols.size_expression(size)) if isinstance(size, torch.SymInt) else None for size in shape)
@@ -179,7 +179,7 @@ def _dimension(name: str, node: torch.fx.Node, read: Callable[[Any], Term]) -> i
 
 
 def _assigned(name: str, node: torch.fx.Node, variables: Mapping[str, Any], known: Known) -> str | None:
-    """The size as a size of the variable that the node's line assigns, if it is that in a run of eager."""
+    """Describe the size by the variable that the node's line assigns, if the two agree in a run of eager."""
     where = nodes.line_of(node)
     index = _dimension(name, node, known.term)
     try:

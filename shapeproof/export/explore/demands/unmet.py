@@ -1,9 +1,9 @@
-"""Sizes at which no data pass the checks that the model makes: eager raises there, whatever it is given.
+"""Find sizes at which no data pass the model's checks, so that eager raises for all data.
 
-A check on data stays in the program, and where it fails the program raises as eager does. Where it always fails the
-model does not support the size, and that is refuted. What the checks leave of a size, and of the difference of two, is
-its least upper bound wherever all of them hold; beyond that there is a proof that no data pass, and eager is run once
-to see it raise. Nothing is ever proved of the program here.
+A check on data stays in the program, and where it fails the program raises as eager does. Where a check always fails,
+the model does not support the size, and the claim is refuted. The checks bound a size, or the difference of two, by its
+least upper bound wherever all of them hold. Beyond that bound it is proved that no data pass, and eager is run once to
+see it raise.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from shapeproof.solver.facts import Facts
 def unmet(
     mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts, budget: Budget
 ) -> list[Finding | Narrowing]:
-    """The sizes at which no data pass: refuted with the smallest, or given up if they are inferred."""
+    """Return the sizes at which no data pass: a finding with the smallest, or a narrowing of inferred sizes."""
     trial, seen = found.main.trial, list[Finding | Narrowing]()
     if not trial.checks:
         return seen
@@ -56,13 +56,13 @@ def unmet(
 
 
 def left_by(passing: Facts, declared: Facts, names: Collection[str], budget: Budget) -> list[Formula]:
-    """What holds of declared sizes wherever some data pass all checks, as far as the declared domain says less.
+    """Return what holds for declared sizes wherever some data pass all checks, beyond what the declared domain says.
 
     Args:
-        passing: what is known where they are passed.
+        passing: the facts that hold where the checks pass.
         declared: the declared domain.
-        names: the sizes that are looked at: each by itself, and each two.
-        budget: what one solver question may cost.
+        names: the sizes to examine, singly and in pairs.
+        budget: the work that one solver question may cost.
     """
     facts = passing.fork()
     for formula in declared.formulas:
@@ -74,7 +74,7 @@ def left_by(passing: Facts, declared: Facts, names: Collection[str], budget: Bud
 
 
 def _first_unmet(trial: Trial, point: dict[str, int], budget: Budget) -> DataCheck:
-    """The first check that no data pass at these sizes which pass those before it."""
+    """Return the first check that fails at these sizes for all data that pass the checks before it."""
     facts = trial.known.fork()
     for name, value in point.items():
         facts.learn(f.eq(symbol(name), value))

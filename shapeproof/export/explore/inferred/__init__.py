@@ -1,6 +1,6 @@
-"""A domain that is left to be inferred.
+"""Narrow an inferred domain to what the model supports.
 
-scout.py        the simple domain that a model asks for, read off one trace
-narrowing.py    which part of it may be given up
-kept_equal.py   equalities of the example that a run asks for
+scout.py        a simple domain that a model asks for, from one trace
+narrowing.py    the parts of the domain that may be excluded
+kept_equal.py   equalities of the example that only a run requires
 """

@@ -1,9 +1,8 @@
-"""Equalities of the example that inferred sizes are given up to because a run asks for them, and no recorded decision.
+"""Keep inferred sizes equal where only a run, and no recorded decision, requires the example's equality.
 
-Code that asks whether it is being traced may leave out work in eager that the program does: a mask that eager drops
-is indexed by it, past its end where it has fewer rows than the batch. Where the sizes are as in the example both do
-the same. What is required is enforced at run time; that it suffices is seen in the replays that follow, as for any
-other domain.
+Code that asks whether torch is tracing may skip work in eager that the program does. Example: the program indexes a
+mask that eager drops, past the mask's end if the mask has fewer rows than the batch. At the example's equal sizes both
+do the same. The equality is enforced at run time; later replays check that it suffices, as for any other domain.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
 MOST_TIED = 24
-"""If more sizes than this are equal in the example without being known to be, none is kept equal."""
+"""The most equalities of the example that may be kept; if more are not known to hold, none is kept."""
 
 
 def equal_in_example(inputs: Inputs, example: Mapping[str, int], apart_from: Container[str] = ()) -> Sequence[Formula]:
-    """That inferred sizes that are equal in the example, and in whatever else was given, are equal."""
+    """Return the equalities between inferred sizes that hold in the example and in every other given input."""
     first: dict[int, str] = {}
     names = [name for name in inputs.domain.symbols if name in inputs.inferred and name not in apart_from]
     pairs = ((name, first.setdefault(example[name], name)) for name in names)
@@ -41,7 +40,7 @@ def equal_in_example(inputs: Inputs, example: Mapping[str, int], apart_from: Con
 def kept_equal(  # noqa: PLR0913, PLR0917 - what was found, where the two differ, and what a question may cost
     mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts, point: Mapping[str, int], budget: Budget
 ) -> list[Narrowing]:
-    """The equalities of the example which the point breaks at which the two differ; none if they are not to blame."""
+    """Return the example's equalities that cause a difference at a point; none if they are not the cause."""
     broken = [each for each in equal_in_example(inputs, inputs.example or {}) if not holds_at(each, dict(point))]
     if not broken or len(broken) > MOST_TIED or not _agree(mod, inputs, found, domain.assuming(*broken), point):
         return []
@@ -55,7 +54,7 @@ def kept_equal(  # noqa: PLR0913, PLR0917 - what was found, where the two differ
 
 
 def _agree(mod: torch.nn.Module, inputs: Inputs, found: Exploration, region: Facts, point: Mapping[str, int]) -> bool:
-    """Whether program and eager do the same at the point of a region that keeps as many sizes of another as it can."""
+    """True if program and eager agree at a point of a region that keeps as many of the given sizes as possible."""
     here = region.fork()
     for name, value in sorted(point.items()):
         same = f.eq(symbol(name), value)

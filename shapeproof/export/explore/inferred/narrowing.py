@@ -1,8 +1,7 @@
-"""What may be inferred: which part of the domain may be given up, and what is then required of the inputs.
+"""Narrow inferred sizes to a requirement that contradicts no claim, keeps given inputs and fixes no dynamic size.
 
-A claim is never given up, nor is an input that was given, and a size that must stay dynamic keeps more than one value.
-What is required in the end is the weakest that can be said in a line and asserted in a graph. Nothing is traced here,
-and nothing is worded.
+A claim and a given input always stay in the domain, and a size that must stay dynamic keeps at least two values. The
+final requirement is the weakest that fits in a line and can be asserted in a graph.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 
 MOST_COMPARISONS = 8
-"""A requirement with more comparisons than this says too much to be read at a glance."""
+"""A requirement with more comparisons than this is not readable at a glance."""
 
 
 def given_up(
     decision: Decision, requirement: Formula, found: Exploration, inputs: Inputs, budget: Budget
 ) -> Narrowing | None:
-    """The requirement as one on inferred sizes, if the decision that asks for it is about any."""
+    """Return a narrowing to the requirement, if the decision that asks for it involves inferred sizes."""
     left = narrowed(Facts(inputs.domain.formulas, budget), found.narrowings)
     return _granted(Narrowing(requirement, decision), left, anchors_of(found, inputs), inputs, budget)
 
 
 def asked_for(decisions: Sequence[Decision], inputs: Inputs, budget: Budget) -> list[Narrowing]:
-    """The checks of a trace at the example as requirements on inferred sizes, as far as these may be given up to them.
+    """Return the checks of a trace at the example, as narrowings of inferred sizes where these are allowed.
 
-    What comes behind a branch of the model's own is asked only on that side of it, and is left to be explored.
+    A check after a branch of the model applies only on that side of the branch; it is left to the exploration.
     """
     granted, left = list[Narrowing](), Facts(inputs.domain.formulas, budget)
     for decision in decisions:
@@ -56,9 +55,9 @@ def asked_for(decisions: Sequence[Decision], inputs: Inputs, budget: Budget) -> 
 def _granted(
     asked: Narrowing, left: Facts, anchors: Sequence[dict[str, int]], inputs: Inputs, budget: Budget
 ) -> Narrowing | None:
-    """A requirement, if it is about inferred sizes, keeps what was given, and leaves dynamic what must stay so.
+    """Return a requirement if it involves inferred sizes, keeps the given inputs and keeps dynamic sizes dynamic.
 
-    `left` is what was left of the domain before.
+    `left` is the part of the domain before this narrowing.
     """
     required = asked.requirement
     if not asked.decision.formula.symbols & inputs.inferred or not all(holds_at(required, each) for each in anchors):
@@ -67,12 +66,12 @@ def _granted(
 
 
 def conceded(decision: Decision, found: Exploration, inputs: Inputs, budget: Budget) -> Narrowing | None:
-    """What a decision took to hold, where inferred sizes may be given up to it, or a bound left out may rise to it."""
+    """Return a narrowing to what a decision took, or a raised lower bound under which the decision always holds."""
     return given_up(decision, decision.taken, found, inputs, budget) or lifted(decision, inputs, budget)
 
 
 def anchors_of(found: Exploration, inputs: Inputs) -> list[dict[str, int]]:
-    """The points that must be kept: of all that was given, or of the trace if there is no example."""
+    """Return the points that must stay in the domain: the given inputs, or the traced point if there is no example."""
     points = inputs.anchors or (found.main.trial.point,)
     return [{name: point[name] for name in inputs.domain.symbols} for point in points]
 
@@ -80,7 +79,7 @@ def anchors_of(found: Exploration, inputs: Inputs) -> list[dict[str, int]]:
 def _stays_dynamic(
     requirement: Formula, facts: Facts, anchor: Mapping[str, int], inputs: Inputs, budget: Budget
 ) -> bool:
-    """Whether each size that may not become a constant has another value than the anchor's left."""
+    """True if each size that must stay dynamic still has a value other than the anchor's."""
     here = facts.fork()
     here.learn(requirement)
     others = (f.ne(symbol(name), anchor[name]) for name in sorted(requirement.symbols & inputs.fixed))
@@ -88,7 +87,7 @@ def _stays_dynamic(
 
 
 def lifted(decision: Decision, inputs: Inputs, budget: Budget) -> Narrowing | None:
-    """The lower bound of a Dim without written bounds raised to 1 or 2, where the decision then always holds."""
+    """Raise the lower bound of a Dim without written bounds to 1 or 2, if the decision then always holds."""
     for name in sorted(decision.formula.symbols & inputs.liftable):
         for bound in (1, 2):
             raised = f.ge(symbol(name), bound)
@@ -102,7 +101,7 @@ def lifted(decision: Decision, inputs: Inputs, budget: Budget) -> Narrowing | No
 
 
 def nonempty(domain: Facts, inputs: Inputs) -> tuple[Facts, list[Narrowing]]:
-    """The part of a domain in which no size that may be lifted is 0, for what torch cannot trace from 0 on."""
+    """Restrict inferred and liftable sizes to at least 1, for models that torch cannot trace with a size of 0."""
     lifts = [
         Narrowing(above, Decision(above, Kind.ASSUMED, outcome=True))
         for name in sorted(inputs.inferred | inputs.liftable)
@@ -113,7 +112,7 @@ def nonempty(domain: Facts, inputs: Inputs) -> tuple[Facts, list[Narrowing]]:
 
 
 def condensed(found: Exploration, inputs: Inputs, budget: Budget) -> list[Narrowing]:
-    """The narrowings in the simplest words: few formulas, which together require what they do, or hardly more."""
+    """Rewrite the narrowings as few simple formulas that together require the same, or hardly more."""
     domain, anchors = Facts(inputs.domain.formulas, budget), anchors_of(found, inputs)
     chosen = repaired(
         [narrowing.requirement for narrowing in found.narrowings],
@@ -136,13 +135,13 @@ def _conjuncts(formula: Formula) -> tuple[Formula, ...]:
 
 
 def sayable(formula: Formula) -> bool:
-    """Whether a formula can be read at a glance, and checked by a graph."""
+    """True if a user can read a formula at a glance and a graph can assert it."""
     comparisons = sum(isinstance(node, f.Compare) for node in postorder(formula))
     return comparisons <= MOST_COMPARISONS and has_graph_form(formula)
 
 
 def _asked_by(formula: Formula, narrowings: Sequence[Narrowing], domain: Facts) -> Decision:
-    """The decision behind a requirement: one that asks for as much, or else for more, and the user's own line first."""
+    """Return the decision behind a requirement: one that asks for exactly as much, else for more; user lines first."""
     about = [narrowing for narrowing in narrowings if narrowing.requirement.symbols & formula.symbols]
     enough = [each for each in about if _implies(each.requirement, formula, domain)] or about
 

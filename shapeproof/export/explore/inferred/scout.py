@@ -1,9 +1,9 @@
-"""The simple domain that a model asks for: read off one quick trace at the example, before any other is made.
+"""Find a simple domain that a model asks for, from one quick trace at the example made before all others.
 
-Where eager does not take sizes in general, the checks that it makes at the example's (`h % 16 == 0`, `a == b`) are
-what inferred sizes are given up to; the main program is then traced inside that domain, where little is left open.
-What torch does not check while it traces shows in a run: sizes that are equal in the example are kept equal where
-eager refuses them otherwise. This chooses a domain, and proves nothing: all that is claimed is settled afterwards.
+If eager rejects generic sizes, inferred sizes are narrowed to the checks that eager makes at the example's sizes, for
+example `h % 16 == 0` and `a == b`. The main program is then traced inside that domain, where few decisions are left
+open. Requirements that torch does not check while tracing show in a run: the example's equal sizes are kept equal where
+eager rejects unequal ones. The scout only chooses a domain; the exploration settles every claim afterwards.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
 MOST_ELEMENTS = 2**20
-"""Larger inputs are not made up to see whether eager takes sizes in general: a look costs less."""
+"""The most input elements of a run that tests whether eager accepts generic sizes: such a run must be cheap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scouted:
-    """A trace at the example, what the model asks for there, and a point of that domain that eager takes."""
+    """A trace at the example, the requirements found there, and a point of that domain which eager accepts."""
 
     at_example: Traced
     asked: list[Narrowing]
     tied: list[Narrowing]
-    """Equalities of the example that no check asks for, but a run."""
+    """Equalities of the example that no check requires, but a run does."""
     point: dict[str, int]
 
     @property
     def domain(self) -> list[Narrowing]:
-        """All that inferred sizes are given up to."""
+        """Return all requirements that inferred sizes are narrowed to."""
         return [*self.asked, *self.tied]
 
 
@@ -51,11 +51,11 @@ class Scout:
 
     Attributes:
         mod: the model.
-        inputs: what was declared.
-        about_data: whether a formula is about data.
-        budget: what one solver question may cost.
-        trace: a quick trace at a point of a domain.
-        generic: a point without accidents.
+        inputs: the declared inputs.
+        about_data: true of a formula that contains an unbacked symbol.
+        budget: the work that one solver question may cost.
+        trace: makes a quick trace at a point of a domain.
+        generic: finds a point without accidental equalities.
     """
 
     mod: torch.nn.Module
@@ -66,7 +66,7 @@ class Scout:
     generic: Callable[[Facts], dict[str, int] | None]
 
     def look(self, domain: Facts, example: dict[str, int]) -> Scouted | None:
-        """What the model asks for; None where eager takes sizes in general, or no simple domain is found."""
+        """Return the simple domain that the model asks for; None if eager accepts generic sizes or none is found."""
         if not self.inputs.inferred or self._runs_in(domain, MOST_ELEMENTS):
             return None
         traced = self.trace(domain, example)
@@ -79,12 +79,12 @@ class Scout:
         return None if point is None else Scouted(traced, [*asked, *pinned], tied, point)
 
     def _pinned(self, traced: Traced) -> list[Formula]:
-        """That sizes are what operators took them to be at the example: eager may ask what torch branches on."""
+        """Return equalities that operators took at the example: torch may branch on one that eager requires."""
         found = (each for each in traced.trial.decisions if pins(each) and not each.of_the_model)
         return [each.taken for each in found if not self.about_data(each.formula)]
 
     def _general(self, traced: Traced) -> Iterator[Formula]:
-        """The decisions of a trace that are no accidents of its sizes: inputs in general take them, too."""
+        """Yield the decisions of a trace that generic inputs take too, since they are no accidents of its sizes."""
         for step in traced.trial.steps:
             against = step.fallback is not None and step.decision.outcome != step.fallback
             if not against and not pins(step.decision) and not self.about_data(step.decision.formula):
@@ -93,9 +93,9 @@ class Scout:
     def _tied(
         self, region: Facts, example: dict[str, int], pinned: Sequence[Formula]
     ) -> tuple[list[Narrowing], list[Narrowing]]:
-        """The equalities of the example without which eager takes no point in general; none if it does not with all.
+        """Return the equalities of the example that eager needs to accept a generic point; none if all do not suffice.
 
-        First those of sizes with each other, then also of sizes with constants.
+        Equalities between sizes are tried first, then also equalities with constants.
         """
         if self._runs_in(region):
             return [], []
@@ -123,7 +123,7 @@ class Scout:
         return len(equal) <= MOST_TIED and self._runs_in(region.assuming(*equal))
 
     def _runs_in(self, region: Facts, elements: int | None = None) -> bool:
-        """Whether eager takes a point in general; one of more `elements` is not run."""
+        """True if eager accepts a generic point; a point with more than `elements` elements is not run."""
         point = self.generic(region)
         if point is None or (elements is not None and self.inputs.elements(point) > elements):
             return False
@@ -131,24 +131,24 @@ class Scout:
 
 
 def _of_one_value(region: Facts) -> set[str]:
-    """The sizes that have one value in a region: that another has it, too, in the example is an accident."""
+    """Return the sizes with a single value in a region: it is an accident if another size of the example equals it."""
     return {name for name, bounds in region.ranges.items() if bounds.lower is not None and bounds.lower == bounds.upper}
 
 
 @dataclass(slots=True)
 class Looks:
-    """How often it is found out how much of an inferred domain can be kept; of a large model, once."""
+    """Counts the looks into how much of an inferred domain can be kept; a large model gets exactly one."""
 
     mod: torch.nn.Module
     inputs: Inputs
     taken: int = 0
 
     def are_over(self, nodes: int) -> bool:
-        """Whether a program of so many nodes leaves nothing to be looked into."""
+        """True if a program with this many nodes has used up its looks."""
         return self.taken >= self._affordable(nodes)
 
     def are_in_vain(self, nodes: int, points: Sequence[dict[str, int] | None]) -> bool:
-        """Whether eager refuses all of these points, where it is worth a run to save a trace."""
+        """True if eager rejects all of these points, where a run is worth making to save a trace."""
         tried = [point for point in points if point is not None]
         worth = bool(tried) and self._affordable(nodes) < LOOK_LIMIT
         return worth and all(eager_failure(self.mod, self.inputs, point) is not None for point in tried)
