@@ -65,11 +65,15 @@ class Extent:
             yield left
 
     def _raises_without(self, required: Formula) -> bool:
-        """True if eager raised wherever it was run among points where the requirement fails or is undefined."""
+        """True if eager was run at points where the requirement fails or is undefined, and raised at all of them."""
         failing = self.domain.assuming(f.negate(f.conjunction(defined(required), required)))
         points = itertools.islice(_points(self.inputs, failing, self.budget), EXTENT_POINTS)
         near = (point for point in points if fits(self.inputs, self.begun, point))
-        return all(replay.eager_failure(self.mod, self.inputs, point) is not None for point in near)
+        first = next(near, None)
+        run = () if first is None else itertools.chain([first], near)
+        return first is not None and all(
+            replay.eager_failure(self.mod, self.inputs, point) is not None for point in run
+        )
 
 
 def _points(inputs: Inputs, failing: Facts, budget: Budget) -> Iterator[dict[str, int]]:
