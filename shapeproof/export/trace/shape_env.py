@@ -119,8 +119,7 @@ class ProofShapeEnv(ExactShapeEnv):
     def create_symbol(self, val: Any, source: Source, *_: object, **__: object) -> sympy.Expr:
         """Create a separate symbol for each declared size of an input. Other strides and offsets are the example's.
 
-        Two equal sizes stay two symbols for torch, with one term here: otherwise an assertion that they are equal would
-        fold away.
+        Equal sizes stay two symbols for torch, with one term here: else an assertion of their equality would fold away.
         """
         term = self._declared(source)
         if term is None or term.is_constant:
@@ -388,11 +387,7 @@ class ProofShapeEnv(ExactShapeEnv):
         return self.must_hold(self.translator.formula(orig_expr), self._condition(orig_expr))
 
     def _is_real(self, base: torch.SymFloat, whole: bool) -> bool:  # noqa: FBT001 - as `powers` gives it
-        """True if a power is known to be real.
-
-        Raises:
-            NotImplementedError: it is not known, and the base comes from data.
-        """
+        """True if a power is known to be real; an unknown one is refused if its base comes from data."""
         expr = base.node.expr
         positive = f.real_compare("<=", RealConstant(0.0), self.translator.number(expr))
         known = whole or self.trial.settled(positive) is True
@@ -470,8 +465,8 @@ class ProofShapeEnv(ExactShapeEnv):
     def replace(self, expr: Any) -> Any:  # type: ignore[override]
         """Return the form of an expression that torch computes with; sympy need not simplify it, and could not.
 
-        torch.cond wants strides to be products of sizes. The `Max(1, s)` that torch notes for a fresh tensor is `s`
-        where no size is 0. The result is cached here and by torch: it depends on the expression alone.
+        torch.cond wants strides to be products of sizes: torch's `Max(1, s)` for a fresh tensor is `s` where no size is
+        0. Torch and this class cache the form: it depends on the expression alone.
         """
         expr = super().replace(expr) if self.replacements else expr
         return self._form(expr) if isinstance(expr, sympy.Expr) else expr
