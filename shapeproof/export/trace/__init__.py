@@ -1,7 +1,7 @@
 """One trace of a model: torch asks about sizes, the trial answers and records.
 
 run      the model, under torch's own exporter            tracer.py
-         errors that the model catches and eager does not raise   caught.py
+         caught errors that only the trace raises         caught.py
          what it leaves in its inputs' containers         rebinding.py
 ask      torch's questions, as formulas                   shape_env.py, translate.py, no_constraints.py
 answer   what follows from the facts; the rest is a decision   trial.py
