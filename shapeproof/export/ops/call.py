@@ -1,6 +1,6 @@
-"""One call of an operator, its sizes and integers: what output_sizes.py and value_ranges.py are given.
+"""One call of an operator with its sizes and integers: the input of output_sizes.py and value_ranges.py.
 
-Data only: nothing is read from torch here and nothing is concluded.
+Data only.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from shapeproof.constraints.terms import Term, constant, maximum, minimum
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Integers from `low` to `high`, both included; an end that is None is not known."""
+    """Integers from `low` to `high`, both included; None is an unknown end."""
 
     low: Term | None = None
     high: Term | None = None
 
     def __or__(self, other: Span) -> Span:
-        """What holds every integer of both."""
+        """Return the smallest span that contains both spans."""
         return Span(both(minimum, self.low, other.low), both(maximum, self.high, other.high))
 
     @property
     def known(self) -> bool:
-        """Whether anything is known."""
+        """True if an end is known."""
         return self.low is not None or self.high is not None
 
 
 def both(combine: Any, left: Term | None, right: Term | None) -> Term | None:
-    """The ends combined, where both are known."""
+    """Combine two ends; None unless both are known."""
     return None if left is None or right is None else combine(left, right)
 
 
@@ -40,7 +40,7 @@ ANYTHING = Span()
 
 
 def span(low: Term | int | None, high: Term | int | None) -> Span:
-    """The span between two ends.
+    """Return the span between two ends.
 
     Args:
         low: the smallest integer; None if it is not known.
@@ -51,9 +51,9 @@ def span(low: Term | int | None, high: Term | int | None) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is known of a tensor: its sizes, its dtype's name, and where the integers in it lie.
+    """The known properties of a tensor: its sizes, its dtype's name, and the bounds of its integers.
 
-    `strides` and `offset` say how it lies in its storage, where that was asked for.
+    `strides` and `offset` describe the layout in the storage; they are set only if the reader was asked for them.
     """
 
     sizes: tuple[Term, ...]
@@ -68,7 +68,7 @@ class Shape:
         return product(self.sizes)
 
     def size(self, dim: object) -> Term | None:
-        """The size of a dimension; None where there is none such.
+        """Return the size of a dimension; None if there is no such dimension.
 
         Args:
             dim: its index as a constant term, counted from the end where negative.
@@ -80,7 +80,7 @@ class Shape:
 
 
 def product(sizes: Iterable[Term]) -> Term:
-    """The number of elements that sizes make."""
+    """Return the number of elements of a shape: the product of its sizes."""
     return functools.reduce(operator.mul, sizes, constant(1))
 
 
@@ -88,8 +88,8 @@ def product(sizes: Iterable[Term]) -> Term:
 class Call:
     """An operator, its arguments by name, and its results in order.
 
-    A tensor is a Shape and an int a Term; lists are tuples of them. Anything else (flags, dtypes, None) is as it was;
-    what is not understood (a sparse tensor, a float) is None.
+    A tensor is a Shape, an int is a Term, and a list is a tuple of these. Other values (flags, dtypes, None) are
+    unchanged; a value that is not understood (a sparse tensor, a float) is None.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Call:
     results: Sequence[Any]
 
     def tensor(self, name: str) -> Shape | None:
-        """A tensor argument; None where it is none.
+        """Return a tensor argument; None if there is no such tensor.
 
         Args:
             name: its name in the schema.
@@ -106,7 +106,7 @@ class Call:
         return found if isinstance(found, Shape) else None
 
     def integer(self, name: str) -> Term | None:
-        """An int argument; None where it is none.
+        """Return an int argument; None if there is no such int.
 
         Args:
             name: its name in the schema.
@@ -115,10 +115,10 @@ class Call:
         return found if isinstance(found, Term) else None
 
     def result(self, index: int = 0) -> Shape | None:
-        """A tensor among the results; None where it is none.
+        """Return a tensor among the results; None if there is no such tensor.
 
         Args:
-            index: which of them.
+            index: its position among the results.
         """
         found = self.results[index] if index < len(self.results) else None
         return found if isinstance(found, Shape) else None
@@ -132,9 +132,9 @@ class Running:
     args: Any
     kwargs: Mapping[str, Any]
     meanings: list[Term] | None = None
-    """What the symbols mean that are still to be made for a view."""
+    """The meanings of the symbols that are still to be made for a view."""
     taken: int = 0
-    """How many numbers it has taken from data."""
+    """The number of numbers that the operator has taken from data."""
     name: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,9 +1,10 @@
-"""Functions of torch that want a plain number for a size, written in operators that take a symbolic one.
+"""Functions of torch that want a plain number for a size, rewritten in operators that take a symbolic size.
 
-Law: each gives what eager gives, for every size, and raises where eager does: to the last bit, but for those that
-`rounding_of` names. Torch's own reference of
-`linspace` takes sides on 0 and 1 steps, which nobody can for a number that comes from data. Where rounding would show,
-in integers, there is none: what eager rounds to is no one formula. Public torch only.
+Law: each function returns what eager returns, for every size, and raises where eager raises. The results are equal to
+the last bit, except for the functions that `rounding_of` names.
+Torch's own reference of `linspace` branches on 0 and 1 steps, which is impossible for a number from data. There is no
+version for integer dtypes, where rounding would show: no single formula gives eager's rounding. Only public torch is
+used.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from shapeproof.export.shim.trees import PAD_SEQUENCE
 
 
 def linspace(start: Any, end: Any, steps: Any, **options: Any) -> torch.Tensor:
-    """As torch.linspace, for ends that are numbers: both are met exactly, and one step is `start`.
+    """Return torch.linspace for ends that are numbers: both ends are exact, and one step is `start`.
 
     Args:
         start: the first element, an int or a float, symbolic or not.
-        end: the last one.
+        end: the last element.
         steps: the number of elements.
-        options: a floating `dtype`, and what else torch.arange takes.
+        options: a floating `dtype`, and the other options of torch.arange.
 
     >>> linspace(0, 1, 3), linspace(2, 9, 1), linspace(2, 9, 0)
     (tensor([0.0000, 0.5000, 1.0000]), tensor([2.]), tensor([]))
@@ -37,12 +38,12 @@ def linspace(start: Any, end: Any, steps: Any, **options: Any) -> torch.Tensor:
     apart = (end - start) / torch.sym_max(steps - 1, 1)
     near_start = index < torch.sym_max(steps // 2, 1)
     made = torch.where(near_start, start + apart * place, end - apart * ((steps - 1) - place))
-    alone = index < 2 - steps  # one step is `start`, however far away the end is
+    alone = index < 2 - steps  # one step is `start`, for any end
     return torch.where(alone, start, made).to(dtype)
 
 
 def logspace(start: Any, end: Any, steps: Any, base: float = 10.0, **options: Any) -> torch.Tensor:
-    """As torch.logspace, for ends that are numbers: powers of `base`.
+    """Return torch.logspace for ends that are numbers: powers of `base`.
 
     >>> logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
@@ -52,7 +53,7 @@ def logspace(start: Any, end: Any, steps: Any, base: float = 10.0, **options: An
 
 
 def tensor_split(x: torch.Tensor, sections: int, dim: int = 0) -> tuple[torch.Tensor, ...]:
-    """As torch.tensor_split into a number of parts: the first ones are longer by 1 where it does not come out even.
+    """Return torch.tensor_split into a number of parts; the first parts are longer by 1 if the size is not divisible.
 
     >>> [part.tolist() for part in tensor_split(torch.arange(5), 3)]
     [[0, 1], [2, 3], [4]]
@@ -72,7 +73,7 @@ def max_pool1d(  # noqa: PLR0913, PLR0917 - torch's signature
     ceil_mode: bool = False,  # noqa: FBT001, FBT002
     return_indices: bool = False,  # noqa: ARG001, FBT001, FBT002 - torch has a function of its own for these
 ) -> torch.Tensor:
-    """As torch.nn.functional.max_pool1d, without indices: what is pooled is one row in two dimensions.
+    """Return torch.nn.functional.max_pool1d without indices, as a pooling of one row in two dimensions.
 
     >>> max_pool1d(torch.tensor([[1.0, 5.0, 2.0, 4.0, 9.0]]), 2)
     tensor([[5., 4.]])
@@ -89,7 +90,7 @@ def pad_sequence(
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> torch.Tensor:
-    """As torch.nn.utils.rnn.pad_sequence: each as long as the longest. Taken apart, torch's own asks which that is.
+    """Return torch.nn.utils.rnn.pad_sequence: pads all to the longest; torch's decomposition branches on which that is.
 
     >>> pad_sequence([torch.ones(1), torch.ones(3)], batch_first=True)
     tensor([[1., 0., 0.],
@@ -98,14 +99,14 @@ def pad_sequence(
     longest, first = functools.reduce(torch.sym_max, (each.shape[0] for each in sequences)), sequences[0]
     padded = []
     for each in sequences:
-        alike = each.expand(each.shape[0], *first.shape[1:])  # as it is broadcast where it is copied
+        alike = each.expand(each.shape[0], *first.shape[1:])  # torch's copy broadcasts it likewise
         missing = (0, longest - each.shape[0]) if padding_side == "right" else (longest - each.shape[0], 0)
         padded.append(torch.nn.functional.pad(alike, (*(0, 0) * (first.dim() - 1), *missing), value=padding_value))
     return torch.stack(padded, 0 if batch_first else 1)
 
 
 def diagonal(x: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> torch.Tensor:
-    """As torch.diagonal: of the square that begins with it, so that no compiler asks which side is the shorter.
+    """Return torch.diagonal, computed on the square that begins with it: no compiler asks for the shorter side.
 
     >>> diagonal(torch.arange(6).reshape(2, 3), 1)
     tensor([1, 5])
@@ -136,7 +137,7 @@ def _single(value: Any) -> Any:
 
 
 def _pooling(dims: int, reduce: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Pooling whose windows are as large as sizes say, without padding."""
+    """Return a pooling function with symbolic window sizes, without padding."""
 
     def pool(x: torch.Tensor, kernel_size: Any, stride: Any = None, *_: Any, **__: Any) -> torch.Tensor:
         sides = _each(kernel_size, dims)
@@ -149,13 +150,13 @@ def _pooling(dims: int, reduce: Callable[..., torch.Tensor]) -> Callable[..., to
 
 
 def _each(value: Any, dims: int) -> list[Any]:
-    """A number for each dimension."""
+    """Return a number for each dimension."""
     values = list(value) if isinstance(value, tuple | list) else [value]
     return values * dims if len(values) == 1 else values
 
 
 def _windows(x: torch.Tensor, dim: int, side: Any, step: Any) -> torch.Tensor:
-    """The elements of each window along a dimension, in a new last one."""
+    """Return the elements of each window along a dimension, in a new last dimension."""
     torch._check(side >= 1, lambda: "a window has at least one element")  # noqa: SLF001
     torch._check(side <= x.shape[dim], lambda: "a window is no larger than what it is on")  # noqa: SLF001
     count = (x.shape[dim] - side) // step + 1
@@ -165,7 +166,7 @@ def _windows(x: torch.Tensor, dim: int, side: Any, step: Any) -> torch.Tensor:
 
 
 def one_hot(classes: torch.Tensor, num_classes: Any = -1) -> torch.Tensor:
-    """As torch.nn.functional.one_hot, for a number of classes that is a size, or is found in the data.
+    """Return torch.nn.functional.one_hot for a number of classes that is a size, or comes from the data.
 
     >>> one_hot(torch.tensor([0, 2]), 3).tolist(), one_hot(torch.tensor([1])).tolist()
     ([[1, 0, 0], [0, 0, 1]], [[0, 1]])
@@ -178,7 +179,7 @@ def one_hot(classes: torch.Tensor, num_classes: Any = -1) -> torch.Tensor:
 
 
 def tril_indices(row: Any, col: Any, offset: int = 0, **options: Any) -> torch.Tensor:
-    """As torch.tril_indices, for a matrix of any size.
+    """Return torch.tril_indices for a matrix of any size.
 
     >>> tril_indices(3, 2).tolist()
     [[0, 1, 1, 2, 2], [0, 0, 1, 0, 1]]
@@ -187,7 +188,7 @@ def tril_indices(row: Any, col: Any, offset: int = 0, **options: Any) -> torch.T
 
 
 def triu_indices(row: Any, col: Any, offset: int = 0, **options: Any) -> torch.Tensor:
-    """As torch.triu_indices, for a matrix of any size.
+    """Return torch.triu_indices for a matrix of any size.
 
     >>> triu_indices(3, 2, 1).tolist()
     [[0], [1]]
@@ -196,10 +197,10 @@ def triu_indices(row: Any, col: Any, offset: int = 0, **options: Any) -> torch.T
 
 
 def _below(row: Any, col: Any, offset: int) -> Any:
-    """How many places of a matrix lie on a diagonal or below: row `i` has `i + offset + 1` of them, from 0 to `col`."""
+    """Return the number of places on or below a diagonal: row `i` has `i + offset + 1`, clamped to 0..`col`."""
 
     def up_to(last: Any) -> Any:
-        """1 + 2 + ... + last, if it is positive."""
+        """Return 1 + 2 + ... + last; 0 if `last` is negative."""
         last = torch.sym_max(last, 0)
         return last * (last + 1) // 2
 
@@ -213,44 +214,44 @@ def _places(chosen: Callable[..., torch.Tensor], row: Any, col: Any, count: Any,
 
 
 def _floating(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether numbers of steps are asked for in a floating dtype."""
+    """True if the arguments are numbers and the result has a floating dtype."""
     dtype = kwargs.get("dtype") or torch.get_default_dtype()
     numbers = not any(isinstance(value, torch.Tensor | complex) for value in (*args, *kwargs.values()))
     return numbers and bool(dtype.is_floating_point) and not kwargs.get("requires_grad")
 
 
 def _in_parts(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a tensor is split into a number of parts; arguments by other names are left to torch."""
+    """True if a tensor is split into a number of parts; arguments with other names are left to torch."""
     return len(args) > 1 and type(args[1]) is int and args[1] > 0 and kwargs.keys() <= {"dim"} and args[0].dim() > 0
 
 
 def _in_rows(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether rows of floats are pooled, and no places of them are asked for."""
+    """True if rows of floats are pooled, without their indices."""
     indices = kwargs.get("return_indices", args[6] if len(args) > 6 else False)
     return not indices and len(args) > 0 and args[0].is_floating_point() and args[0].dim() in {2, 3}
 
 
 def _alike(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether there are sequences, more than one, and all of one rank and type."""
+    """True if there are several sequences, all with the same rank, dtype and device."""
     sequences = args[0] if args else kwargs.get("sequences", ())
     return len(sequences) > 1 and len({(each.dim(), each.dtype, each.device) for each in sequences}) == 1
 
 
 def _by_number(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a diagonal is counted from the first by a number, along dimensions that are not named."""
+    """True if the offset and the dims of a diagonal are plain ints, not dim names."""
     numbers = [*args[1:], *kwargs.values()]
     return len(args) > 0 and kwargs.keys() <= {"offset", "dim1", "dim2"} and all(type(n) is int for n in numbers)
 
 
 _Suits = Callable[[Sequence[Any], Mapping[str, Any]], bool]
 _NEUTRAL = {"padding": 0, "dilation": 1, "ceil_mode": False, "divisor_override": None}
-"""What options of pooling are where they change nothing."""
+"""Values of pooling options that have no effect."""
 _OF_MAX = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
 _OF_MEAN = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
 
 
 def _by_size(names: Sequence[str]) -> _Suits:
-    """Whether windows are as large as sizes say, and nothing is added around; arguments by position have `names`."""
+    """Return a test: window sizes are symbolic and nothing is padded; `names` are those of positional arguments."""
 
     def suits(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         given: dict[str, Any] = dict(zip(names, args[1:], strict=False)) | dict(kwargs)
@@ -297,11 +298,11 @@ _WRITTEN: Mapping[Any, Sequence[_Written]] = {
     PAD_SEQUENCE: [(pad_sequence, _alike)],
 }
 REWRITTEN = frozenset(_WRITTEN)
-"""The functions of torch that are written here."""
+"""The functions of torch that are rewritten here."""
 
 
 def reference(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[..., Any]:
-    """What to call for one of these functions where a size is symbolic: torch's own where ours differs."""
+    """Return the function to call where a size is symbolic: ours, or torch's own where ours differs."""
     return next((written for written, suits in _WRITTEN[func] if suits(args, kwargs)), func)
 
 
@@ -313,8 +314,9 @@ _ROUNDED: Mapping[Any, str] = {
 
 
 def rounding_of(written: Callable[..., Any]) -> str | None:
-    """The function of torch that one of ours is equal to up to rounding alone; None where it is to the last bit.
+    """Return the name of torch's function that ours equals only up to rounding; None if it is exact to the last bit.
 
-    Eager's own result depends on the machine: its kernels take as many elements at a time as the processor does.
+    Eager's own result depends on the machine: the vector width of the processor determines how many elements a kernel
+    takes at a time.
     """
     return _ROUNDED.get(written)

@@ -1,7 +1,7 @@
-"""Operators of one tensor that treat its elements one by one: the result has the operand's sizes, and lies as it does.
+"""Elementwise operators of one tensor: the result has the operand's sizes and layout.
 
-Law: where the operand lies row by row without gaps, eager's result does, for every size; so the operator need not be
-run to know it. Any other layout is left to torch, and so is what changes the dtype. Nothing is computed here.
+Law: where the operand is contiguous, row by row, eager's result is contiguous, too, for every size; so the operator
+need not be run. Other layouts, and operators that change the dtype, are left to torch.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ ELEMENTWISE = frozenset({
     *(_aten.abs.default, _aten.sqrt.default, _aten.rsqrt.default, _aten.sin.default, _aten.cos.default),
     *(_aten.erf.default,),
 })  # fmt: skip
-"""Of floats they give floats of the same kind."""
+"""Operators that return floats of the operand's dtype."""
 
 
 def keeps_layout(func: Any, operands: Sequence[torch.Tensor], read: Callable[[int | torch.SymInt], Term]) -> bool:
-    """Whether a call gives a tensor that is like its one operand, but for the elements."""
+    """True if a call returns a tensor like its one operand in everything but the elements."""
     if func not in ELEMENTWISE or len(operands) != 1 or torch.is_inference_mode_enabled():
         return False
     (x,) = operands
@@ -34,7 +34,7 @@ def keeps_layout(func: Any, operands: Sequence[torch.Tensor], read: Callable[[in
 
 
 def lies_row_by_row(x: torch.Tensor, read: Callable[[int | torch.SymInt], Term]) -> bool:
-    """Whether each stride is the product of the sizes behind it, a size of 0 counting as 1 or as itself."""
+    """True if each stride is the product of the later sizes, where a size of 0 counts as 1 or as 0."""
     elements = counted = ONE
     for size, stride in zip(reversed(x.shape), reversed(x.stride()), strict=True):
         term = read(stride)

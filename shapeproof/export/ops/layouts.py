@@ -1,6 +1,6 @@
-"""Which calls into torch act on how a tensor lies in its storage, and not only on the elements that it reaches.
+"""Calls into torch that act on a tensor's layout in its storage, and not only on the elements that it reaches.
 
-They read strides or an offset, or refuse a stride even where the size is 1. Nothing is decided here.
+They read strides or an offset, or reject a stride even where the size is 1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _REFUSING = frozenset({torch.view_as_complex})
 
 
 def acts_on_layout(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a function of torch does, given these arguments.
+    """True if a function of torch acts on the layout, given these arguments.
 
     >>> x = torch.ones(2, 2)
     >>> acts_on_layout(torch.Tensor.view, (x, torch.int32), {}), acts_on_layout(torch.Tensor.view, (x, 4), {})

@@ -1,8 +1,8 @@
-"""What operators promise about the sizes that they take from data.
+"""Promises of operators about the sizes that they take from data.
 
-An operator whose result depends on data gives torch a fresh symbol with constant bounds at best. The relation to
-its inputs is here, with its source: each promise holds for every input on which eager does not raise, and a property
-test holds it against eager. An operator that is not listed promises nothing.
+If the result of an operator depends on data, torch gets a fresh symbol with constant bounds at best. This file states
+the symbol's relation to the inputs, with its source. Law: each promise holds for every input on which eager does not
+raise; a property test checks it against eager. An operator that is not listed promises nothing.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Rule = Callable[[Call], list[Formula]]
 
 
 def promises(call: Call) -> list[Formula]:
-    """What an operator promises of this call."""
+    """Return the promises of an operator for this call."""
     rule = _RULES.get(call.name)
     return rule(call) if rule is not None else []
 
 
 def _rows(call: Call, index: int = 0) -> Term | None:
-    """The number of rows of a result."""
+    """Return the number of rows of a result."""
     result = call.result(index)
     return result.sizes[0] if result is not None and result.sizes else None
 
@@ -48,7 +48,7 @@ def _nonzero(call: Call) -> list[Formula]:
 
 
 def _selected(call: Call) -> list[Formula]:
-    """`masked_select`: at most as many as the mask and the input, broadcast, have elements.
+    """`masked_select`: at most as many elements as the mask and the input, broadcast together, have.
 
     https://docs.pytorch.org/docs/stable/generated/torch.masked_select.html
     """
@@ -75,7 +75,7 @@ def _unique(call: Call) -> list[Formula]:
 
 
 def _repeated(call: Call) -> list[Formula]:
-    """`repeat_interleave`: the sum of the repeats, none of which is negative.
+    """`repeat_interleave`: the sum of the repeats, which are all at least 0.
 
     https://docs.pytorch.org/docs/stable/generated/torch.repeat_interleave.html
     """
@@ -101,7 +101,7 @@ def _counted(call: Call) -> list[Formula]:
 
 
 def _sliced(call: Call) -> list[Term]:
-    """`slice`: bounds below 0 count from the end, and both are clamped to what is there.
+    """`slice`: bounds below 0 count from the end, and both are clamped to the size.
 
     https://docs.python.org/3/reference/datamodel.html#slice.indices
     """
@@ -117,12 +117,12 @@ def _sliced(call: Call) -> list[Term]:
 
 
 def _clamped(index: Term, size: Term) -> Term:
-    """Where a bound of a slice ends up."""
+    """Return a slice's bound after clamping."""
     return maximum(0, t.minimum(size, t.where(f.lt(index, 0), index + size, index)))
 
 
 def _selected_at(call: Call) -> list[Term]:
-    """`select`: an index below 0 counts from the end. It never begins before the tensor does.
+    """`select`: an index below 0 counts from the end; the view starts at or after the start of the tensor.
 
     https://docs.pytorch.org/docs/stable/generated/torch.select.html
     """
@@ -134,12 +134,12 @@ def _selected_at(call: Call) -> list[Term]:
 
 
 def _starting(source: Shape, dim: int, first: Term) -> list[Term]:
-    """Where a view begins that leaves out the first elements along a dimension."""
+    """Return the offset of a view that leaves out the first elements along a dimension."""
     return [] if source.offset is None else [source.offset + first * source.strides[dim]]
 
 
 def _scalar(call: Call) -> list[Formula]:
-    """`item()`: a number that lies where the tensor's elements do.
+    """`item()`: a number within the bounds of the tensor's elements.
 
     https://docs.pytorch.org/docs/stable/generated/torch.Tensor.item.html
     """
@@ -148,7 +148,7 @@ def _scalar(call: Call) -> list[Formula]:
 
 
 def ranged(value: Term, low: Any, high: Any) -> list[Formula]:
-    """Bounds that torch gives a symbol; infinities, and the greatest size there can be, say nothing."""
+    """Return torch's bounds of a symbol as formulas; infinities, and the greatest possible size, give none."""
     least = [f.ge(value, int(low))] if low > -sys.maxsize else []
     return [*least, f.le(value, int(high))] if high < sys.maxsize - 1 else least
 
@@ -159,7 +159,7 @@ def _within(value: Term, found: Span) -> list[Formula]:
 
 
 def _unpadded(call: Call) -> list[Formula]:
-    """`_padded_dense_to_jagged_forward`: as many rows as the last offset says.
+    """`_padded_dense_to_jagged_forward`: the number of rows is the last offset.
 
     https://docs.pytorch.org/docs/stable/nested.html
     """
@@ -190,11 +190,11 @@ _COUNTS: Mapping[str, Rule] = {
 _RULES: Mapping[str, Rule] = {**_SCALARS, **_COUNTS}
 
 PROMISING = frozenset(_RULES)
-"""The operators that promise something."""
+"""Operators with a promise."""
 
 
 def counted(call: Call, fresh: Term) -> Call:
-    """The call with a result of which only what is taken from data is known: the first symbol that is made for it."""
+    """Return the call with a result that is known only in the first symbol, which is taken from data."""
     if call.name in _SCALARS:
         return replace(call, results=(fresh,))
     source, dim = call.tensor("self"), call.integer("dim")
@@ -206,12 +206,12 @@ def counted(call: Call, fresh: Term) -> Call:
 
 _VIEWS: Mapping[str, Callable[[Call], list[Term]]] = {"aten.slice.Tensor": _sliced, "aten.select.int": _selected_at}
 VIEWING = frozenset(_VIEWS)
-"""The operators whose symbols are names for what follows from their arguments, and no data."""
+"""Operators whose symbols follow from their arguments, and are not data."""
 
 
 def meanings(call: Call) -> list[Term]:
-    """What the symbols mean that torch makes for a view, in the order in which it makes them.
+    """Return the meanings of the symbols that torch makes for a view, in the order in which it makes them.
 
-    Torch makes them only where it does not know the sign of a bound; what they mean is known all the same.
+    Torch makes the symbols only where it does not know the sign of a bound; their meanings are known anyway.
     """
     return _VIEWS[call.name](call)

@@ -1,7 +1,7 @@
-"""Which calls read a property of a tensor that no operator of a graph computes again: strides, offset, gradients.
+"""Calls that read a tensor property which no operator of a graph computes again: strides, offset, gradients.
 
-What the model reads of them is written into the trace as a constant, so inputs must have what the example has. What the
-model does to its gradients, beside its operators, is not in a graph at all.
+The trace keeps these values of the example as constants, so inputs must have the same properties as the example. What
+the model does to its gradients, beside its operators, is in no graph.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DISABLED = "whatever the model does beside its operators where gradients are ena
 OWN_BACKWARD = frozenset({HOOK, FUNCTION, GRAD_FN, REQUIRED, DISABLED})
 """What of a model's gradients its graph has not."""
 
-# The offset of a view follows from the strides of what it is a view of.
+# The offset of a view follows from the strides of its base.
 _BY_NAME = {
     "stride": frozenset({STRIDES}),
     "is_contiguous": frozenset({STRIDES}),
@@ -45,11 +45,11 @@ _READ: dict[Hashable, frozenset[str]] = {
 
 
 BRANCHING = frozenset({"cond", "while_loop", "scan", "associative_scan"})
-"""Functions of torch whose bodies dynamo reads, where no call is seen."""
+"""Functions of torch whose bodies dynamo traces, where the mode sees no calls."""
 
 
 def read_in_bodies(names: Collection[str]) -> set[str]:
-    """The properties that the bodies of a model's torch.cond may read, by the names that its code uses.
+    """Return the properties that the bodies of a model's torch.cond may read, by the names in its code.
 
     >>> read_in_bodies({"cond", "is_contiguous", "relu"}), read_in_bodies({"stride"})
     ({'strides'}, set())
@@ -60,7 +60,7 @@ def read_in_bodies(names: Collection[str]) -> set[str]:
 
 
 def properties_read(func: Any) -> frozenset[str]:
-    """The properties of a tensor that a call of torch reads.
+    """Return the tensor properties that a call of torch reads.
 
     >>> properties_read(torch.Tensor.is_contiguous), properties_read(torch.Tensor.size)
     (frozenset({'strides'}), frozenset())

@@ -1,7 +1,4 @@
-"""Reads a call of an operator for output_sizes.py and value_ranges.py: tensors as shapes, sizes as terms.
-
-Nothing is concluded here.
-"""
+"""Read a call of an operator for output_sizes.py and value_ranges.py: tensors as shapes, sizes as terms."""
 
 from __future__ import annotations
 
@@ -20,18 +17,18 @@ from shapeproof.export.ops.output_sizes import VIEWING
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """How operands are read.
+    """Reads operands.
 
     Attributes:
-        read: the term of a size.
-        span: where the integers in a tensor lie.
+        read: returns the term of a size.
+        span: returns the bounds of the integers in a tensor.
     """
 
     read: Callable[[Any], Term]
     span: Callable[[torch.Tensor], Span]
 
     def call(self, func: Any, args: Any, kwargs: Mapping[str, Any], results: Sequence[Any]) -> Call:
-        """An operator, its arguments by name, and its results; a view's operand is read with where it lies."""
+        """Return an operator, its arguments by name, and its results; a view's operand is read with its layout."""
         value = functools.partial(self._value, placed=str(func) in VIEWING)
         arguments = {name: value(each) for name, each in schemas.by_name(func, args, kwargs).items()}
         return Call(str(func), arguments, tuple(map(value, results)))

@@ -1,7 +1,7 @@
-"""Recurrent operators by rule: torch finds their results by taking one step after another, and so freezes the length.
+"""Rules for recurrent operators: torch unrolls them step by step, which freezes the sequence length.
 
-Law: where a call is as nn.LSTM, nn.GRU and nn.RNN make it, its results have the sizes, the strides and the dtype that
-eager's have, for every length and every batch. Any other call is left to torch. Nothing is computed here.
+Law: if a call has the form of nn.LSTM, nn.GRU and nn.RNN, its results have the sizes, strides and dtype of eager's
+results, for every length and every batch size. Any other call is left to torch.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _KINDS: Mapping[Any, tuple[int, int]] = {
     torch.ops.aten.rnn_tanh.input: (1, 1),
     torch.ops.aten.rnn_relu.input: (1, 1),
 }
-"""How many states a step hands on, and how many gates it has, whose weights lie below each other."""
+"""The number of states that a step passes on, and the number of gates, whose weights are stacked by rows."""
 RECURRENT = frozenset(_KINDS)
 
 
 def results(func: Any, args: Any, kwargs: Any, equal: Callable[[Any, Any], bool]) -> tuple[torch.Tensor, ...] | None:
-    """What a recurrent operator gives, its elements left open; None where it is torch's to say.
+    """Return a recurrent operator's results with undefined elements; None where torch must run it.
 
     Args:
         func: one of RECURRENT.
         args: its arguments.
         kwargs: its named arguments.
-        equal: whether two sizes are known to be equal.
+        equal: True for two sizes that are known to be equal.
 
     Raises:
-        RuntimeError: there is no step to take, as in eager.
+        RuntimeError: the sequence has no steps, as in eager.
 
     >>> lstm = torch.nn.LSTM(3, 4, batch_first=True)
     >>> zeros = torch.zeros(1, 2, 4)
@@ -63,7 +63,7 @@ def _fits(
     kind: tuple[int, int],
     equal: Callable[[Any, Any], bool],
 ) -> bool:
-    """Whether the operands are those of such a module: one hidden state for each layer, each as wide as its weights."""
+    """True if the operands are those of such a module: one hidden state per layer, as wide as the weights."""
     tensors = [x, *hidden, *named["params"]]
     alike = all((t.dtype, t.device, t.layout) == (x.dtype, x.device, torch.strided) for t in tensors)
     ranks = [t.dim() for t in (x, *hidden)]
@@ -83,7 +83,7 @@ def _fits(
 
 
 def _weights(width: Any, out: Any, cell: Any, gates: int, named: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """The shapes of one layer's weights in one direction; of a projection where it gives less than it remembers."""
+    """Return the weight shapes of one layer and direction, with a projection if the output is narrower."""
     rows = gates * cell
     biases = [(rows,), (rows,)] if named["has_biases"] else []
     projection = [] if out == cell else [(out, cell)]

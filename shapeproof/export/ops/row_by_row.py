@@ -1,12 +1,12 @@
-"""Operators that keep rows apart: what an operand holds beyond its rows reaches only what lies beyond the result's.
+"""Operators that keep rows apart: padding of an operand reaches only the padding of the result.
 
-Take sizes that vary, and run an operator at greater ones, on operands whose first rows are what they were and whose
-other rows hold anything: NaN, infinities, any integers. *Law*: the result's first rows (those it had) are what they
-were, and no row makes the operator raise. A dim varies where its size names a varying symbol.
+Enlarge the varying sizes, and run an operator on operands whose first rows are unchanged and whose other rows hold any
+values: NaN, infinities, any integers. *Law*: the result's first rows (the rows of the smaller run) are unchanged, and
+no row makes the operator raise. A dim varies if its size contains a varying symbol.
 
-A rule looks at one call and says whether the law holds; an operator without a rule is not spoken about. By induction
-over the nodes, the law holds for a program if it holds for each. Rounding is apart: a larger matmul may add in another
-order.
+A rule examines one call and tells whether the law holds; an operator without a rule is unknown. By induction over the
+nodes, the law holds for a program if it holds for each node. The law ignores rounding: a larger matmul may add in
+another order.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from shapeproof.export.ops.call import Call, Shape, product
 
 @dataclass(frozen=True, slots=True)
 class Varying:
-    """The symbols that vary, which are never negative, and others that never are."""
+    """The varying symbols, which are at least 0, and other symbols that are at least 0."""
 
     symbols: frozenset[str]
     nonnegative: frozenset[str] = frozenset()
 
     def term(self, size: Term) -> bool:
-        """Whether a size varies."""
+        """True if a size varies."""
         return not size.symbols.isdisjoint(self.symbols)
 
     def dims(self, shape: Shape) -> set[int]:
-        """The dims of a tensor that vary."""
+        """Return the varying dims of a tensor."""
         return {index for index, size in enumerate(shape.sizes) if self.term(size)}
 
     def free(self, shape: Shape | None, *dims: int) -> bool:
-        """Whether these dims of a tensor, from the end where negative, do not vary; nor do any where none is named."""
+        """True if these dims do not vary (negative dims count from the end); without dims, if no dim varies."""
         if shape is None:
             return True
         rank = len(shape.sizes)
@@ -48,7 +48,7 @@ Rule = Callable[[Call, Varying], bool]
 
 
 def row_by_row(call: Call, varying: Varying) -> bool:
-    """Whether the law is known to hold of a call.
+    """True if the law is known to hold for a call.
 
     >>> from shapeproof.constraints.syntax.text import parse_term
     >>> x = Shape((parse_term("n"), parse_term("4")), "torch.float32")
@@ -68,14 +68,14 @@ def row_by_row(call: Call, varying: Varying) -> bool:
 
 
 def _in_place(packet: str, overload: str) -> Rule | None:
-    """The rule of an operator that writes what its namesake gives; none of one that changes sizes in place."""
+    """Return an in-place operator's rule, that of its out-of-place namesake; None if it changes sizes in place."""
     name = packet.removesuffix("_")
     rule = _RULES.get(f"{name}.{overload}") or _RULES.get(name)
     return rule if rule in {_pointwise, _of_floats} else None
 
 
 def tensors(values: Any) -> Iterator[Shape]:
-    """The tensors among arguments."""
+    """Yield the tensors among arguments."""
     for value in values:
         if isinstance(value, Shape):
             yield value
@@ -92,7 +92,7 @@ def _numbers(values: Any) -> Iterator[Term]:
 
 
 def rises(term: Term, varying: Varying) -> bool:
-    """Whether a size never falls as the varying sizes rise.
+    """True if a size never falls as the varying sizes rise.
 
     >>> from shapeproof.constraints.syntax.text import parse_term
     >>> n = Varying(frozenset({"n"}))
@@ -113,7 +113,7 @@ def _addend_rises(monomial: Monomial, factor: int, varying: Varying) -> bool:
 
 
 def _atom_rises(atom: Node, varying: Varying, *, up: bool) -> bool:
-    """Whether an atom never falls, or never rises where `up` is False."""
+    """True if an atom never falls, or, with `up` False, never rises."""
     match atom:
         case Symbol():
             return up
@@ -128,7 +128,7 @@ def _atom_rises(atom: Node, varying: Varying, *, up: bool) -> bool:
 
 
 def aligned(shape: Shape, result: Shape, varying: Varying) -> bool:
-    """Whether a tensor is broadcast so that its rows are the result's: sizes from the end are alike, or 1."""
+    """True if a tensor is broadcast with its rows aligned to the result's: from the end, sizes are equal or 1."""
     lead = len(result.sizes) - len(shape.sizes)
     if lead < 0:
         return False
@@ -137,19 +137,19 @@ def aligned(shape: Shape, result: Shape, varying: Varying) -> bool:
 
 
 def _pointwise(call: Call, varying: Varying) -> bool:
-    """Each element of each result comes of the elements at its place."""
+    """Each element of each result depends only on the elements at its place."""
     results = list(tensors(call.results))
     return all(aligned(each, result, varying) for each in tensors(call.arguments.values()) for result in results)
 
 
 def _of_floats(call: Call, varying: Varying) -> bool:
-    """Division with rounding: of integers it raises where a divisor is zero, in any row."""
+    """Division with rounding: on integers it raises if a divisor in any row is 0."""
     result = call.result()
     return result is not None and "float" in result.dtype and _pointwise(call, varying)
 
 
 def _identity_in_eval(call: Call, varying: Varying) -> bool:
-    """`dropout`, where nothing is dropped."""
+    """`dropout` in eval mode, where it drops nothing."""
     return call.arguments.get("train") is False and _pointwise(call, varying)
 
 
@@ -161,7 +161,7 @@ def _always(_call: Call, _varying: Varying) -> bool:
 
 
 def _dims(value: Any, rank: int) -> set[int] | None:
-    """The dims that an argument names; all where it names none; None where it is not understood."""
+    """Return the dims that an argument names; all dims if it names none; None if it is not understood."""
     if value is None or value == ():
         return set(range(rank))
     listed = value if isinstance(value, tuple) else (value,)
@@ -171,7 +171,7 @@ def _dims(value: Any, rank: int) -> set[int] | None:
 
 
 def _along(operand: str = "self", dim: str = "dim") -> Rule:
-    """What is done along some dims: rows along the others are apart."""
+    """Return the rule of operators along some dims: rows along the other dims are independent."""
 
     def rule(call: Call, varying: Varying) -> bool:
         shape = call.tensor(operand)
@@ -188,7 +188,7 @@ def _others(call: Call, shape: Shape) -> list[Shape]:
 
 
 def pointwise(call: Call, varying: Varying) -> bool:
-    """Whether a call works element by element.
+    """True if a call works element by element.
 
     >>> pointwise(Call("aten.relu.default", {"self": Shape(())}, (Shape(()),)), Varying(frozenset()))
     True
@@ -199,12 +199,12 @@ def pointwise(call: Call, varying: Varying) -> bool:
 
 
 def _running(call: Call, varying: Varying) -> bool:
-    """`cumsum` and its like: a row comes of the rows up to it, also along a dim that varies."""
+    """`cumsum` and similar operators: a row depends on the rows up to it, also along a varying dim."""
     return all(varying.free(each) for each in tensors(call.arguments.values()) if each is not call.tensor("self"))
 
 
 def _joined(call: Call, varying: Varying) -> bool:
-    """`cat`: along a dim that does not vary, of tensors whose rows are alike."""
+    """`cat`: along a dim that does not vary, of tensors with equal varying sizes in the other dims."""
     given, result = call.arguments.get("tensors"), call.result()
     if not isinstance(given, tuple) or result is None or not all(isinstance(each, Shape) for each in given):
         return False
@@ -220,13 +220,13 @@ def _joined(call: Call, varying: Varying) -> bool:
 
 
 def _stacked(call: Call, _varying: Varying) -> bool:
-    """`stack`: of tensors of the same sizes, along a dim of its own."""
+    """`stack`: tensors of equal sizes, along a new dim."""
     given = call.arguments.get("tensors")
     return isinstance(given, tuple) and len({each.sizes for each in given if isinstance(each, Shape)}) == 1
 
 
 def _indexed(call: Call, varying: Varying) -> bool:
-    """`index` by tensors: rows along the dims that are not indexed are apart, if the indices do not vary."""
+    """`index` by tensors: rows along dims that are not indexed are independent, if the indices do not vary."""
     shape, indices = call.tensor("self"), call.arguments.get("indices")
     if shape is None or not isinstance(indices, tuple) or not all(map(varying.free, tensors(indices))):
         return False
@@ -239,13 +239,13 @@ def _indexed(call: Call, varying: Varying) -> bool:
 
 
 def _as_many(call: Call, varying: Varying) -> bool:
-    """Dims in another order, or with dims of size 1 more or fewer: as many of them vary as before."""
+    """Permuted dims, or dims of size 1 added or removed: the number of varying dims is unchanged."""
     shape, result = call.tensor("self"), call.result()
     return shape is not None and result is not None and len(varying.dims(shape)) == len(varying.dims(result))
 
 
 def _sliced(call: Call, varying: Varying) -> bool:
-    """`slice`: from a constant on, whatever the end, so that the first rows come of the first rows."""
+    """`slice` from a constant start, with any end: the result's first rows come from the operand's first rows."""
     shape = call.tensor("self")
     start, end, step = (call.arguments.get(name) for name in ("start", "end", "step"))
     dims = None if shape is None else _dims(call.arguments.get("dim"), len(shape.sizes))
@@ -258,10 +258,10 @@ def _sliced(call: Call, varying: Varying) -> bool:
 
 
 def regrouped(shape: Shape, result: Shape, varying: Varying) -> bool:
-    """Whether a tensor viewed in other sizes keeps its rows first.
+    """True if a tensor viewed in other sizes keeps its rows first.
 
-    Each dim that varies, together with all that follows it up to the next such dim, is cut the same way on both sides:
-    as many elements lie before it, and as many from it on.
+    Each varying dim, with the dims after it up to the next varying dim, is split the same way on both sides: equally
+    many elements before it, and equally many from it on.
     """
     one, other = sorted(varying.dims(shape)), sorted(varying.dims(result))
     if len(one) != len(other):
@@ -280,7 +280,7 @@ def _viewed(call: Call, varying: Varying) -> bool:
 
 
 def _repeated(call: Call, varying: Varying) -> bool:
-    """`repeat`: a dim that varies is there once."""
+    """`repeat`: a varying dim is repeated once."""
     shape, times = call.tensor("self"), call.arguments.get("repeats")
     if shape is None or not isinstance(times, tuple):
         return False
@@ -292,7 +292,7 @@ def _repeated(call: Call, varying: Varying) -> bool:
 
 
 def _ranged(call: Call, varying: Varying) -> bool:
-    """`arange`: from a constant, by a constant."""
+    """`arange`: start and step do not vary."""
     ends = [call.arguments.get(name) for name in ("start", "step")]
     return not any(isinstance(each, Term) and varying.term(each) for each in ends)
 
@@ -313,7 +313,7 @@ def _linear(call: Call, varying: Varying) -> bool:
 
 
 def _matmul(one: str, other: str) -> Rule:
-    """A product of matrices: rows of the left and columns of the right are apart; what is summed over does not vary."""
+    """Matrix product: rows of the left and columns of the right are independent; the summed dim does not vary."""
 
     def rule(call: Call, varying: Varying) -> bool:
         left, right, result = call.tensor(one), call.tensor(other), call.result()
@@ -335,7 +335,7 @@ def _batch(left: Shape, right: Shape, result: Shape) -> tuple[Term, ...]:
 
 
 def _einsum(call: Call, varying: Varying) -> bool:
-    """Each letter of a dim that varies is kept, and stands for the same size wherever it stands."""
+    """`einsum`: each letter of a varying dim appears in the result, and stands for the same size everywhere."""
     equation, operands = call.arguments.get("equation"), call.arguments.get("tensors")
     if not isinstance(equation, str) or "." in equation or "->" not in equation or not isinstance(operands, tuple):
         return False
@@ -347,7 +347,7 @@ def _einsum(call: Call, varying: Varying) -> bool:
 
 
 def _attention(call: Call, varying: Varying) -> bool:
-    """`scaled_dot_product_attention`: batch entries are apart, and queries; keys and features do not vary."""
+    """`scaled_dot_product_attention`: batch entries and queries are independent; keys and features do not vary."""
     parts = [call.tensor(name) for name in ("query", "key", "value")]
     result, mask = call.result(), call.tensor("attn_mask")
     if result is None or any(part is None or len(part.sizes) < 3 for part in parts):
@@ -366,7 +366,7 @@ def _attention(call: Call, varying: Varying) -> bool:
 
 
 def _layer_norm(call: Call, varying: Varying) -> bool:
-    """Over the last dims: rows before are apart."""
+    """Norm over the last dims: rows along the dims before are independent."""
     shape, over = call.tensor("input"), call.arguments.get("normalized_shape")
     if shape is None or not isinstance(over, tuple) or not over:
         return False
@@ -374,7 +374,7 @@ def _layer_norm(call: Call, varying: Varying) -> bool:
 
 
 def _of_a_batch(operand: str, spatial: int | None = None) -> Rule:
-    """Entries of a batch are apart, and nothing else need be; `spatial`: how many dims a picture has."""
+    """Return a rule: only entries of a batch are independent; `spatial` is the number of an image's dims."""
 
     def rule(call: Call, varying: Varying) -> bool:
         shape = call.tensor(operand)
@@ -387,7 +387,7 @@ def _of_a_batch(operand: str, spatial: int | None = None) -> Rule:
 
 
 def _batch_norm(call: Call, varying: Varying) -> bool:
-    """By running statistics: all is apart but channels."""
+    """Batch norm by running statistics: everything but channels is independent."""
     shape = call.tensor("input")
     if shape is None or call.arguments.get("training") is not False or call.tensor("running_mean") is None:
         return False
@@ -395,7 +395,7 @@ def _batch_norm(call: Call, varying: Varying) -> bool:
 
 
 def _padded(call: Call, varying: Varying) -> bool:
-    """`pad`, with zeros or another number: the dims that are padded do not vary."""
+    """`pad` with a constant: the padded dims do not vary."""
     shape, by = call.tensor("self"), call.arguments.get("pad")
     if shape is None or not isinstance(by, tuple) or call.arguments.get("mode", "constant") != "constant":
         return False
@@ -407,9 +407,9 @@ def _named(rule: Rule, names: str) -> Mapping[str, Rule]:
 
 
 PLACED = frozenset({"tril", "triu", "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "slice"})
-"""Operators that go by where a row stands: what they need is that the rows are the first ones."""
+"""Operators that depend on a row's position: they require that the rows are the first rows."""
 VIEWS = frozenset({"view", "reshape", "_unsafe_view", "flatten", "unflatten", "view_as", "reshape_as"})
-"""Operators that give the elements in order, at other sizes."""
+"""Operators that return the elements in order, in other sizes."""
 _RULES: Mapping[str, Rule] = {
     **_named(
         _pointwise,
@@ -469,9 +469,9 @@ _RULES: Mapping[str, Rule] = {
     **_named(_of_a_batch("self", 2), "pixel_shuffle"),
     **_named(_padded, "pad constant_pad_nd"),
 }
-"""The rule of each operator, by packet or, where overloads differ, with the overload; in place as out of place."""
+"""The rule of each operator, by packet, or with the overload where overloads differ; in place as out of place."""
 SIZED = frozenset({
     *("arange", "expand", "full", "full_like", "new_full", "zeros", "ones", "new_zeros", "new_ones", "reshape"),
     *("repeat", "slice", "unflatten", "view", "_unsafe_view"),
 })  # fmt: skip
-"""Operators that take sizes: what varies among their numbers is what varies in the result."""
+"""Operators that take sizes: the varying numbers among their arguments are varying sizes of the result."""

@@ -1,7 +1,4 @@
-"""What the schema of an operator says: its arguments by name, what it writes into, what it returns a view of.
-
-Nothing is traced or run here.
-"""
+"""Read an operator's schema: its arguments by name, the arguments that it mutates, the views that it returns."""
 
 from __future__ import annotations
 
@@ -35,36 +32,37 @@ _COPY_OR_VIEW = {
     "alpha_dropout",
     "feature_alpha_dropout",
 }
-"""Operators that return their operand, a view of it or a copy, as the sizes and types will have it."""
+"""Operators that return their operand, a view of it or a copy, depending on sizes and types."""
 
 _KEEPING = {"aten.batch_norm.default": "training", "aten.instance_norm.default": "use_input_stats"}
-"""Operators that keep running statistics, which their schemas do not say, and the argument that has them do so.
-https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html"""
+"""Operators that update running statistics, which their schemas do not say, and the argument that turns this on.
+https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html
+"""
 
 _RESIZING = {"resize_", "resize_as_", "set_", "resize_as_sparse_"}
 
 _STATING = {"aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default"}
-"""Operators by which a user states the range of a number."""
+"""Operators that state the user's range of a number."""
 
 
 def is_foreign(target: Any) -> bool:
-    """Whether it is an operator that is not torch's own."""
+    """True if the target is an operator that is not torch's own."""
     return schema_of(target) is not None and target.namespace not in OWN_NAMESPACES
 
 
 def schema_of(target: Any) -> Any:
-    """The schema of an operator; None for what is none."""
+    """Return the schema of an operator; None if the target is not an operator."""
     return getattr(target, "_schema", None)
 
 
 def is_trusted(target: Any) -> bool:
-    """Whether what an operator says of its results is torch's own word, and not the user's."""
+    """True if an operator's statements about its results come from torch, not from the user."""
     return getattr(target, "namespace", None) in OWN_NAMESPACES and str(target) not in _STATING
 
 
 @functools.cache
 def _parameters(target: Any) -> tuple[tuple[str, ...], Mapping[str, Any], tuple[str, ...]]:
-    """The names of an operator's arguments, their defaults, and those that it writes into: slow to read off."""
+    """Return an operator's argument names, their defaults, and the mutated arguments; cached, since it is slow."""
     arguments = schema_of(target).arguments
     defaults = {a.name: a.default_value for a in arguments if a.has_default_value()}
     changed = (a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write)
@@ -72,13 +70,13 @@ def _parameters(target: Any) -> tuple[tuple[str, ...], Mapping[str, Any], tuple[
 
 
 def by_name(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of an operator by name, defaults included."""
+    """Return the arguments of an operator by name, with defaults."""
     names, defaults, _ = _parameters(target)
     return {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
 
 
 def written(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The arguments that an operator writes into, running statistics included; `detach_` writes nothing."""
+    """Return the arguments that an operator mutates, with running statistics; `detach_` mutates no elements."""
     if str(target) in _KEEPING:
         named = by_name(target, args, kwargs)
         return [named["running_mean"], named["running_var"]] if named[_KEEPING[str(target)]] else []
@@ -89,14 +87,14 @@ def written(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list
 
 
 def copies_or_views(target: Any) -> bool:
-    """Whether an operator returns its operand, a view of it or a copy, as the sizes will have it."""
+    """True if an operator returns its operand, a view of it or a copy, depending on sizes."""
     return schema_of(target) is not None and target.overloadpacket.__name__ in _COPY_OR_VIEW
 
 
 def is_view_operator(target: Any, *, pure: bool) -> bool:
-    """Whether an operator returns a view of its first operand, and never a copy.
+    """True if an operator returns a view of its first operand, and never a copy.
 
-    Where nothing is written into the result (`pure`) it makes no difference whether `reshape` and its like have copied.
+    `pure`: the result is not mutated, so it makes no difference whether `reshape` and similar operators copy.
     """
     schema = schema_of(target)
     if schema is None or schema.is_mutable or (not pure and copies_or_views(target)):
@@ -106,10 +104,10 @@ def is_view_operator(target: Any, *, pure: bool) -> bool:
 
 
 def is_repeatable(target: Any) -> bool:
-    """Whether an operator, run again on aliases of its operands, leaves nothing behind.
+    """True if an operator leaves nothing behind when it is run again on aliases of its operands.
 
-    It may change the contents and the view of an operand in place. It may not change the size of a storage, as
-    `resize_` and operators with an `out` may.
+    It may mutate an operand in place: its contents and its view. It may not change the size of a storage, as `resize_`
+    and operators with an `out` argument may.
     """
     schema = schema_of(target)
     if schema is None:
@@ -119,7 +117,7 @@ def is_repeatable(target: Any) -> bool:
 
 
 def only_writes(target: Any) -> bool:
-    """Whether it is an operator of torch's in place that changes elements, and not how a tensor lies."""
+    """True for an in-place operator of torch that changes elements, but no tensor's layout."""
     if schema_of(target) is None or target.namespace != "aten" or torch.Tag.inplace_view in target.tags:
         return False
     name = target.overloadpacket.__name__
@@ -128,6 +126,6 @@ def only_writes(target: Any) -> bool:
 
 @functools.cache
 def is_mutable(target: Any) -> bool:
-    """Whether an operator changes an operand."""
+    """True if an operator mutates an operand."""
     schema = schema_of(target)
     return schema is not None and bool(schema.is_mutable)

@@ -1,9 +1,9 @@
-"""Shape functions: the sizes of an operator's result, where its operands lie row by row without gaps.
+"""Shape functions: the sizes of an operator's result, where its operands are contiguous, row by row.
 
-Law: where a function gives sizes, eager on the CPU raises nothing about sizes, and its result is one fresh tensor of
-the operands' kind of floats, which has these sizes and lies row by row; strides that no element is reached by may be
-others. So the operator need not be run to know its result. All that a function asks of sizes is asked of the solver, as
-known for the whole region; what is not known there is left to torch.
+Law: where a function gives sizes, eager on the CPU raises nothing about sizes. Its result is one fresh, contiguous
+tensor with these sizes and the operands' float dtype; strides that reach no element may differ. So the operator need
+not be run. The solver answers a function's questions about sizes, for the whole region. A case that the solver does not
+settle is left to torch.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ Shape = tuple[Size, ...]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What is known of sizes.
+    """Answers questions about sizes.
 
     Attributes:
-        read: the term of a size.
-        known: whether a formula is known to hold.
+        read: returns the term of a size.
+        known: True for a formula that is known to hold.
     """
 
     read: Callable[[Size], Term]
     known: Callable[[Formula], bool]
 
     def equal(self, a: Size, b: Size) -> bool:
-        """Whether two sizes are known to be equal."""
+        """True if two sizes are known to be equal."""
         mine, other = self.read(a), self.read(b)
         return mine is other or self.known(f.eq(mine, other))
 
     def at_least(self, a: Size, low: int) -> bool:
-        """Whether a size is known to be so large."""
+        """True if `a >= low` is known."""
         return a >= low if isinstance(a, int) else self.known(f.ge(self.read(a), low))
 
     def alike(self, some: Sequence[Size], others: Sequence[Size]) -> bool:
-        """Whether two shapes are known to be equal."""
+        """True if two shapes are known to be equal."""
         return len(some) == len(others) and all(map(self.equal, some, others))
 
     def fits(self, parameter: torch.Tensor | None, shape: Sequence[Size]) -> bool:
-        """Whether a parameter that may be missing has this shape."""
+        """True if an optional parameter is missing or has this shape."""
         return parameter is None or self.alike(parameter.shape, shape)
 
 
@@ -63,7 +63,7 @@ Result = tuple[Shape, torch.dtype]
 
 
 class Layout(Enum):
-    """Which of the operands have to lie row by row for the result to do so."""
+    """The operands that must be contiguous for a contiguous result."""
 
     ALL = "all"
     ONE = "one of them"
@@ -72,12 +72,12 @@ class Layout(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ShapeFunction:
-    """What is known of an operator's result.
+    """The known properties of an operator's result.
 
     Attributes:
         shape: its sizes.
-        dtype: its dtype, by the arguments and by the one dtype that all floats among the operands have, if any.
-        layout: which of the operands have to lie row by row.
+        dtype: its dtype, from the arguments and from the dtype that all float operands share, if any.
+        layout: the operands that must be contiguous.
     """
 
     shape: Rule
@@ -86,7 +86,7 @@ class ShapeFunction:
 
 
 def result_like(func: Any, arguments: tuple[Any, Any], operands: Sequence[torch.Tensor], sizes: Sizes) -> Result | None:
-    """The sizes and the dtype of a call's result; None where they are torch's to say.
+    """Return the sizes and the dtype of a call's result; None where torch must run the call.
 
     >>> from shapeproof.constraints.terms import constant
     >>> args = (torch.ones(2, 3), torch.ones(5, 3))
@@ -113,7 +113,7 @@ def _lie(operands: Sequence[torch.Tensor], layout: Layout, sizes: Sizes) -> bool
 
 
 def _plain(operands: Sequence[torch.Tensor]) -> bool:
-    """Whether all operands are strided tensors of real numbers on the CPU, computed with as they are."""
+    """True if all operands are strided real tensors on the CPU, without autocast or inference mode."""
     real = all(each.layout is torch.strided and not each.is_complex() for each in operands)
     as_is = not torch.is_inference_mode_enabled() and not torch.is_autocast_enabled("cpu")
     return real and as_is and all(each.device.type == "cpu" for each in operands)
@@ -126,7 +126,7 @@ _KNOWN = frozenset({*_WHOLE, torch.bool, torch.float16, torch.bfloat16, torch.fl
 
 
 def _of_floats(*names: str) -> Callable[[Named, torch.dtype | None], torch.dtype | None]:
-    """The operands' dtype, where all that are given are floats."""
+    """Return a rule: the operands' dtype, if all given operands are floats."""
 
     def dtype(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
         given = [named[name] for name in names if named[name] is not None]
@@ -137,7 +137,7 @@ def _of_floats(*names: str) -> Callable[[Named, torch.dtype | None], torch.dtype
 
 
 def _promoted(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
-    """That of the floats, where a tensor of them has dims: whatever else there is, is turned into such."""
+    """Return the float dtype if a float tensor with dims decides the promotion; others are converted to it."""
     tensors = [each for each in (named["self"], named["other"]) if isinstance(each, torch.Tensor)]
     known = all(each.dtype in _KNOWN for each in tensors)
     decides = all(each.dim() or each.dtype == floats for each in tensors)
@@ -145,20 +145,20 @@ def _promoted(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
 
 
 def _subtracted(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
-    """As of a sum, but eager subtracts no bools."""
+    """Return the dtype of a difference: that of a sum, except that eager subtracts no bools."""
     operands = (named["self"], named["other"])
     bools = any(each is True or each is False or getattr(each, "dtype", None) == torch.bool for each in operands)
     return None if bools else _promoted(named, floats)
 
 
 def _answer(named: Named, _: torch.dtype | None) -> torch.dtype | None:
-    """Of a comparison."""
+    """Return the dtype of a comparison."""
     tensors = [each for each in (named["self"], named["other"]) if isinstance(each, torch.Tensor)]
     return torch.bool if all(each.dtype in _KNOWN for each in tensors) else None
 
 
 def _kept(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
-    """That of the operand, where the limits are numbers of its kind."""
+    """Return the operand's dtype, if the limits are numbers of its kind."""
     limits = [named[name] for name in ("min", "max") if named.get(name) is not None]
     if floats is not None:
         return floats if limits and all(map(_is_real, limits)) else None
@@ -167,7 +167,7 @@ def _kept(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
 
 
 def _summed(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
-    """Bools and whole numbers are summed as int64."""
+    """Return the dtype of a sum: bools and integers are summed as int64."""
     if named["dtype"] is not None or named["self"].dtype not in _KNOWN:
         return None
     return floats or torch.int64
@@ -233,7 +233,7 @@ def _convolution(named: Named, sizes: Sizes) -> Shape | None:
 
 
 def _slid(named: Named, shape: Sequence[Size], kernel: Sequence[Size], spatial: int, sizes: Sizes) -> Shape | None:
-    """How often a kernel fits into each size; None where it is not known to fit into one."""
+    """Return the number of kernel positions in each size; None if the kernel is not known to fit into a size."""
     stride, padding, dilation = (_each(named.get(name) or at, spatial) for name, at in _WINDOW)
     if not all(isinstance(each, int) for each in (*kernel, *stride, *padding, *dilation)):
         return None
@@ -252,7 +252,7 @@ _WINDOW = (("stride", 1), ("padding", 0), ("dilation", 1))
 
 
 def _each(value: Any, spatial: int) -> list[Any]:
-    """An argument that may be given once for all dims."""
+    """Return an argument for each dim; it may be given once for all dims."""
     values = list(value) if isinstance(value, list | tuple) else [value]
     return values * spatial if len(values) == 1 else values
 
@@ -333,7 +333,7 @@ def _power(named: Named, _: Sizes) -> Shape | None:
 
 
 def _length(named: Named, sizes: Sizes) -> Shape | None:
-    """Of a norm that has a value for no elements, too."""
+    """Return the shape of a norm whose order gives a value for an empty operand, too."""
     order = named["ord"]
     return _reduced(named, sizes) if _is_real(order) and 0 < order < math.inf else None
 
@@ -373,4 +373,4 @@ _COMPUTING: Mapping[Any, ShapeFunction] = {
 }
 _RULES = {**_MODULES, **_COMPUTING}
 RULED = frozenset(_RULES)
-"""The operators that have a shape function."""
+"""Operators with a shape function."""

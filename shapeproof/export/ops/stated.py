@@ -1,9 +1,9 @@
-"""What users state of their own operators: what the sizes of a result are, and where its integers lie.
+"""Users' statements about their own operators: the sizes of a result, and the bounds of its integers.
 
-The rules have the form of those of torch's own operators (output_sizes.py, value_ranges.py). What a rule of torch's
-says is a fact, since a property test holds it against eager; what a user's rule says becomes a check that the program
-makes (trace/calls/stated.py), and each real run is held against it (explore/beside_eager/statements.py). Nothing here
-is believed.
+The rules have the form of the rules for torch's own operators (output_sizes.py, value_ranges.py). A rule for torch's
+operators gives a fact, since a property test checks it against eager. A user's rule gives a check: the program makes it
+(trace/calls/stated.py), and each real run is compared with it (explore/beside_eager/statements.py). No user's rule is
+taken as a fact unchecked.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _RuleT = TypeVar("_RuleT", bound=Callable[..., Any])
 
 
 def promise(operator: str) -> Callable[[output_sizes.Rule], output_sizes.Rule]:
-    """State what the sizes of an operator's results are, where its fake takes them from data.
+    """State the sizes of an operator's results, where its fake kernel takes them from data.
 
-    The rule is given the operator's `Call` and returns formulas over its sizes. A program that calls the operator
-    asserts them after it, unless they follow from what is known; from there on they are facts.
+    The rule receives the operator's `Call` and returns formulas over its sizes. A program that calls the operator
+    asserts these formulas after the call, unless they follow from what is known. From there on they are facts.
 
     Args:
         operator: the operator's name, `namespace::name` or `namespace::name.overload`.
 
     Raises:
-        UsageError: that is no such name, or names an operator of torch.
+        UsageError: the name has another form, or names an operator of torch.
 
     >>> from shapeproof.operators import le, promise
     >>> @promise("shapeproof_doc::keep")
@@ -47,16 +47,17 @@ def promise(operator: str) -> Callable[[output_sizes.Rule], output_sizes.Rule]:
 
 
 def contents(operator: str) -> Callable[[value_ranges.Rule], value_ranges.Rule]:
-    """State where the integers lie that an operator puts into its results.
+    """State bounds of the integers in an operator's results.
 
-    The rule is given the operator's `Call` and a function that bounds a term, and returns a `Span` for the first result
-    or one for each. A number that the model takes from such a result (`item()`) is asserted to lie there.
+    The rule receives the operator's `Call` and a function that bounds a term. It returns a `Span` for the first result,
+    or a list with one for each result. A number that the model takes from such a result (`item()`) is asserted to lie
+    in its span.
 
     Args:
         operator: the operator's name, `namespace::name` or `namespace::name.overload`.
 
     Raises:
-        UsageError: that is no such name, or names an operator of torch.
+        UsageError: the name has another form, or names an operator of torch.
 
     >>> from shapeproof.operators import contents, span
     >>> @contents("shapeproof_doc::bucket")
@@ -82,15 +83,15 @@ def _registering(table: dict[str, Any], operator: str) -> Callable[[_RuleT], _Ru
 
 
 def is_stated(name: str) -> bool:
-    """Whether users state something of the operator of this name (`sp.keep.default`)."""
+    """True if users state something about the operator of this name (`sp.keep.default`)."""
     return name in _PROMISES or name in _CONTENTS
 
 
 def stated_promises(call: Call) -> list[Formula]:
-    """What users promise of this call.
+    """Return the users' promises for this call.
 
     Raises:
-        UsageError: the rule raises, or returns something else than formulas.
+        UsageError: the rule raises, or does not return formulas.
     """
     found = _applied(_PROMISES, call)
     if not isinstance(found, Sequence) or not all(isinstance(each, Formula) for each in found):
@@ -99,10 +100,10 @@ def stated_promises(call: Call) -> list[Formula]:
 
 
 def stated_contents(call: Call, bounds: Bounds) -> list[Span]:
-    """The span that users state of each result of this call, in order.
+    """Return the users' spans for the results of this call, in order.
 
     Raises:
-        UsageError: the rule raises, or returns something else than spans.
+        UsageError: the rule raises, or does not return spans.
     """
     found = _applied(_CONTENTS, call, bounds)
     spans = [found] if isinstance(found, Span) else found

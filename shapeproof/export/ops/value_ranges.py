@@ -1,13 +1,14 @@
-"""Where the integers lie that an operator puts into its results.
+"""Bounds of the integers in an operator's results.
 
-An index that `argmax` returns is below the size it was taken over, a count of a mask is at most its number of elements,
-what was clamped lies between the ends. `item()` turns such a number into a size, and the size inherits the ends.
+An index from `argmax` is below the size of its dimension, the count of a mask is at most its number of elements, and a
+clamped value lies between the limits. `item()` turns such a number into a size, and the size inherits the bounds.
 
-Law: for every input on which eager does not raise, each element of each result lies in the span that is given for
-it; a property test holds this against eager. An operator that is not listed gives no span. The ends are terms over the
-sizes of the operands; arithmetic that could leave the dtype gives no span either, since it wraps around.
+Law: for every input on which eager does not raise, each element of each result lies in its span; a property test checks
+this against eager. An operator that is not listed gives no span. The ends are terms over the operands' sizes.
+Arithmetic that may overflow the dtype gives no span either, since it wraps around.
 
-What an in-place operator or an alias does to a tensor is not known here: shape_env.py forgets what was written into.
+Mutation through in-place operators and aliases is handled elsewhere: shape_env.py forgets the bounds of mutated
+tensors.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from shapeproof.constraints.terms import Term, constant, maximum, minimum
 from shapeproof.export.ops.call import ANYTHING, Call, Shape, Span, both, product, span
 
 Bounds = Callable[[Term], Interval]
-"""Bounds of a term, wherever it is asked about."""
+"""Returns bounds of a term that hold wherever the rule is asked."""
 Rule = Callable[[Call, Bounds], Span | Sequence[Span]]
 
 _RANGES: Mapping[str, tuple[int, int]] = {
@@ -30,13 +31,13 @@ _RANGES: Mapping[str, tuple[int, int]] = {
     **{f"torch.uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32)},
     **{f"torch.int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
 }
-"""What a dtype can hold. https://docs.pytorch.org/docs/stable/tensor_attributes.html"""
+"""The range of each integer dtype. https://docs.pytorch.org/docs/stable/tensor_attributes.html"""
 INTEGRAL = frozenset(_RANGES)
-"""The dtypes that are spoken about."""
+"""The dtypes that have spans."""
 
 
 def contents(call: Call, bounds: Bounds) -> list[Span]:
-    """A span for each result of a call, in order; results that follow without one are not spoken about."""
+    """Return a span for each result of a call, in order; further results without a span are unknown."""
     rule = _RULES.get(call.name)
     if rule is None:
         return []
@@ -48,7 +49,7 @@ def contents(call: Call, bounds: Bounds) -> list[Span]:
 
 
 def _operand(call: Call, name: str, bounds: Bounds) -> Span:
-    """Where an argument lies, be it a tensor or a number, after it has become one of the result's dtype."""
+    """Return the bounds of an argument, a tensor or a number, after conversion to the result's dtype."""
     return _adopted(call, call.arguments.get(name), bounds)
 
 
@@ -64,7 +65,7 @@ def _adopted(call: Call, value: object, bounds: Bounds) -> Span:
 
 
 def _number(call: Call, name: str, bounds: Bounds) -> int | None:
-    """The value of an argument that is a constant."""
+    """Return the value of an argument that is a constant, else None."""
     found = _operand(call, name, bounds)
     return (
         found.low.constant_value
@@ -74,7 +75,7 @@ def _number(call: Call, name: str, bounds: Bounds) -> int | None:
 
 
 def _same(*names: str) -> Rule:
-    """Every element of the first result is one of an argument's."""
+    """Return a rule: each element of the first result is an element of one of these arguments."""
 
     def rule(call: Call, bounds: Bounds) -> Span:
         values = [call.arguments.get(name) for name in names]
@@ -86,7 +87,7 @@ def _same(*names: str) -> Rule:
 
 
 def _fitting(call: Call, bounds: Bounds, found: Span) -> Span:
-    """The span if no value in it leaves the result's dtype, and nothing where one might: arithmetic wraps around."""
+    """Return the span if its values all fit the result's dtype, else no span: arithmetic wraps around."""
     result = call.result()
     if result is None or found.low is None or found.high is None:
         return ANYTHING
@@ -116,7 +117,7 @@ def _index(call: Call, _: Bounds) -> Span:
 
 
 def _values_and_indices(call: Call, bounds: Bounds) -> tuple[Span, Span]:
-    """`max`, `sort`, `topk` along a dimension: elements, and where they are.
+    """`max`, `sort`, `topk` along a dimension: elements and their positions.
 
     https://docs.pytorch.org/docs/stable/generated/torch.sort.html
     """
@@ -133,7 +134,7 @@ def _positions(call: Call, _: Bounds) -> Span:
 
 
 def _repeated(call: Call, _: Bounds) -> Span:
-    """`repeat_interleave` of counts alone: the index of each count, as often as it says.
+    """`repeat_interleave` of counts alone: the index of each count, repeated by the count.
 
     https://docs.pytorch.org/docs/stable/generated/torch.repeat_interleave.html
     """
@@ -151,7 +152,7 @@ def _insertion(call: Call, _: Bounds) -> Span:
 
 
 def _unique(call: Call, bounds: Bounds) -> tuple[Span, Span, Span]:
-    """`unique`: elements, the number of the value that each element has, and how often each value occurs.
+    """`unique`: elements, the index of each element's value, and the count of each value.
 
     https://docs.pytorch.org/docs/stable/generated/torch.unique.html
     """
@@ -172,7 +173,7 @@ def _occurrences(call: Call, _: Bounds) -> Span:
 
 
 def _sum(call: Call, bounds: Bounds) -> Span:
-    """`sum`: between the number of addends times the least and times the greatest; no addends make 0.
+    """`sum`: with `count` addends, between `count * low` and `count * high`; an empty sum is 0.
 
     https://docs.pytorch.org/docs/stable/generated/torch.sum.html
     """
@@ -206,7 +207,7 @@ def _added(call: Call, bounds: Bounds, addend: Span, count: Term, *, fewest: Ter
 
 
 def _addends(source: Shape, dims: object) -> Term | None:
-    """How many elements are reduced to one."""
+    """Return the number of elements that are reduced to one."""
     if dims is None or dims == ():
         return source.numel
     sizes = [source.size(dim) for dim in (dims if isinstance(dims, tuple) else (dims,))]
@@ -219,7 +220,7 @@ def _addends(source: Shape, dims: object) -> Term | None:
 
 
 def _filled(name: str) -> Rule:
-    """`full`, `scalar_tensor`: one number everywhere, if the dtype can hold it."""
+    """`full`, `scalar_tensor`: one number everywhere, if it fits the dtype."""
     return lambda call, bounds: _operand(call, name, bounds)
 
 
@@ -229,7 +230,7 @@ def _constantly(value: int) -> Rule:
 
 
 def _arange(call: Call, bounds: Bounds) -> Span:
-    """`arange`: from the start up to the end, or down to it, without the end.
+    """`arange`: from the start up or down to the end, which is excluded.
 
     https://docs.pytorch.org/docs/stable/generated/torch.arange.html
     """
@@ -241,7 +242,7 @@ def _arange(call: Call, bounds: Bounds) -> Span:
 
 
 def _drawn(call: Call, bounds: Bounds) -> Span:
-    """`randint`: from `low` (0 if not given) up to `high`, without it.
+    """`randint`: from `low` (default 0) up to `high`, which is excluded.
 
     https://docs.pytorch.org/docs/stable/generated/torch.randint.html
     """
@@ -271,7 +272,7 @@ def _sampled(call: Call, _: Bounds) -> Span:
 
 
 def _clamp(call: Call, bounds: Bounds) -> Span:
-    """`clamp`: at least the lower end, then at most the upper one, which wins.
+    """`clamp`: first at least the lower limit, then at most the upper limit, which takes precedence.
 
     https://docs.pytorch.org/docs/stable/generated/torch.clamp.html
     """
@@ -306,7 +307,7 @@ def _maximum(call: Call, bounds: Bounds) -> Span:
 
 
 def _scaled(call: Call, bounds: Bounds) -> Span:
-    """The second operand of a sum, times `alpha`."""
+    """Return the bounds of a sum's second operand, times `alpha`."""
     other, alpha = _operand(call, "other", bounds), _number(call, "alpha", bounds) if "alpha" in call.arguments else 1
     if alpha is None:
         return ANYTHING
@@ -333,7 +334,7 @@ def _sub(call: Call, bounds: Bounds) -> Span:
 
 
 def _rsub(call: Call, bounds: Bounds) -> Span:
-    """`rsub(self, other, alpha)` is `other - alpha*self`; spoken about where alpha is 1."""
+    """`rsub(self, other, alpha)` is `other - alpha*self`; there is a span only for alpha = 1."""
     if call.arguments.get("alpha") not in {None, constant(1)}:
         return ANYTHING
     return _plus(call, _operand(call, "other", bounds), _negated(_operand(call, "self", bounds)), bounds)
@@ -372,7 +373,7 @@ def _quotient(call: Call, bounds: Bounds) -> Span:
 
 
 def _remainder(call: Call, bounds: Bounds) -> Span:
-    """`remainder`: of a positive divisor it is at least 0 and below the divisor.
+    """`remainder`: for a positive divisor, `0 <= r < divisor`.
 
     https://docs.pytorch.org/docs/stable/generated/torch.remainder.html
     """
@@ -384,13 +385,13 @@ def _remainder(call: Call, bounds: Bounds) -> Span:
 
 
 def _masked_bits(call: Call, bounds: Bounds) -> Span:
-    """`x & mask` for a mask of at least 0: no bit is set that the mask does not have."""
+    """`x & mask` for `mask >= 0`: between 0 and `mask`."""
     mask = _number(call, "other", bounds)
     return ANYTHING if mask is None or mask < 0 else span(0, mask)
 
 
 def _converted(call: Call, bounds: Bounds) -> Span:
-    """`to(dtype)` between integers: the same number, where the dtype can hold it; of a bool, what is not 0 is 1."""
+    """`to(dtype)` between integers: the same number, if it fits the dtype. To bool: no span (nonzero becomes 1)."""
     result = call.result()
     if result is None or result.dtype == "torch.bool":
         return ANYTHING
@@ -447,9 +448,9 @@ _RULES: Mapping[str, Rule] = {
 }
 
 SPEAKING: frozenset[str] = frozenset(_RULES)
-"""The operators that something is said about."""
+"""Operators with a rule."""
 
 
 def of_dtype(dtype: str) -> Span:
-    """What holds of every tensor of a dtype. Every int64 is one: nothing is said of it."""
+    """Return the bounds of every tensor of a dtype; none for int64, whose range says nothing."""
     return span(*_RANGES[dtype]) if dtype in _RANGES and dtype != "torch.int64" else ANYTHING

@@ -1,12 +1,12 @@
 """One trace of a model: torch asks about sizes, the trial answers and records.
 
 run      the model, under torch's own exporter            tracer.py
-         what it catches that eager does not raise        caught.py
+         caught errors that only the trace raises         caught.py
          what it leaves in its inputs' containers         rebinding.py
 ask      torch's questions, as formulas                   shape_env.py, translate.py, no_constraints.py
 answer   what follows from the facts; the rest is a decision   trial.py
-python/  Python's own functions and classes, of sizes
+python/  symbolic versions of Python's functions and classes
 calls/   each call of an operator: run, settled, remembered
 checks/  checks on data, written where they are made
-known/   what is known of values, and told to consumers
+known/   what is known about values, and passed to consumers
 """

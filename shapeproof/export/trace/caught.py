@@ -1,6 +1,6 @@
-"""Does a model catch what only its trace raises? Eager is run at the point of the trace, and the two are compared.
+"""Detect a model that catches an error which only its trace raises, by running eager at the trace's point.
 
-What both raise is the model's own affair: a name that is looked for, a key that is missing. Nothing is decided here.
+An error that both raise is the model's own business: a name or a key that is missing.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from shapeproof.export.trace.trial import Trial
 
 @contextlib.contextmanager
 def nothing_swallowed(mod: torch.nn.Module, inputs: Inputs, trial: Trial) -> Iterator[None]:
-    """Refuse a model that has caught, while it is traced at the point of a trial, what eager does not raise there.
+    """Refuse a model that caught an error, while traced at a trial's point, which eager does not raise there.
 
     Raises:
-        UsageError: it has; an error that leaves the model goes first.
+        UsageError: the model caught such an error; an error that leaves the model is raised first.
     """
     with raised_by_the_user() as traced:
         yield

@@ -1,4 +1,4 @@
-"""Stands where torch keeps what its own solver of constraints is to be asked: nothing is solved here, or by torch."""
+"""Replaces torch's DimConstraints, which collects constraints for torch's own solver."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import sympy
 
 
 class NoConstraints:
-    """What torch's exporter consults after tracing in place of its own DimConstraints: there is nothing to solve."""
+    """The object that torch's exporter consults after tracing in place of DimConstraints; it has no constraints."""
 
     def solve(self) -> None:
-        """Nothing: constraints are the solver's business."""
+        """Do nothing: shapeproof's solver handles constraints."""
 
     def forced_specializations(self) -> dict[str, sympy.Expr]:
-        """None: a specialization is a decision."""
+        """Return no specializations: in shapeproof, a specialization is a decision."""
         return {}
 
     def prettify_results(self, *_: object) -> str:
-        """No text: diagnostics are built elsewhere."""
+        """Return no text: shapeproof builds its diagnostics elsewhere."""
         return ""

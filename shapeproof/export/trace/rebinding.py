@@ -1,9 +1,10 @@
-"""What a model leaves in the containers among its inputs: a cache whose tensors it rebinds, a list that it appends to.
+"""What a model leaves in its input containers: a cache whose tensors it rebinds, a list that it appends to.
 
-An exported program is given the values in a container and not the container, so it never rebinds what is in one. Where
-eager does, the caller sees a difference, unless what the container now holds is an output of the program, too.
+An exported program receives the values in a container, not the container, so it cannot rebind an entry. Where eager
+rebinds an entry, the caller sees a difference, unless the new entry is also an output of the program.
 
-Law: `Left` speaks of every input of the trace's region. It is compared wherever two traces are.
+Law: `Left` holds for every input of the trace's region. Wherever two traces are compared, their `Left` is compared,
+too.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from shapeproof.export.shim.inputs.containers import (
 
 @dataclass(frozen=True, slots=True)
 class Rebinding:
-    """A flat input that is another after the model has run, was added or taken away.
+    """A flat input that the model replaces, adds or removes.
 
     Attributes:
-        leaf: its name among the inputs: the same in each trace.
+        leaf: its name among the inputs, the same in each trace.
         place: the code that reads it.
-        output: the output that is what it has become; None where there is none.
-        copied: whether it holds what it held before.
-        sometimes: whether another program of the same model leaves it otherwise.
+        output: the output that it has become; None if there is none.
+        copied: True if it holds what it held before.
+        sometimes: True if another program of the same model leaves it differently.
     """
 
     leaf: str
@@ -46,12 +47,12 @@ class Rebinding:
 
     @property
     def argument(self) -> str:
-        """The argument of the model in which it lies."""
+        """The model's argument that contains the input."""
         return argument_of(self.leaf)
 
     @property
     def is_lost(self) -> bool:
-        """Whether a caller of the program cannot have what eager leaves there."""
+        """True if a caller of the program cannot get what eager leaves there."""
         return self.output is None and not self.copied
 
 
@@ -60,10 +61,10 @@ class Left:
     """What a traced model leaves in its inputs.
 
     Attributes:
-        rebound: what is otherwise than before.
-        outputs: for each flat input the positions of the flat outputs that are what it holds in the end.
-        returned: the containers that are returned, and as what.
-        unseen: what else objects hold otherwise than before, where torch does not flatten it.
+        rebound: the inputs that changed.
+        outputs: for each flat input, the positions of the flat outputs that equal its final value.
+        returned: the containers that are returned, each with the code that reads it from the result.
+        unseen: other values in objects that changed, where torch does not flatten the objects.
     """
 
     rebound: tuple[Rebinding, ...] = ()
@@ -72,13 +73,13 @@ class Left:
     unseen: tuple[str, ...] = ()
 
     def serves(self, other: Left) -> bool:
-        """Whether what is said of these rebindings is so where another trace leaves what the other says."""
+        """True if the statements about these rebindings also hold for a trace that leaves `other`."""
         kept = [{each.leaf for each in left.rebound if not each.copied} for left in (self, other)]
-        lost = {each.leaf for each in self.rebound if each.is_lost}  # which is refuted as it is
+        lost = {each.leaf for each in self.rebound if each.is_lost}  # a lost rebinding is refuted anyway
         return all(self._same_output(leaf, other) for leaf in kept[0].union(kept[1]) - lost)
 
     def beside(self, others: Sequence[Left]) -> Left:
-        """What is left by one of several programs for one model: an output speaks for what all of them leave."""
+        """Return what one of several programs of a model leaves; an output counts only if all programs agree."""
         rebound = (
             replace(each, output=None, sometimes=True)
             if each.output is not None and not all(self._same_output(each.leaf, other) for other in others)
@@ -94,7 +95,7 @@ class Left:
 
 
 class Watched:
-    """Sees what the inputs of a model hold before and after it runs."""
+    """Observes what the inputs of a model hold before and after it runs."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
@@ -112,7 +113,7 @@ class Watched:
         self.after, self.result = held(self._model, *self._given), result
 
     def left(self, holds_the_same: Callable[[torch.Tensor, torch.Tensor], bool]) -> Left:
-        """What the model has left, once its trace is over."""
+        """Return what the model has left, after its trace."""
         if not self.before.places:
             return Left()
         result = given(self.result, {id(value) for value in self.before.containers.values()})
@@ -142,7 +143,7 @@ class Watched:
         return Rebinding(leaf, place, whole, copied)
 
     def _unseen(self, returned: Mapping[str, str]) -> Iterator[str]:
-        """Places that torch does not flatten and that hold something else, outside of what is returned."""
+        """Yield changed places that torch does not flatten, outside of the returned containers."""
         before, after = self.before.places, self.after.places
         flat = {
             (argument_of(leaf), id(value)) for held in (self.before, self.after) for leaf, value in held.leaves.items()

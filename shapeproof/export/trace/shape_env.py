@@ -1,10 +1,10 @@
 """The ShapeEnv that asks the solver and records decisions.
 
 torch asks its ShapeEnv about sizes in four ways: what is statically known, which side of a branch to take, whether a
-check may be assumed, and what a fresh symbol may be. Each is translated into a formula and put to the trial; nothing
-is answered from torch's own sympy rules, no guard is produced, and no symbol is replaced by its example value.
+check may be assumed, and what a fresh symbol may be. Each question is translated into a formula and put to the trial.
+Torch's own sympy rules answer no question, no guard is produced, and no symbol is replaced by its hint.
 
-`tests/export/test_canaries.py` holds the facts of torch that are relied on.
+`tests/export/test_canaries.py` records the facts of torch that are relied on.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class ProofShapeEnv(ExactShapeEnv):
     """A ShapeEnv whose questions go to a trial.
 
     Args:
-        trial: what is known, and where decisions are recorded.
-        sizes: for each input of the program, by torch's source name, the term of each of its sizes (a tensor) or
-        of itself (an int).
+        trial: holds the facts, and records the decisions.
+        sizes: for each input of the program, by torch's source name, the term of each of its sizes (a tensor) or of
+            itself (an int).
     """
 
-    operators: Operators  # set by whoever makes the mode that runs them
+    operators: Operators  # set by `recording_mode`, which makes the mode
     left = Left()
 
     def __init__(self, trial: Trial, sizes: Mapping[str, tuple[Term, ...]]) -> None:
@@ -88,7 +88,7 @@ class ProofShapeEnv(ExactShapeEnv):
         self.terms: dict[sympy.Symbol, Term] = {}
         self._expected: list[sympy.Expr] = []
         self._roots: dict[str, sympy.Expr] = {}
-        self._equal: dict[Term, Term] = {}  # of sizes that are known to be equal: the one that all are read as
+        self._equal: dict[Term, Term] = {}  # equal sizes -> the term that stands for them all
         self._contents = Contents()
         self.span = self._contents.of
         self._operands = Operands(self.read, self.span)
@@ -96,7 +96,7 @@ class ProofShapeEnv(ExactShapeEnv):
         self._open: set[Formula] = set()
         self.rounded: dict[Any, str] = {}
         self._body: callers.Body | None = None
-        self._asked: object = None  # torch's node for the number that is asked about
+        self._asked: object = None  # torch's node for the number in the present question
         self.checks = CheckWriter(lambda: get_proxy_mode() is not None)
         declared = {name for terms in sizes.values() for term in terms for name in term.symbols}
         self._names = (name for name in map("u{}".format, itertools.count()) if name not in declared)
@@ -107,19 +107,19 @@ class ProofShapeEnv(ExactShapeEnv):
         self._replacements_version_counter = 1  # makes SymNode.expr go through `replace`
 
     def _term(self, sympy_symbol: sympy.Symbol) -> Term:
-        """The term that a symbol of torch stands for: a declared one for an input's size, or what a view's size means.
+        """Return the term of a symbol of torch: a declared term for an input's size, or the meaning of a view's size.
 
-        Data has symbols of its own, numbered apart from torch's: what is known of one of them must mean the same number
-        in the next trace, where torch may need fewer symbols for the views in between.
+        Data symbols have their own names, numbered apart from torch's. A fact about a data symbol must mean the same
+        number in the next trace, where torch may need fewer symbols for the views in between.
         """
         if sympy_symbol not in self.terms:
             self.terms[sympy_symbol] = symbol(next(self._names) if self._is_data(sympy_symbol) else sympy_symbol.name)
         return self.terms[sympy_symbol]
 
     def create_symbol(self, val: Any, source: Source, *_: object, **__: object) -> sympy.Expr:
-        """A symbol of its own for each declared size of an input. Other strides and offsets are the example's.
+        """Create a separate symbol for each declared size of an input. Other strides and offsets are the example's.
 
-        Equal sizes stay two symbols for torch, with one term for us: else an assertion that they are would fold away.
+        Equal sizes stay two symbols for torch, with one term here: else an assertion of their equality would fold away.
         """
         term = self._declared(source)
         if term is None or term.is_constant:
@@ -130,7 +130,7 @@ class ProofShapeEnv(ExactShapeEnv):
         return created
 
     def _declared(self, source: Source) -> Term | None:
-        """The term of an input's size, or of an int input; None for any other property."""
+        """Return the term of an input's size or of an int input; None for any other property."""
         base = getattr(source, "base", None)
         if base is None or source.name in self._sizes:
             return self._sizes[source.name][0] if source.name in self._sizes else None
@@ -139,7 +139,7 @@ class ProofShapeEnv(ExactShapeEnv):
         return self._sizes[base.name][source.idx]  # type: ignore[attr-defined]
 
     def _create(self, term: Term, source: Source) -> sympy.Symbol:
-        """Sympy is told at most that the size is not negative: `1 <= s0` would fold away if it were told more."""
+        """Create a symbol; sympy learns at most that it is not negative, since with more `1 <= s0` would fold away."""
         bounds = intervals.bounds(term, self.trial.facts.ranges)
         sign = {"nonnegative": True} if bounds.lower is not None and bounds.lower >= 0 else {}
         created = self.named(make_symbol(SymT.SIZE, self._generate_unique_id(source.name), integer=True, **sign))
@@ -156,7 +156,7 @@ class ProofShapeEnv(ExactShapeEnv):
         return symbol_is_type(sympy_symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT))
 
     def constrain_symbol_range(self, s: sympy.Symbol, compiler_min: int, compiler_max: int) -> None:  # type: ignore[override]
-        """Bounds that an operator promises for a fresh symbol; those that torch's own operators keep are facts."""
+        """Take an operator's bounds for a fresh symbol; bounds that torch's own operators keep are facts."""
         super().constrain_symbol_range(s, compiler_min, compiler_max)
         if self._running and not schemas.is_trusted(self._running[-1].func):
             self._check_range(s, compiler_min, compiler_max)
@@ -165,7 +165,7 @@ class ProofShapeEnv(ExactShapeEnv):
             self.trial.learn(promise)
 
     def _check_range(self, s: sympy.Symbol, low: int, high: int) -> None:
-        """Bounds that a user's operator states of its result, or the user of a number: the program checks them."""
+        """Have the program check bounds that a user's operator states for its result, or the user for a number."""
         value = torch.SymInt(SymNode(s, self, int, None))
         for bound in ranged(self._term(s), low, int_oo):
             self.must_hold(bound, lambda: value >= int(low))
@@ -173,7 +173,7 @@ class ProofShapeEnv(ExactShapeEnv):
             self.must_hold(bound, lambda: value <= int(high))
 
     def read(self, size: int | torch.SymInt) -> Term:
-        """The term of a size, a stride or an offset."""
+        """Return the term of a size, a stride or an offset."""
         try:
             return self.translator.term(size.node.expr) if isinstance(size, torch.SymInt) else constant(size)
         except Untranslatable:
@@ -186,12 +186,12 @@ class ProofShapeEnv(ExactShapeEnv):
 
     @property
     def brought(self) -> tuple[int, int]:
-        """How many symbols were made for data, and how many checks on data the trial has met."""
+        """The number of unbacked symbols so far, and the number of checks on data in the trial."""
         return self.unbacked_symint_counter + self.unbacked_symfloat_counter, len(self.trial.checks)
 
     @contextlib.contextmanager
     def running(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[None]:
-        """While an operator is run: questions are asked on its behalf, and symbols are made for its results."""
+        """Inside this block, an operator runs: it asks the questions, and the symbols are made for its results."""
         self._keep_apart()
         self._running.append(Running(func, args, kwargs))
         try:
@@ -200,7 +200,7 @@ class ProofShapeEnv(ExactShapeEnv):
             self._running.pop()
 
     def called(self, func: Any, args: Any, kwargs: Mapping[str, Any], results: Any) -> None:
-        """Take what an operator promises as facts, and note where the integers lie that it gives."""
+        """Take an operator's promises as facts, and note the bounds of the integers in its results."""
         if not isinstance(func, torch._ops.OpOverload):
             return
         name, listed = str(func), results if isinstance(results, tuple | list) else (results,)
@@ -218,13 +218,13 @@ class ProofShapeEnv(ExactShapeEnv):
                 self._contents.note(result, found)
 
     def bounds(self, term: Term) -> Interval:
-        """Bounds of a term; every size and every number taken from data is an int64."""
+        """Return bounds of a term; every size and every number taken from data is an int64."""
         known = self.trial.facts.ranges
         return intervals.bounds(term, {name: INT64 & known.get(name, INT64) for name in term.symbols})
 
     @contextlib.contextmanager
     def asking(self, trial: Trial) -> Iterator[None]:
-        """Put all questions to another trial for a while. Nothing of it stays."""
+        """Inside this block, all questions go to another trial; afterwards the state is as before."""
         mine, values, ranges = self.trial, dict(self.backed_var_to_val), dict(self.var_to_range)
         self.trial = trial
         self.move(trial.point)
@@ -237,12 +237,12 @@ class ProofShapeEnv(ExactShapeEnv):
             self.var_to_range = ranges
 
     def move(self, point: Mapping[str, int]) -> None:
-        """Have the symbols of sizes stand for those of a point, where an example of them is asked for."""
+        """Set the hints of the size symbols to the values at a point."""
         for backed in self.backed_var_to_val:
             self.backed_var_to_val[backed] = sympy.Integer(evaluate(self.terms[backed], point))
 
     def note_example(self, number: object) -> None:
-        """Have a symbolic number carry its value at the point that its symbols stand for."""
+        """Set the hint of a symbolic number to its value at the hints of its symbols."""
         if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
             value = number.node.expr.xreplace(self.backed_var_to_val)
             known = value_of(value) if isinstance(value, sympy.Expr) else bool(value) if value.is_Atom else None
@@ -250,7 +250,7 @@ class ProofShapeEnv(ExactShapeEnv):
 
     @contextlib.contextmanager
     def expecting(self, known: list[sympy.Expr]) -> Iterator[None]:
-        """While an operator is run again: the symbols that it makes anew are names for what is known, in order."""
+        """Inside this block, an operator runs again: its new symbols equal the known expressions, in order."""
         self._expected = list(known)
         try:
             yield
@@ -258,7 +258,7 @@ class ProofShapeEnv(ExactShapeEnv):
             self._expected = []
 
     def create_unbacked_symint(self, source: Source | None = None) -> torch.SymInt:
-        """A symbol for a size that is taken from data, or for one of a view whose bounds are."""
+        """Create a symbol for a size that is taken from data, or for a size of a view whose bounds are."""
         fresh = super().create_unbacked_symint(source)
         running = self._running[-1] if self._running else None
         if running is not None and running.name in VIEWING:
@@ -286,7 +286,7 @@ class ProofShapeEnv(ExactShapeEnv):
                 self.trial.learn(promise)
 
     def create_unbacked_symbool(self) -> torch.SymBool:
-        """A symbol for a bool that is taken from data: 0 or 1."""
+        """Create a symbol for a bool that is taken from data: 0 or 1."""
         fresh = super().create_unbacked_symbool()
         for drawn in fresh.node.expr.free_symbols:
             self._take_from_data(drawn, self._running[-1] if self._running else None)
@@ -296,7 +296,7 @@ class ProofShapeEnv(ExactShapeEnv):
         return fresh
 
     def set_real_tensor_prop_unbacked_vals(self, k: sympy.Symbol, v: Any) -> None:
-        """What the example's data give for a symbol; told only where the operators run on data, too."""
+        """Take the value of a symbol in the example's data; torch calls this only if operators also run on data."""
         super().set_real_tensor_prop_unbacked_vals(k, v)
         if isinstance(v, float):
             self.trial.observe(str(k), v)
@@ -335,7 +335,7 @@ class ProofShapeEnv(ExactShapeEnv):
         size_oblivious: bool = False,  # noqa: FBT001, FBT002 - torch's signature
         fallback_value: bool | None = None,  # noqa: FBT001
     ) -> sympy.Basic:
-        """Answer a question about a symbolic number, and remember which."""
+        """Answer a question about a symbolic number, and remember the number's node."""
         self._asked = sym_node
         return super().evaluate_sym_node(sym_node, size_oblivious, fallback_value)
 
@@ -350,8 +350,8 @@ class ProofShapeEnv(ExactShapeEnv):
             if checked is not None:
                 return sympy.true if checked else sympy.false
         if fallback is not None and self.innermost in VIEWING:
-            # Whatever the answer, such an operator gives what its symbols mean: nothing is assumed. What was open once
-            # stays open, though more is known by now: torch runs a graph again, and must meet the same symbols.
+            # A viewing operator returns what its symbols mean under either answer: nothing is assumed. An open question
+            # stays open even when more is known: torch runs a graph again, and must find the same symbols.
             known = None if formula in self._open else self.trial.settled_for_view(formula)
             if known is None:
                 self._open.add(formula)
@@ -360,7 +360,7 @@ class ProofShapeEnv(ExactShapeEnv):
         return sympy.true if self.trial.choose(formula, kind, self._place, fallback=fallback) else sympy.false
 
     def _checked(self, formula: Formula, expr: sympy.Basic) -> bool | None:
-        """The answer to a question about data if one of its sides raises, so that it is a check; else None."""
+        """Return the answer to a question about data that is a check, since one of its sides raises; else None."""
         condition = self._condition(expr)
         side, text = side_that_raises(self.trial, formula, self._place, failing=frames.side_that_fails())
         if side is False:
@@ -368,7 +368,7 @@ class ProofShapeEnv(ExactShapeEnv):
         return not self.must_hold(f.negate(formula), lambda: torch.sym_not(condition()), text) if side else None
 
     def about_data(self, expr: sympy.Basic) -> bool:
-        """Whether a number or a question is taken from data."""
+        """True if an expression contains a data symbol."""
         return any(map(self._is_data, expr.free_symbols))
 
     def guard_or_defer_runtime_assert(  # type: ignore[override]
@@ -377,7 +377,7 @@ class ProofShapeEnv(ExactShapeEnv):
         msg: str,  # noqa: ARG002 - a file and a line
         fx_node: object = None,  # noqa: ARG002
     ) -> bool:
-        """Answer a check that eager makes too; a check on data becomes an assertion of the program."""
+        """Answer a check that eager makes, too; a check on data becomes an assertion of the program."""
         if orig_expr in (sympy.true, sympy.false):
             return bool(orig_expr)
         power = powers()
@@ -387,7 +387,7 @@ class ProofShapeEnv(ExactShapeEnv):
         return self.must_hold(self.translator.formula(orig_expr), self._condition(orig_expr))
 
     def _is_real(self, base: torch.SymFloat, whole: bool) -> bool:  # noqa: FBT001 - as `powers` gives it
-        """Whether a power is real; not known of a base from data, it is refused."""
+        """True if a power is known to be real; an unknown one is refused if its base comes from data."""
         expr = base.node.expr
         positive = f.real_compare("<=", RealConstant(0.0), self.translator.number(expr))
         known = whole or self.trial.settled(positive) is True
@@ -396,17 +396,17 @@ class ProofShapeEnv(ExactShapeEnv):
         return known
 
     def _condition(self, expr: sympy.Basic) -> Callable[[], torch.SymBool]:
-        """The symbolic bool that is asked about: the caller's, which the graph computes as Python wrote it."""
+        """Return the symbolic bool in question: the caller's node, which the graph computes as Python wrote it."""
         asked = self._asked
         if not isinstance(asked, SymNode) or asked.expr is not expr:
             asked = exact(SymNode(expr, self, bool, None))
         return lambda: torch.SymBool(asked)
 
     def must_hold(self, formula: Formula, condition: Callable[[], Any], message: str | None = None) -> bool:
-        """Answer a check. One on data that is not known to hold becomes an assertion of the program."""
+        """Answer a check; a check on data that is not known to hold becomes an assertion of the program."""
         before = len(self.trial.checks)
         on_data = self.trial.about_data(formula)
-        made = condition() if on_data else None  # before it is known to hold: then it is True
+        made = condition() if on_data else None  # made before the fact is learned, which would turn it into True
         self._keep_apart(entering=on_data)
         passed = self.trial.check(formula, self._place, lambda: message or message_at(self._place().user, formula))
         if len(self.trial.checks) > before and made is not None:
@@ -423,7 +423,7 @@ class ProofShapeEnv(ExactShapeEnv):
             self.checks.write()
 
     def _keep_apart(self, *, entering: bool = False) -> None:
-        """What is checked in a body that may not be run (a branch of torch.cond) is known in that body alone."""
+        """Keep the checks of a body that may not run (a branch of torch.cond) as facts of that body alone."""
         if self._body is None and not entering:
             return
         here = callers.body()
@@ -436,7 +436,7 @@ class ProofShapeEnv(ExactShapeEnv):
             self._body = here
 
     def _refine(self, expr: sympy.Basic) -> None:
-        """Tell torch the bounds of the data that a check is about: consumers plan memory by them."""
+        """Tell torch the bounds of the data in a check: compilers plan memory by them."""
         for name in expr.free_symbols if self._body is None else ():
             if symbol_is_type(name, SymT.UNBACKED_INT):
                 self.var_to_range[name] &= value_range(intervals.bounds(self._term(name), self.trial.facts.ranges))
@@ -444,7 +444,7 @@ class ProofShapeEnv(ExactShapeEnv):
     def _maybe_evaluate_static(  # type: ignore[override]
         self, expr: sympy.Basic, *, unbacked_only: bool = False, compute_hint: bool = False, **_: object
     ) -> sympy.Basic | None:
-        """What is known without taking a decision."""
+        """Return a value that is known without a decision; None if there is none."""
         if expr.is_number or expr in (sympy.true, sympy.false):
             return expr
         if compute_hint:
@@ -463,20 +463,20 @@ class ProofShapeEnv(ExactShapeEnv):
         return None if known is None else (sympy.true if known else sympy.false)
 
     def replace(self, expr: Any) -> Any:  # type: ignore[override]
-        """What torch computes with: an expression that sympy need not simplify, nor could.
+        """Return the form of an expression that torch computes with; sympy need not simplify it, and could not.
 
-        torch.cond wants strides to be products of sizes, and the `Max(1, s)` that torch notes for a fresh tensor is `s`
-        where no size is 0. The answer is remembered, here and by torch: it depends on the expression alone.
+        torch.cond wants strides to be products of sizes: torch's `Max(1, s)` for a fresh tensor is `s` where no size is
+        0. Torch and this class cache the form: it depends on the expression alone.
         """
         expr = super().replace(expr) if self.replacements else expr
         return self._form(expr) if isinstance(expr, sympy.Expr) else expr
 
     def simplify(self, expr: Any, size_oblivious: bool = False) -> Any:  # type: ignore[override]  # noqa: ARG002, FBT001, FBT002
-        """Expressions are simplified as terms, where it matters; torch keeps what it has."""
+        """Return `replace(expr)`: expressions are simplified as terms where it matters; torch keeps its form."""
         return self.replace(expr)
 
     def produce_guards(self, *_: object, **__: object) -> list[str]:
-        """No guards: the declared domain is asserted inside the graph."""
+        """Return no guards: the graph itself asserts the declared domain."""
         self.dim_constraints = NoConstraints()  # type: ignore[assignment]
         return []
 
@@ -486,7 +486,7 @@ class ProofShapeEnv(ExactShapeEnv):
 
     def demand(self, condition: torch.SymBool, message: str) -> None:  # noqa: D102
         formula = self.translator.formula(condition.node.expr)
-        if self.trial.is_taken_apart:  # the program has its checks: this is a question of torch's own rules
+        if self.trial.is_taken_apart:  # the program has its checks already: torch's own decomposition asks
             self.trial.choose(formula, Kind.BRANCH, self._place)
         else:
             self.must_hold(formula, lambda: condition, message)

@@ -1,9 +1,9 @@
-"""Every touch of torch's exporter: how a model is traced, how its inputs are named, how declarations are read.
+"""Call torch's exporter to trace a model, and read what it leaves in the program.
 
-Supported: the releases of torch that shim/versions.py names. What is relied on is written down in
-`tests/export/test_canaries.py`, so that a new torch release is this file's and shape_env.py's work. The way in is
-public: inside `torch._guards.tracing(context)`, torch.export takes the context's FakeTensorMode, whose ShapeEnv is
-ours; no global is patched.
+Supported: the releases of torch that shim/versions.py names. `tests/export/test_canaries.py` records the facts of torch
+that are relied on; a new torch release means work in this file and in shape_env.py. The entry point is public: inside
+`torch._guards.tracing(context)`, torch.export uses the context's FakeTensorMode, whose ShapeEnv is ours. No global is
+patched.
 """
 
 from __future__ import annotations
@@ -86,10 +86,11 @@ def recording_mode(
     repeating: bool = True,
     recalled: Recalled | None = None,
 ) -> tuple[FakeTensorMode, ProofShapeEnv]:
-    """A FakeTensorMode whose ShapeEnv asks the trial, and knows which operator is being run.
+    """Make a FakeTensorMode whose ShapeEnv asks the trial, and knows which operator is being run.
 
-    The mode is torch's own class: higher-order operators look their rules up by it. `on_data`: it runs each operator on
-    the data of its inputs, too, and tells the ShapeEnv what they give. `repeating`: results may be given without a run.
+    The mode is torch's own class: higher-order operators look up their rules by class. `on_data`: the mode also runs
+    each operator on the data of its inputs, and passes the resulting values to the ShapeEnv. `repeating`: results may
+    be returned without a run.
     """
     env = ProofShapeEnv(trial, sizes)
     with torch._functorch.config.patch(fake_tensor_propagate_real_tensors=on_data):
@@ -102,7 +103,7 @@ def recording_mode(
         if func in VIEW_OF_COPY:
             view = dispatch(VIEW_OF_COPY[func], types, args, kwargs)
             return dispatch(torch.ops.aten.clone.default, types, (view,), {"memory_format": torch.contiguous_format})
-        outer = env.innermost  # none where torch makes the inputs, and nothing is recorded
+        outer = env.innermost  # None while torch makes the inputs, and nothing is recorded
 
         def run(func: Any, args: Any, kwargs: Any) -> Any:
             result = FakeTensorMode.dispatch(mode, func, types, args, kwargs)
@@ -115,7 +116,7 @@ def recording_mode(
         return result
 
     mode.dispatch = dispatch  # type: ignore[method-assign]
-    mode.cache_enabled = False  # a run is to ask again; and an entry with symbols in it costs more than it saves
+    mode.cache_enabled = False  # each run must ask again; a cache entry with symbols costs more than it saves
     return mode, env
 
 
@@ -131,12 +132,12 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     repeating: bool | None = None,
     recalled: Recalled | None = None,
 ) -> torch.export.ExportedProgram:
-    """Trace the model at the trial's point, on a fresh copy; what torch asks about sizes goes to the trial.
+    """Trace a fresh copy of the model at the trial's point; torch's questions about sizes go to the trial.
 
-    `on_data`: with the example's own inputs, whose data the trial is told of as far as torch can follow them.
-    Whatever the model or torch raises is let through. Without `in_place` no operator settles its own decisions,
-    and each is run, unless `repeating` says that results may be given without a run.
-    `recalled`: what the operators of other traces of this model gave.
+    `on_data`: trace with the example's own inputs, and give the trial their data where torch can follow the data.
+    Exceptions of the model or torch are passed on. `in_place` False: operators settle no decisions and are all run,
+    unless `repeating` allows results without a run.
+    `recalled`: the operators' results in other traces of this model.
     """
     trial.in_place = trial.in_place and in_place
     args, kwargs = inputs.at(trial.point, filled=on_data)
@@ -188,7 +189,7 @@ def _note_backward(trial: Trial, result: Any) -> None:
 
 
 def _hold_the_same(env: ProofShapeEnv, one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors are of one shape and hold equal elements, in every run."""
+    """True if two tensors have the same shape and equal elements in every run."""
 
     def of(tensor: torch.Tensor) -> tuple[Any, ...]:
         return (tensor.dtype, tensor.layout, tensor.requires_grad, *map(env.read, tensor.shape))
@@ -203,7 +204,7 @@ def _hold_the_same(env: ProofShapeEnv, one: torch.Tensor, other: torch.Tensor) -
 
 
 def _refuse_computed(program: torch.export.ExportedProgram) -> None:
-    """Refuse a program in which torch takes for a constant what the model computes."""
+    """Refuse a program in which torch takes a computed tensor for a constant."""
     for name, value in program.constants.items():
         if isinstance(value, FakeTensor) or is_wrapped(value):
             what = "what the model does by torch.vmap or torch.func" if transforms(program.graph) else "the model"
@@ -215,7 +216,10 @@ def _refuse_computed(program: torch.export.ExportedProgram) -> None:
 
 
 def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: ProofShapeEnv) -> None:
-    """Have the program note where its int inputs lie: torch notes that each is at least 0, and loads no other."""
+    """Write the ranges of the int inputs into the program.
+
+    Torch notes that each is at least 0, and a loaded program takes no other.
+    """
     for leaf in inputs.leaves:
         noted = env.source_to_var.get(leaf.source)
         if noted is not None and not leaf.is_tensor:
@@ -224,7 +228,7 @@ def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: Pro
 
 @contextlib.contextmanager
 def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
-    """What is otherwise than usual in the process while a model is traced."""
+    """Set up the process for a trace, and restore it afterwards."""
     refusals = Refusals()
     with (
         _nothing_caught(env),
@@ -247,7 +251,7 @@ def _answers(refusals: Refusals) -> Answers:
 
 @contextlib.contextmanager
 def _nothing_caught(env: ProofShapeEnv) -> Iterator[None]:
-    """Refuse a model that would catch what fails on data; not at once, since its handler might catch that, too."""
+    """Refuse a model that would catch a failure on data; at the end, since its handler might catch the refusal, too."""
     try:
         yield
     finally:
@@ -256,11 +260,11 @@ def _nothing_caught(env: ProofShapeEnv) -> Iterator[None]:
 
 
 class _Watch(TorchFunctionMode):
-    """Sees every call into torch: operators that the graph records, questions about layouts, and symbolic sizes.
+    """Observes every call into torch: recorded operators, questions about layouts, and symbolic sizes.
 
-    Functions whose operator takes a plain int are written in others where a size is symbolic (decompositions.py). The
-    method `contiguous` looks at the layout before it calls its operator, and calls none for a tensor that is contiguous
-    already; the operator itself is called, so that the program does to an input of other strides what eager does.
+    Some functions have operators that take a plain int; where a size is symbolic, other operators replace them
+    (decompositions.py). The method `contiguous` checks the layout first and calls no operator for a contiguous tensor.
+    Here the operator itself is called, so that the program treats an input with other strides as eager does.
     """
 
     _subscripts = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__})
@@ -271,7 +275,7 @@ class _Watch(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if torch.compiler.is_dynamo_compiling():  # torch.cond has its branches read by dynamo, this mode included
+        if torch.compiler.is_dynamo_compiling():  # dynamo traces the branches of torch.cond, this mode included
             return func(*args, **kwargs)
         self._watch_recording(proxy_tensor.get_proxy_mode())
         refuse_hidden(func)
@@ -296,14 +300,14 @@ class _Watch(TorchFunctionMode):
             raise
 
     def _noted(self, func: Any, result: Any) -> Any:
-        """The result; note if the function is one of ours that rounds otherwise than torch's."""
+        """Return the result; note its storages if the function is one of ours that rounds differently from torch's."""
         rounding = rounding_of(func)
         if rounding is not None:
             self._env.rounded |= dict.fromkeys(storages([result]), rounding)
         return result
 
     def _watch_recording(self, recorder: Any) -> None:
-        """Have the operators that torch records run under our eyes."""
+        """Run the operators that torch records through `Operators.record`."""
         if recorder is None or "__torch_dispatch__" in vars(recorder):
             return
         record = recorder.__torch_dispatch__
@@ -322,7 +326,7 @@ class _Watch(TorchFunctionMode):
                 return proxy_tensor.track_tensor_tree(result, made, constant=None, tracer=tracer)
 
             result = self._env.operators.record(func, args, kwargs or {}, run, note)
-            with recorder:  # torch has it aside while it dispatches
+            with recorder:  # torch disables the mode while it dispatches
                 self._env.write_checks()
             return result
 
@@ -331,7 +335,10 @@ class _Watch(TorchFunctionMode):
 
 @contextlib.contextmanager
 def _unrecorded_if_it_fails(graph: torch.fx.Graph, func: Any) -> Iterator[None]:
-    """Torch records an operator before it runs it. Where that fails, and the model goes on, it is taken back."""
+    """Remove an operator's node if the operator fails and the model continues.
+
+    Torch records an operator before it runs it.
+    """
     last = next(iter(reversed(graph.nodes)), None)
     try:
         yield
@@ -347,7 +354,7 @@ def _is_symbolic(value: Any) -> bool:
 
 
 def _hints(mod: torch.nn.Module, inputs: Inputs) -> Any:
-    """dynamic_shapes that only says which sizes are symbols; what they are, the ShapeEnv knows."""
+    """Return dynamic_shapes that only says which sizes are symbols; the ShapeEnv knows their terms."""
     auto = torch.export.Dim.AUTO
     entries: dict[str, Any] = {}
     for leaf in inputs.leaves:
@@ -365,7 +372,7 @@ def _hints(mod: torch.nn.Module, inputs: Inputs) -> Any:
 
 
 def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
-    """The ShapeEnv that a program was traced with."""
+    """Return the ShapeEnv that a program was traced with."""
     for value in values(program):
         if isinstance(value, FakeTensor) and isinstance(value.fake_mode.shape_env, ProofShapeEnv):
             return value.fake_mode.shape_env
@@ -376,7 +383,7 @@ def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
 
 
 def left_in(program: torch.export.ExportedProgram) -> Left:
-    """What the model has left in the containers among its inputs, where a program was traced."""
+    """Return what the model left in its input containers, if the program was traced here."""
     try:
         return shape_env_of(program).left
     except LookupError:
@@ -384,7 +391,7 @@ def left_in(program: torch.export.ExportedProgram) -> Left:
 
 
 def rounded_in(program: torch.export.ExportedProgram) -> Mapping[Any, str]:
-    """The storages of what functions gave that are equal to torch's up to rounding alone, and their names."""
+    """Return the storages of results that equal torch's only up to rounding, with the names of torch's functions."""
     try:
         return shape_env_of(program).rounded
     except LookupError:
@@ -397,9 +404,9 @@ def close(
     names: Mapping[str, str],
     taken_apart: Callable[[], Facts],
 ) -> None:
-    """The trace is over. Compilers ask on: they serve every input that the program takes, not the trace's region.
+    """End the trace: from now on, compilers ask, for every input of the program and not only the trace's region.
 
-    What they are told of sizes is what the solver knows of them there.
+    Compilers are told what the solver knows about sizes on that domain.
     """
     with contextlib.suppress(LookupError):  # there is nothing to ask
         env = shape_env_of(program)
@@ -415,7 +422,7 @@ def close(
 
 
 def _written(known: KnownSizes, form: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What torch computes with from now on: what is known stays as it is written, bound and all."""
+    """Return the form that torch computes with from now on: a known size stays as written, with its bound."""
     return lambda expr: expr if known.has_written(expr) else form(expr)
 
 
@@ -429,9 +436,10 @@ def _maker(env: ProofShapeEnv) -> Callable[[Any], int | torch.SymInt]:
 
 
 def _refine_range(env: ProofShapeEnv, free: Any) -> None:
-    """Tell torch where a symbol lies in all inputs that the program takes: consumers plan memory by that.
+    """Tell torch the range of a symbol over all inputs that the program takes: compilers plan memory by ranges.
 
-    Of an int input that may be negative torch says all the same that it is at least 0.
+    Torch gives every int input a lower bound of 0, although it may be negative; there the proved range replaces
+    torch's.
     """
     if free.is_integer and free in env.terms:
         proved = value_range(proved_bounds(env.terms[free], env.trial.facts))
@@ -439,7 +447,7 @@ def _refine_range(env: ProofShapeEnv, free: Any) -> None:
 
 
 def note_known_sizes(program: torch.export.ExportedProgram) -> None:
-    """Have a program whose trace is over note what its sizes are known to be."""
+    """Write the known sizes into the metadata of a finished program."""
     with contextlib.suppress(LookupError):
         env = shape_env_of(program)
         if env.operators.known_sizes is not None:
@@ -450,7 +458,7 @@ def note_known_sizes(program: torch.export.ExportedProgram) -> None:
 
 
 def translator_of(program: torch.export.ExportedProgram) -> Translator:
-    """How to read the sizes in a program; any reader will do for one that has none."""
+    """Return the translator for a program's sizes; a program without symbolic sizes gets a fresh one."""
     try:
         return shape_env_of(program).translator
     except LookupError:

@@ -1,15 +1,16 @@
-"""sympy <-> terms. The only place that knows both.
+"""Translate between sympy and terms. Only this file knows both.
 
-From sympy: every function that torch puts into a size expression is recognised by its class name and given its Python
-meaning; a function of integers that is not known becomes an opaque term of its arguments (equal arguments, equal
-value), so that no constraint is ever dropped. Each expression is translated once.
+From sympy: each function that torch puts into a size expression is recognized by its class name and gets its Python
+meaning. An unknown function of integers becomes an opaque term of its arguments (equal arguments, equal value), so that
+no constraint is dropped. Each expression is translated once.
 
-Law: a float expression is translated only as Python wrote it (doubles.py, and torch's functions that sympy leaves
-alone). What sympy may have computed over the reals (a sum, a product, a comparison of floats) has no translation.
+Law: a float expression is translated only if it is as Python wrote it (doubles.py, and torch's functions that sympy
+leaves unchanged). An expression that sympy may have computed over the reals (a sum, a product, a comparison of floats)
+has no translation.
 
-To sympy: a term that sympy has functions for is written unevaluated, since it is in canonical form already.
+To sympy: a term is written unevaluated, since it is already canonical, if sympy has functions for it.
 
-Functions of torch are known by name or handed over.
+Torch's functions are recognized by name or passed in as arguments.
 """
 
 from __future__ import annotations
@@ -51,20 +52,20 @@ _BITS = {
     "BitwiseFn_bitwise_xor": "xor",
 }
 _LARGE = 24
-"""The number of nodes from which torch is given the canonical form of an expression."""
+"""The number of nodes above which torch gets the canonical form of an expression."""
 _REALS = {"FloatTrueDiv": "truediv", "FloatPow": "pow", "OpaqueUnaryFn_sqrt": "sqrt"}
-"""Functions of floats that sympy leaves as they are."""
+"""Functions of floats that sympy leaves unchanged."""
 
 
 class Untranslatable(ValueError):  # noqa: N818 - names what the expression is, and is always caught
-    """An expression has no formula (a float where a size is expected, say)."""
+    """The expression has no translation (for example, a float where a size is expected)."""
 
 
 class Translator:
-    """Translates sympy expressions over named symbols; remembers what it has translated.
+    """Translates sympy expressions over named symbols, and caches the translations.
 
     Args:
-        meaning: the term that an integer symbol stands for.
+        meaning: returns the term that an integer symbol stands for.
     """
 
     def __init__(self, meaning: Callable[[sympy.Symbol], t.Term]) -> None:
@@ -72,7 +73,7 @@ class Translator:
         self._memo: dict[sympy.Basic, Value] = {}
 
     def term(self, expr: sympy.Basic) -> t.Term:
-        """The integer term that the expression means."""
+        """Return the integer term of an expression."""
         value = self._value(expr)
         if not isinstance(value, t.Term):
             message = f"{expr} is not an integer"
@@ -80,7 +81,7 @@ class Translator:
         return value
 
     def formula(self, expr: sympy.Basic) -> f.Formula:
-        """The formula that the expression means."""
+        """Return the formula of an expression."""
         value = self._value(expr)
         if isinstance(value, f.Formula):
             return value
@@ -90,16 +91,16 @@ class Translator:
         raise Untranslatable(message)
 
     def real(self, expr: sympy.Basic) -> t.Real:
-        """The float expression that the expression means."""
+        """Return the float expression of an expression."""
         value = self.number(expr)
         return t.FromInt(value) if isinstance(value, t.Term) else value
 
     def number(self, expr: sympy.Basic) -> t.Term | t.Real:
-        """The integer term or the float expression that the expression means."""
+        """Return the integer term or the float expression of an expression."""
         return _as_number(self._value(expr))
 
     def _value(self, expr: sympy.Basic) -> Value:
-        """Arguments first, without recursion: size expressions nest deeply."""
+        """Translate arguments first, without recursion: size expressions nest deeply."""
         stack = [expr]
         while stack:
             top = stack[-1]
@@ -174,13 +175,13 @@ def _connect(kind: str, args: list[Value]) -> f.Formula:
 
 
 def _parts(expr: sympy.Basic) -> tuple[sympy.Basic, ...]:
-    """The arguments of an expression; those of `Piecewise` are pairs of a value and its condition, laid in a row."""
+    """Return the arguments of an expression; for `Piecewise`, the flattened (value, condition) pairs."""
     pairs = type(expr).__name__ == "Piecewise"
     return tuple(part for arg in expr.args for part in (arg.args if pairs else (arg,)))
 
 
 def _piecewise(args: list[Value]) -> Value:
-    """The first value whose condition holds (torch.sym_ite); with none to fall back on it is not known."""
+    """Translate to the first value whose condition holds (torch.sym_ite); without a default, the term is opaque."""
     values, conditions = args[0::2], args[1::2]
     if conditions[-1] is not f.TRUE:
         return _opaque("Piecewise", args)
@@ -197,7 +198,7 @@ def _where(kind: str, args: list[Value]) -> Value:
 
 
 def _opaque(kind: str, args: list[Value]) -> t.Term:
-    """A function of integers that is not known: all that is kept is that equal arguments give an equal value."""
+    """Return an opaque term for an unknown function of integers: equal arguments give an equal value."""
     if any(isinstance(arg, t.Real) for arg in args):
         message = f"{kind} of floats is not known"
         raise Untranslatable(message)
@@ -205,7 +206,7 @@ def _opaque(kind: str, args: list[Value]) -> t.Term:
 
 
 def _integer(kind: str, args: list[t.Term]) -> Value:
-    """A function of integers, by the name of its class."""
+    """Translate a function of integers by the name of its class."""
     match kind:
         case "Add":
             return functools.reduce(lambda a, b: a + b, args)
@@ -250,7 +251,7 @@ def _power(base: t.Term, exponent: t.Term) -> t.Term:
 
 
 def _real(kind: str, args: list[Value]) -> Value:
-    """A function of floats, or of a condition."""
+    """Translate a function of floats, or of a condition."""
     if kind == "ToFloat":
         return t.FromInt(t.where(_as_formula(args[0]), 1, 0))
     if any(isinstance(arg, f.Formula) for arg in args):
@@ -264,7 +265,7 @@ def _real(kind: str, args: list[Value]) -> Value:
 
 
 def _rounded(rounding: str, value: t.Term | t.Real) -> t.Term:
-    """Law: `int(x // 1.0)` is `floor(x)`, and `int(round(x, 0))` is `round(x)`."""
+    """Translate a rounding. Law: `int(x // 1.0)` is `floor(x)`, and `int(round(x, 0))` is `round(x)`."""
     match rounding, value:
         case "trunc", t.RealCall("floordiv", (x, t.RealConstant(value=1.0))):
             return t.apply("floor", x)
@@ -305,8 +306,8 @@ def _as_term(value: Value) -> t.Term:
 class Writer:
     """Writes terms as sympy expressions.
 
-    The checks of a term (a divisor that must not be zero) are not written: whoever made the division has asked
-    about it.
+    The checks of a term (a divisor must not be zero) are not written: the caller that made the division has asked about
+    the divisor.
 
     Args:
         symbols: the sympy symbol of each name that has one.
@@ -322,17 +323,17 @@ class Writer:
         self._sizes: dict[sympy.Basic, int] = {}
 
     def size(self, expr: sympy.Basic) -> int:
-        """The number of nodes of an expression, shared ones counted each time."""
+        """Return the number of nodes of an expression; a shared node counts each time."""
         found = self._sizes.get(expr)
         if found is None:
             found = self._sizes[expr] = 1 + sum(map(self.size, expr.args))
         return found
 
     def write(self, term: t.Term) -> sympy.Expr:
-        """The term as an expression.
+        """Return a term as a sympy expression.
 
         Raises:
-            Untranslatable: it holds something that sympy has no function for here.
+            Untranslatable: the term contains a function that this writer has no sympy function for.
         """
         if term not in self._written:
             for node in postorder(term):
@@ -363,12 +364,12 @@ class Writer:
 def simpler(
     translator: Translator, writer: Writer, bounds: Facts, opaque: tuple[type, ...], expr: sympy.Expr
 ) -> sympy.Expr:
-    """A large or opaque expression over the same symbols, equal within some bounds, with fewer nodes if one is found.
+    """Return a large or opaque expression in a form with fewer nodes, equal within the bounds, if one is found.
 
     Args:
-        translator: reads it.
+        translator: reads the expression.
         writer: writes it.
-        bounds: what holds of the symbols.
+        bounds: what holds for the symbols.
         opaque: functions that sympy does not see through.
         expr: the expression.
     """

@@ -1,19 +1,21 @@
-"""One trace of the model: what it may rely on, what it is asked, and what it answers.
+"""One trace of the model: its facts, the questions to it, and its answers.
 
-A trial walks the model once at a *point* (one value per symbol). Whatever torch asks about sizes comes here as a
-formula. What follows from the facts is answered and forgotten; everything else is a *decision*: it is answered as
-the point says and recorded, together with what was known just before it.
+A trial walks the model once at a *point* (one value per symbol; torch: hints). Every question of torch about sizes
+arrives as a formula. If the formula or its negation follows from what is known, the question is answered and not
+recorded. Every other question is a *decision* (a guard): it is answered as the point says, and recorded together with
+the region just before it.
 
 Laws:
-- `facts` hold wherever the trial's program is entered: the domain, what operators promise, checks that eager executes.
-- `region` is `facts` and every decision as taken. An answer drawn from `region` is a consequence of decisions that are
-  recorded, so it is valid for exactly the inputs that take them, and is claimed for no others.
-- `asked` holds every question that the facts alone do not answer, also those that earlier decisions answer: the
-  reason for a difference is sought among them, since the user's `if b == 1` often comes after torch has assumed
-  `b != 1`.
-- the point satisfies `region` at all times, for every symbol that has a value in it.
+- `facts` hold wherever the trial's program is entered: the domain, the promises of operators, the checks that eager
+  executes.
+- `region` is `facts` and every decision as taken (the path condition). An answer drawn from `region` follows from
+  recorded decisions, so it is valid for exactly the inputs that take these decisions, and is claimed for no others.
+- `asked` holds every question that the facts alone do not answer, including questions that earlier decisions answer.
+  The reason for a difference is sought in `asked`, since the user's `if b == 1` often comes after torch has assumed `b
+  != 1`.
+- the point satisfies `region` at all times, for every symbol that has a value in the point.
 
-This module knows nothing of torch or sympy, and never decides what a decision means for the user.
+This module knows neither torch nor sympy, and does not interpret decisions for the user.
 """
 
 from __future__ import annotations
@@ -44,32 +46,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A decision and the region just before it: where `given` and not `decision.taken` hold, another trace begins."""
+    """A decision and the region just before it; another trace begins where `given` holds and `taken` fails."""
 
     decision: Decision
     given: Facts
     fallback: bool | None = None
     teaches: bool = True
-    """Whether the region knows the answer; not so where the answer is torch's, whatever the point says."""
+    """True if the region contains the answer; False if the answer is torch's fallback, whatever the point says."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataCheck:
-    """A check on data that the program itself makes at run time, as eager does, and what it says where it fails."""
+    """A check on data that the program makes at run time, as eager does, with its message."""
 
     formula: Formula
     place: Place
     message: str = ""
     inside: bool = False
-    """Whether only inputs that enter a body (a branch of torch.cond) make it."""
+    """True if only inputs that enter a body (a branch of torch.cond) make the check."""
 
 
 _ANY = 7
-"""The value of a number from data that no fact speaks of: any would do, and this one is not special."""
+"""The value of an unbacked number without facts: any value is possible, and this one is not special."""
 
 
 class Where(Container[Formula]):
-    """The formulas of which something is true."""
+    """The set of formulas for which a predicate is true."""
 
     def __init__(self, holds: Callable[[Formula], bool]) -> None:
         self._holds = holds
@@ -82,7 +84,7 @@ _EVERYTHING = Where(lambda _: True)
 
 
 MOST_ROUNDS = 256
-"""How often a model may branch on one question about data: where the answer stays what it is, a loop has no end."""
+"""The maximal number of branches on one question about data: if the answer does not change, the loop has no end."""
 
 _FREEZING = (
     "the program serves more than one `{}`, and {} asks for one number: "
@@ -96,13 +98,12 @@ class Trial:
     Args:
         known: the declared domain (or a region of it) as facts.
         point: a value for every symbol of the inputs; values of data-dependent symbols may be missing.
-        data: says of a symbol whether it stands for data (an unbacked symbol) and not for an input's size.
-        budget: what one question may cost.
-        oblivious: questions to which torch's fallback is the answer, whatever the point says; they teach the
-        region nothing.
-        observed: numbers that the example's data give, taken where they are possible.
-        raising: what the model raises where a branch on data goes the other way; such a branch is a check.
-        in_place: whether operators may settle their decisions where they make them (settle.py).
+        data: True for a symbol of data (unbacked), False for a symbol of an input's size.
+        budget: the budget of one question.
+        oblivious: questions that torch's fallback answers, whatever the point says; they add nothing to the region.
+        observed: numbers from the example's data; the point takes them where they are possible.
+        raising: exceptions of the model on the other side of a branch on data; such a branch is a check.
+        in_place: True if operators may settle their decisions where they make them (settle.py).
     """
 
     def __init__(  # noqa: PLR0913, PLR0915 - what may be taught beforehand is given by name
@@ -126,53 +127,53 @@ class Trial:
         self.asked: dict[Formula, Decision] = {}
         self.checks: list[DataCheck] = []
         self.impossible: DataCheck | None = None
-        """A check that no data pass, for all that is known."""
+        """A check that no data can pass, given the facts."""
         self.learned: list[Formula] = []
-        """What operators have promised and checks on data have brought, in order."""
+        """The promises of operators and the checks on data, in order."""
         self._learned_before: dict[Formula, int] = {}
-        """How much of that was learned when a question was asked."""
+        """For each question, the number of facts in `learned` when it was asked."""
         self.answered: set[Formula] = set()
-        """Questions that what is known answers."""
+        """Questions that the region answers."""
         self.against: dict[Formula, Decision] = {}
-        """Those that it answers against torch's fallback."""
+        """The questions whose answer from the region differs from torch's fallback."""
         self.harmless: list[Step] = []
-        """Decisions that were seen to make no difference where they were made, and forgotten."""
+        """Decisions that made no difference where they were made, and were forgotten."""
         self.reads: set[str] = set()
-        """What the model reads of tensors, other than sizes (ops/properties.py): it was answered as of the example."""
+        """The tensor properties other than sizes that the model reads (ops/properties.py); the example answered."""
         self.laid: dict[tuple[Term, ...], None] = {}
-        """The sizes of tensors of which the model reads how they lie in memory."""
+        """The sizes of tensors of which the model reads the layout."""
         self.passed_over = False
-        """Whether results were given by rule: their strides are eager's up to those that reach no element."""
+        """True if rules gave results: their strides equal eager's except for strides that reach no element."""
         self.doubtful = False
-        """Whether decisions that were forgotten may make a difference after all."""
+        """True if forgotten decisions may make a difference after all."""
         self.observed = dict(observed or {})
         self.raising: Raisings = raising or {}
         self.names: dict[Formula, Mapping[str, str]] = {}
-        """What the user's code calls the symbols of a question, where it was asked."""
+        """The user's names for the symbols of a question, at the line that asks."""
         self.origins: dict[str, Place] = {}
-        """Where a number was taken from data."""
+        """The place where a number was taken from data."""
         self.flags: set[str] = set()
-        """Those numbers that are bools."""
+        """The numbers from data that are bools."""
         self._outside: tuple[Facts, Facts, int, int, list[Formula]] | None = None
         self.judged: dict[Hashable, frozenset[int]] = {}
-        """Which of the decisions that an operator makes were harmless, by how it was called and what it asked."""
+        """The harmless decisions of an operator, by its call and its questions."""
         self.widened = 0
-        """How often the region has become wider: what held in it may not hold since."""
+        """How often the region was widened: what held in the region before may not hold since."""
         self._varying: dict[Formula, bool] = {}
         self._rounds: Counter[Formula] = Counter()
         self._data = data
         self._budget = budget
         self._oblivious = oblivious
         self._views: Facts | None = None
-        """What the sizes of views are noted by; none where that is the region."""
+        """The facts that determine how sizes of views are written; None stands for the region."""
         self._over: Mapping[str, str] | None = None
-        """The user's names, once the trace is over."""
+        """The user's names; set when the trace is over."""
         self._taken_apart: Callable[[], Facts] | None = None
-        """Once it is over: where the program is known to do what it does when it is taken apart."""
+        """After the trace: gives the facts under which the program is known to behave the same when decomposed."""
 
     @property
     def is_taken_apart(self) -> bool:
-        """Whether a program is taken apart, its trace over."""
+        """True if the trace is over and the program is being decomposed."""
         return self._over is not None and self._taken_apart is None
 
     @property
@@ -182,41 +183,41 @@ class Trial:
 
     @property
     def promised(self) -> tuple[Formula, ...]:
-        """What operators have promised: what was learned and is no check."""
+        """The promises of operators: the learned formulas that are not checks."""
         checked = {check.formula for check in self.checks}
         return tuple(formula for formula in self.learned if formula not in checked)
 
     def unchecked(self) -> Facts:
-        """What holds wherever the trace goes, whether or not its own checks on data pass."""
+        """Return what holds along the trace whether or not its own checks on data pass."""
         taken = (step.decision.taken for step in self.steps if step.teaches)
         return self.known.assuming(*self.promised, *taken)
 
     @property
     def unrestricted(self) -> bool:
-        """Whether all that is known still holds on the whole domain of the trace."""
+        """True if the region is still the whole domain of the trace."""
         return not (self.steps or self.learned or self._oblivious or self._outside)
 
     @property
     def guessed(self) -> bool:
-        """Whether torch's fallback was believed about data, for want of any number."""
+        """True if torch's fallback answered a question about data, because there was no number to go by."""
         guesses = (step.decision for step in self.steps if step.teaches and step.fallback == step.decision.outcome)
         return any(self.about_data(decision.formula) for decision in guesses)
 
     def about_data(self, formula: Formula) -> bool:
-        """Whether the formula is about data, and not about the inputs' sizes alone."""
+        """True if the formula is about data, and not about the inputs' sizes alone."""
         return any(map(self._data, formula.symbols))
 
     def settled(self, formula: Formula) -> bool | None:
-        """True or False if the formula is so for every input of the region; None if it is not, or cannot be, proved."""
+        """Return the formula's truth if it is proved to be the same for every input of the region, else None."""
         return truth(formula, self.region, self._budget).always
 
     def settled_for_view(self, formula: Formula) -> bool | None:
-        """The same of a question whose answer only says how the size of a view is written."""
+        """Like `settled`, for a question whose answer only affects how the size of a view is written."""
         return truth(formula, self._views or self.region, self._budget).always
 
     @contextlib.contextmanager
     def viewing_everywhere(self) -> Iterator[None]:
-        """While it lasts, the sizes of views are written as they are on the whole domain."""
+        """Inside this block, the sizes of views are written as they are on the whole domain."""
         self._views = self.known
         try:
             yield
@@ -227,8 +228,8 @@ class Trial:
         """Answer a question that decides which program is traced.
 
         Raises:
-            RecursionError: a loop asks it over and over.
-            UsageError: the trace is over, and the program is taken apart wrongly.
+            RecursionError: a loop asks the same question over and over.
+            UsageError: the trace is over, and the program cannot be decomposed correctly.
         """
         if kind is Kind.BRANCH and self.about_data(formula):
             self._rounds[formula] += 1
@@ -255,10 +256,10 @@ class Trial:
         return answer
 
     def value(self, number: Term | Real, place: Callable[[], Place]) -> float:
-        """The value of a number on the region; where it has several, a specialization to the point's is recorded.
+        """Return a number's value on the region; record a specialization to the point's value if it has several.
 
         Raises:
-            UsageError: the trace is over, and nobody is left who would record it.
+            UsageError: the trace is over, so a specialization can no longer be recorded.
         """
         self._complete(number.symbols)
         value = evaluate_number(number, self.point)
@@ -268,24 +269,24 @@ class Trial:
         return value
 
     def observe(self, name: str, value: float) -> None:
-        """A number that the example's data give."""
+        """Take a number from the example's data."""
         self.observed[name] = value
         self._move_data(self.region.fork(), frozenset({name}))
 
     def check(self, formula: Formula, place: Callable[[], Place], message: Callable[[], str] = str) -> bool:
-        """Answer a check that eager makes too. False means that eager raises here.
+        """Answer a check that eager makes, too. False means that eager raises here.
 
-        A check on data stays in the program, so from here on it is a fact. A check on the sizes of inputs is a
+        A check on data stays in the program, so it is a fact from here on. A check on the sizes of inputs is a
         decision.
         """
         answer = self.settled(formula)
         if answer is not False and self.about_data(formula):
             follows = truth(formula, self.facts, self._budget).always is True
             if answer is True and not follows:
-                # An operator's check that follows from what it has assumed: where that fails is looked at on its own.
+                # This check follows from the operator's own assumption; the failing side is examined separately.
                 follows = place().operator is not None
             return follows or self._check_data(formula, place, message)
-        if answer is False and self._outside is not None and self.about_data(formula):  # it fails for all who enter
+        if answer is False and self._outside is not None and self.about_data(formula):  # fails for all inputs here
             self.checks.append(DataCheck(formula, place(), message(), inside=True))
             return True
         if answer is False and self.about_data(formula) and truth(formula, self.facts, self._budget).always is False:
@@ -299,11 +300,11 @@ class Trial:
         return outcome
 
     def enter(self) -> None:
-        """From here on, until `leave`, checks are made only by those inputs that come this way."""
+        """Enter a body: until `leave`, checks are made only by the inputs that enter the body."""
         self._outside = (self.facts.fork(), self.region.fork(), len(self.steps), len(self.learned), [])
 
     def leave(self) -> None:
-        """The way ends where it began: its checks are no facts any more; what operators promised still is."""
+        """Leave a body: its checks are no longer facts; the promises of operators still are."""
         if self._outside is None:
             return
         self.facts, self.region, first, known, promised = self._outside
@@ -319,7 +320,7 @@ class Trial:
                 self.region.learn(step.decision.taken)
 
     def learn(self, formula: Formula) -> None:
-        """Take what an operator promises (`0 <= nonzero(x).shape[0] <= x.numel()`) as a fact."""
+        """Take a promise of an operator (`0 <= nonzero(x).shape[0] <= x.numel()`) as a fact."""
         self.learned.append(formula)
         if self._outside is not None:
             self._outside[-1].append(formula)
@@ -328,19 +329,19 @@ class Trial:
         self._repair_point(formula)
 
     def layout_read(self, sizes: Iterable[Term]) -> None:
-        """The model acts on how a tensor lies in its storage, which what was forgotten may have decided."""
+        """Note that the model acts on a tensor's layout, which forgotten decisions may have determined."""
         self.doubtful |= bool(self.harmless) or self.passed_over
         self.laid[tuple(sizes)] = None
 
     def facts_before(self, question: Formula) -> Facts:
-        """What held wherever the question was asked: no check that is made later, or on one side only."""
+        """Return what held wherever the question was asked, without later checks and one-sided checks."""
         facts = self.known.fork()
         for fact in self.learned[: self._learned_before.get(question, 0)]:
             facts.learn(fact)
         return facts
 
     def elsewhere(self, cell: Facts, point: Mapping[str, int]) -> Trial:
-        """A trial of its own in a part of the domain."""
+        """Return a separate trial in a part of the domain."""
         point = {**self.point, **point}
         apart = Trial(cell, point, data=self._data, budget=self._budget, in_place=self.in_place)
         apart._varying, apart._views = self._varying, self._views
@@ -349,9 +350,9 @@ class Trial:
     def over(
         self, enforced: Iterable[Formula], names: Mapping[str, str], taken_apart: Callable[[], Facts] | None = None
     ) -> Trial:
-        """What is asked when the trace is over: nothing is assumed of the inputs that the program does not refuse.
+        """Return the trial that answers after the trace; it assumes only that the program does not refuse the input.
 
-        As `refusing`, no size that they leave open is taken for a number, and no side for granted.
+        The trial is `refusing`: no open size is specialized to a number, and no side of a branch is assumed.
         """
         known = self.facts.fork()
         for formula in enforced:
@@ -360,22 +361,22 @@ class Trial:
         return after.refusing(names, taken_apart)
 
     def refusing(self, names: Mapping[str, str], taken_apart: Callable[[], Facts] | None = None) -> Trial:
-        """The trial, which from now on takes no open size for a number; `names` are the user's for them.
+        """Refuse, from now on, to specialize an open size to a number; `names` are the user's names of the sizes.
 
-        Where it is asked for a side, outside an operator, it takes that of the facts that `taken_apart` gives.
+        A question outside an operator that needs a side gets the answer of the facts that `taken_apart` returns.
         """
         self._over, self._taken_apart = names, taken_apart
         return self
 
     def once_more(self) -> Trial:
-        """Another trial of the same program that is over, which takes a side where it is asked for one."""
+        """Return another trial of the same finished program, which takes a side where it is asked for one."""
         return self.over((), self._over or {})
 
     def forget(self, first: int, harmless: Collection[int], known: int) -> None:
-        """Take back those steps, counted from `first` on, that make no difference, and what was concluded from them.
+        """Take back the harmless steps among those since `first`, and the conclusions from them.
 
-        Only the first `known` facts had been learned before `first`; what operators promised since stays. No check on
-        data may have been learned since.
+        Only the first `known` facts had been learned before `first`; later promises of operators are kept. No check on
+        data may have been learned since then.
         """
         steps, self.steps = self.steps[first:], self.steps[:first]
         self.region = steps[0].given.fork()
@@ -408,7 +409,7 @@ class Trial:
             self.region.add_sample(self.point)
 
     def _note(self, formula: Formula, kind: Kind, place: Callable[[], Place], *, outcome: bool) -> None:
-        """Remember a question that earlier decisions answered; the user's own line is preferred to torch's."""
+        """Remember a question that earlier decisions answered; the user's own line takes precedence over torch's."""
         if self._is_noted(formula, kind):
             return
         if formula not in self._varying:
@@ -427,9 +428,10 @@ class Trial:
         self._learned_before[decision.formula] = len(self.learned)
 
     def _varies(self, formula: Formula) -> bool:
-        """Whether the formula is seen to hold at some points of the domain and not at others.
+        """True if the formula is seen to hold at some points of the domain and to fail at others.
 
-        Missing one only costs a reason. Of data no points are kept: the facts are asked.
+        A varying formula that is missed only costs a reason. For data, no sample points are kept, so the facts are
+        asked.
         """
         if self.about_data(formula):
             return truth(formula, self.facts, self._budget).always is None
@@ -455,7 +457,7 @@ class Trial:
         return symbols <= self.point.keys() or self._move_data(self.region.fork(), symbols)
 
     def _repair_point(self, formula: Formula) -> bool:
-        """Keep the point inside a fact that was just learned; False if no data at the point's sizes satisfies it."""
+        """Move the point into a fact that was just learned; False if no data at the point's sizes fits."""
         valued = {name for name in formula.symbols & self.point.keys() if self._data(name)}
         if not valued or (formula.symbols <= self.point.keys() and holds(formula, self.point)):
             return True
@@ -479,7 +481,7 @@ class Trial:
         return True
 
     def _as_observed(self, symbols: frozenset[str]) -> Formula:
-        """The numbers of the example, as far as the symbols or the point are about them."""
+        """Return the example's numbers, as a formula, for the symbols and for the names in the point."""
         given = ((name, self.observed[name]) for name in sorted(self.observed.keys() & (symbols | self.point.keys())))
         return conjunction(*(equals(RealSymbol(n) if isinstance(v, float) else symbol(n), v) for n, v in given))
 
@@ -489,5 +491,5 @@ def _decision(formula: Formula, kind: Kind, place: Place, *, outcome: bool) -> D
 
 
 def flipped(step: Step) -> Formula:
-    """What holds of the inputs that leave this trial at this step."""
+    """Return the formula of the inputs that leave the trial at this step."""
     return negate(step.decision.taken)

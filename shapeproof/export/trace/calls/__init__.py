@@ -1,12 +1,12 @@
-"""Each call of an operator in a trace.
+"""Each operator call in a trace.
 
-operators.py   run, and its decisions settled
-settle.py      one decision settled: the operator is run again under the other answer
-repeats.py     a result given without a run
-recalled.py    what other traces of the model have given and settled
-views.py       a view has the sizes that it was asked for
-sparse.py      sparse tensors: what data give and fakes make up
-claimed.py     numbers that the user's own operators give
-mistaken.py    operators whose fakes torch has wrong, refused
-stated.py      what users state of these, checked by the program
+operators.py   runs an operator and settles its decisions
+settle.py      settles one decision by running the operator again under the other answer
+repeats.py     returns a result without a run
+recalled.py    keeps what other traces of the model returned and settled
+views.py       gives a view the sizes that the call asked for
+sparse.py      sparse tensors: sizes that come from data, and what fake tensors make up
+claimed.py     numbers that the user's own operators return
+mistaken.py    refuses operators whose fake kernels torch has wrong
+stated.py      what users state about their operators, checked by the program
 """

@@ -1,7 +1,8 @@
-"""The numbers that an operator of the user's own gives are data, whatever its fake kernel says they are.
+"""Treat the numbers that a user's own operator returns as data, even if its fake kernel computes them.
 
-A size of a result is compared with the real one where the operator is run. A number that is believed leaves no trace of
-the operator in the graph, and nothing to compare. What follows from the fake, the model may check (`torch._check`).
+When the operator runs, torch compares the sizes of its results with the real sizes. A number that was believed would
+leave no trace of the operator in the graph, and nothing to compare. The model may check what follows from the fake
+kernel (`torch._check`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from shapeproof.export.shim.trees import map_all
 
 
 def as_data(env: ExactShapeEnv, func: Any, result: Any) -> Any:
-    """The result of an operator, with a number from data in place of each that its fake kernel claims."""
+    """Return the result with an unbacked symbol in place of each number that the operator's fake kernel claims."""
     if isinstance(result, torch.Tensor) or result is NotImplemented or not schemas.is_foreign(func):
         return result
     fresh = set(env.pending_fresh_unbacked_symbols)

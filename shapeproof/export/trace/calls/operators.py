@@ -1,11 +1,12 @@
-"""Runs the operators of a trace, and settles the decisions of each as soon as it is done.
+"""Run the operators of a trace, and settle the decisions of each operator right after its run.
 
-An operator is met twice: as the graph records it, and as fake tensors meet it with all that it is composed of. Its
-decisions are settled as a whole where it is recorded; one that is recorded in parts leaves them to its parts, and what
-is never recorded is settled where fake tensors meet it.
+Each operator is seen twice: by the proxy tracer, which records it, and by FakeTensorMode, together with the operators
+it decomposes into. The decisions of an operator are settled as a whole where it is recorded. If the parts of an
+operator are recorded instead, each part settles its own decisions. An operator that is not recorded settles its
+decisions under FakeTensorMode.
 
-How a decision is settled is in settle.py; this file only makes an operator repeatable. Operators whose results are
-known by rule (recurrent.py) or from a call before (repeats.py) are not run at all.
+settle.py settles a decision; this file makes an operator repeatable. An operator is not run if a rule (recurrent.py) or
+an earlier call (repeats.py) gives its result.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.trial import Trial
 
 Run = Callable[[Any, Any, Any], Any]
-"""Runs an operator, given its positional and its named arguments."""
+"""A function that runs an operator, given its positional and named arguments."""
 
 
 def call(func: Any, args: Any, kwargs: Any) -> Any:
@@ -47,11 +48,11 @@ class Operators:
     """The operators of one trace.
 
     Args:
-        env: whose trial is asked.
-        apart: while an operator is run again, nothing is recorded and no earlier answer is looked up.
-        by_rule: whether results may be given by rule; they have no elements.
-        repeating: whether an operator need not be run whose result is known without.
-        recalled: what other traces of the model have given.
+        env: the ShapeEnv whose trial is asked.
+        apart: a context for running an operator again: nothing is recorded and no earlier answer is looked up.
+        by_rule: True if rules may give results; such results have no elements.
+        repeating: True if an operator need not be run when its result is already known.
+        recalled: the results of other traces of the model.
     """
 
     def __init__(
@@ -71,12 +72,12 @@ class Operators:
         self._recalled = recalled
         self._repeats = Repeats(env, apart, recalled)
         self.known_sizes: KnownSizes | None = None
-        """Once the trace is over: what the sizes of results are known to be."""
+        """The known sizes of results; set when the trace is over."""
 
     def record(
         self, func: Any, args: Any, kwargs: Any, run: Run = call, note: Callable[[Any], Any] = _unchanged
     ) -> Any:
-        """Run an operator as the graph records it; `note` records one whose result is given."""
+        """Run an operator that the graph records; `note` records an operator whose result is known without a run."""
         refuse_mistaken(func, args)
         self._recorded += 1
         count, mark = self._recorded, self._env.numbering.mark()
@@ -99,13 +100,13 @@ class Operators:
         return result
 
     def _repeated(self, operation: _Operation) -> torch.Tensor | None:
-        """The result of an operator that need not be run."""
+        """Return the result of an operator that need not be run; None if it must be run."""
         if not self._repeating:
             return None
         return self._repeats.given(operation.key, operation.arguments, operation.operands)
 
     def run(self, func: Any, args: Any, kwargs: Any, run: Run) -> Any:
-        """Run an operator as fake tensors meet it; if it is a part of another, that settles its decisions."""
+        """Run an operator under FakeTensorMode; a part of another operator leaves its decisions to that operator."""
         run = self._ruled(run)
         part = self._env.innermost is not None
         operation = None if part else _Operation(self._env, self._apart, func, (args, kwargs), run)
@@ -116,7 +117,7 @@ class Operators:
         return result if self.known_sizes is None else self.known_sizes.of(result, (args, kwargs))
 
     def _ruled(self, run: Run, note: Callable[[Any], Any] = _unchanged) -> Run:
-        """How to run an operator, if no rule gives its result."""
+        """Return a function that takes an operator's result from a rule, and runs the operator if no rule gives it."""
 
         def ruled(func: Any, args: Any, kwargs: Any) -> Any:
             given = None
@@ -132,7 +133,7 @@ class Operators:
 
 
 class _Operation:
-    """An operator about to be run, what it may change kept as it was, so that it can be run again."""
+    """An operator about to be run; operands that it may mutate are kept as they were, so that it can be run again."""
 
     def __init__(self, env: ProofShapeEnv, apart: Any, func: Any, arguments: Any, run: Run) -> None:
         self._env, self._apart, self._func, self.arguments, self._run = env, apart, func, arguments, run
@@ -146,35 +147,35 @@ class _Operation:
             self.arguments = self._aliased()
 
     def _aliased(self) -> Any:
-        """The arguments with an alias of each tensor, whose view the operator may change as it likes."""
+        """Return the arguments with each tensor aliased; the operator may change the alias's view."""
         detach = torch.ops.aten.detach.default
         return map_tensors(self.arguments, lambda tensor: self._run(detach, (tensor,), {}))
 
     @functools.cached_property
     def key(self) -> tuple[Any, ...]:
-        """Tells calls apart that may ask or give otherwise, as far as their arguments say."""
+        """The key of the call: calls whose arguments may lead to different questions or results have different keys."""
         return self._func, _modes(self.operands), self._key(self.arguments)
 
     @property
     def left_nothing(self) -> bool:
-        """Whether it has taught nothing, left nothing open and changed nothing; the rules of a custom one may."""
+        """True if an aten operator added no fact and no open decision, and changed nothing; False for others."""
         trial, own = self._env.trial, getattr(self._func, "namespace", None) == "aten"
         now = len(trial.steps), trial.region.history, self._env.brought
         return own and not self._changes and now == (self._steps, self._history, self._brought)
 
     def forget(self) -> None:
-        """Forget what was asked since: it makes no difference."""
+        """Forget the questions asked since the call began: they make no difference."""
         trial = self._env.trial
         if len(trial.steps) > self._steps:
             trial.forget(self._steps, range(len(trial.steps) - self._steps), self._known)
 
     @property
     def _is_plain(self) -> bool:
-        """Whether its results depend on what its key tells alone: it is torch's own, of tensors without elements."""
+        """True if the key determines the results: an operator of torch's own, on tensors without elements."""
         return getattr(self._func, "namespace", None) == "aten" and all(map(is_bare, self.operands))
 
     def settle(self, result: Any, recalled: Recalled | None) -> None:
-        """Have what makes no difference to the result forgotten."""
+        """Forget the decisions that make no difference to the result."""
         trial, (_, checks) = self._env.trial, self._env.brought
         if not self._repeatable or len(trial.steps) == self._steps or checks != self._brought[1]:
             return
@@ -186,7 +187,7 @@ class _Operation:
             settle.settle(trial, self._steps, self._known, made, recalled if self._is_plain else None)
 
     def _key(self, value: Any) -> Hashable:
-        """What of the arguments an operator's sizes may depend on; `([a], b)` is another call than `([a, b],)`."""
+        """Return the part of a value that sizes may depend on; `([a], b)` and `([a, b],)` have different keys."""
         if isinstance(value, tuple | list):
             return (type(value), *map(self._key, value))
         if isinstance(value, dict):
@@ -210,7 +211,7 @@ class _Operation:
 
 
 def _modes(operands: Sequence[torch.Tensor]) -> Hashable:
-    """The ambient modes that decide how an operator is composed, and what it gives."""
+    """Return the ambient modes, which select an operator's decomposition and affect its result."""
     kinds = sorted(filter(torch.amp.is_autocast_available, {tensor.device.type for tensor in operands}))
     casting = [torch.get_autocast_dtype(kind) for kind in kinds if torch.is_autocast_enabled(kind)]
     attention = torch.backends.cuda

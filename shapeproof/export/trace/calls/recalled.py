@@ -1,15 +1,13 @@
-"""What operators gave in other traces of a model, for calls like theirs in a part of the same domain.
+"""Results of operators in other traces of a model, for calls like theirs in a part of the same domain.
 
-A cell of the domain is traced anew, and calls the operators of the main trace again. What one of these gave while
-nothing was known but the domain, all its decisions settled, it gives for every input in the domain; so it need not be
-run in a trace of a part of it.
+The trace of a cell of the domain calls the main trace's operators again. If an operator ran while only the domain was
+known, and all its decisions were settled, its result is valid for every input in the domain. So a trace of a part of
+the domain need not run it again. The same holds for a decision that made no difference to an operator (settle.py).
 
-So it is with a decision that was found to make no difference to an operator (settle.py).
-
-Law: an entry holds wherever its facts do, for calls of the same operator, modes and arguments, sizes as terms; so a
-trace whose own facts contain them may take it. What means something else in each trace is in no entry: numbers from
-data, and what is told by torch's names for sizes alone. Nothing is decided here, and only what a trace may repeat
-(repeats.py) is noted.
+Law: an entry holds wherever its facts hold, for calls with the same operator, modes and arguments, where sizes are
+compared as terms. So a trace may use an entry if its own facts contain the entry's facts. An entry contains nothing
+whose meaning differs between traces: no number from data, and no size that only torch's name identifies. Only results
+that a trace may repeat (repeats.py) are noted.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from shapeproof.constraints.terms import Term
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What an operator gave, but for its elements, and the facts under which it does: a tensor of its own."""
+    """A fresh tensor that an operator returned, without its elements, and the facts under which it is returned."""
 
     known: frozenset[Formula]
     sizes: tuple[Term, ...]
@@ -39,33 +37,33 @@ class Given:
 
 
 class Recalled:
-    """What the traces of one model have given, by calls."""
+    """Results of the traces of one model, by call."""
 
     def __init__(self) -> None:
         self._given: dict[Hashable, list[Given]] = {}
         self._harmless: dict[Hashable, list[frozenset[Formula]]] = {}
 
     def note(self, call: Hashable, given: Given) -> None:
-        """Note what a call gave under the facts of a trace alone."""
+        """Note the result of a call under the facts of a trace alone."""
         if _portable(call) and self.of(call, given.known) is None:
             self._given.setdefault(call, []).append(given)
 
     def of(self, call: Hashable, known: frozenset[Formula]) -> Given | None:
-        """What a call gives wherever these facts hold, if that is known."""
+        """Return the result of a call wherever these facts hold, if it is known."""
         return next((given for given in self._given.get(call, ()) if given.known <= known), None)
 
     def note_harmless(self, call: Hashable, taken: Formula, known: frozenset[Formula]) -> None:
-        """Note that a call gives the same whether this holds or not, wherever these facts hold."""
+        """Note that a call returns the same result whether `taken` holds or not, wherever the facts `known` hold."""
         if _portable(call):
             self._harmless.setdefault((call, taken), []).append(known)
 
     def is_harmless(self, call: Hashable, taken: Formula, known: frozenset[Formula]) -> bool:
-        """Whether that is known wherever these facts hold."""
+        """True if `note_harmless` noted the call and `taken` under facts that `known` contains."""
         return any(facts <= known for facts in self._harmless.get((call, taken), ()))
 
 
 def _portable(call: Hashable) -> bool:
-    """Whether a call means the same in another trace: it holds no number that only torch's names tell."""
+    """True if a call means the same in another trace: it contains no number that only torch's names identify."""
     if isinstance(call, tuple):
         return all(map(_portable, call))
     return _is_told(call) if isinstance(call, Term) else call is not torch.SymFloat and call is not torch.SymBool

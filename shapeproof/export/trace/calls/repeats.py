@@ -1,13 +1,12 @@
-"""Gives an operator's result without running it, where it was called like that before.
+"""Return an operator's result without running it where an earlier call like it was run, or a rule gives the result.
 
-A model repeats itself: layer after layer it calls the same operators on operands of the same sizes. An operator whose
-decisions were all settled gives the same sizes all over the region, which only shrinks while a trial goes on; so the
-next call like it need not be run. Nor need one that another trace of the model has made in a domain that contains this
-one's (recalled.py), or whose result is known by rule (ops/shape_functions.py).
+A model repeats itself: layer after layer calls the same operators on operands of the same sizes. If all decisions of an
+operator were settled, it returns the same sizes in the whole region. The region only shrinks while a trial runs, so the
+next call like it need not be run. An operator also need not be run if another trace of the model ran it in a domain
+that contains this domain (recalled.py), or if a rule gives its result (ops/shape_functions.py).
 
-Law: what is given here is, but for its elements, what a run would give. So an operator is run again that writes, gives
-a view or anything but one plain tensor of floats, takes sizes from data, or by whose run others would learn more than
-by its result. Nothing is decided here.
+Law: a result returned here equals the result of a run, except for its elements. So only a call that returns one fresh
+float tensor, mutates nothing, takes no size from data and adds no fact beyond its result is memoized.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from shapeproof.export.trace.trial import Trial
 
 @dataclass(frozen=True, slots=True)
 class _Like:
-    """What a tensor with a storage of its own is like, but for its elements."""
+    """Metadata of a tensor with its own storage: all but the elements."""
 
     shape: tuple[Any, ...]
     strides: tuple[Any, ...] | None
-    """None where it lies row by row."""
+    """None if the tensor is contiguous, row by row."""
     dtype: torch.dtype
     device: torch.device
     differentiable: bool
@@ -49,7 +48,7 @@ class _Like:
 
 
 class _Differentiable(torch.autograd.Function):
-    """Makes a result that depends on its operands: autograd lets what depends on them be changed in place."""
+    """Make a result that depends on its operands, so that autograd lets dependent tensors be changed in place."""
 
     @staticmethod
     def forward(ctx: Any, like: _Like, trial: Trial, *_operands: torch.Tensor) -> torch.Tensor:
@@ -58,19 +57,19 @@ class _Differentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *_gradients: Any) -> None:
-        """The model takes gradients itself: for these every operator is to be run."""
+        """Mark the trial as doubtful: the model takes gradients itself, which needs a run of every operator."""
         ctx.trial.doubtful = True
         message = "an operator that was not run has no derivative"
         raise NotImplementedError(message)
 
 
 class Repeats:
-    """What the operators of one trace have given, for calls like theirs.
+    """Results of one trace's operators, for later calls like theirs.
 
     Args:
-        env: whose trial is asked.
-        apart: while it lasts, nothing is recorded.
-        recalled: what other traces of the model have given, which learn from this one.
+        env: the ShapeEnv whose trial is asked.
+        apart: a context in which nothing is recorded.
+        recalled: the results of other traces of the model; these traces learn from this one.
     """
 
     def __init__(
@@ -82,9 +81,10 @@ class Repeats:
         self._facts = (env.trial, frozenset(env.trial.known.formulas))
 
     def given(self, key: tuple[Any, ...], arguments: Any, operands: Sequence[torch.Tensor]) -> torch.Tensor | None:
-        """The result of a call, if one like it was noted, or it is known by rule; None where it is to be run.
+        """Return the result of a call if a call like it was noted or a rule gives it; None if the call must be run.
 
-        A new one each time, and kept nowhere: torch copies what a factory gives if somebody holds it.
+        Each call makes a new tensor and keeps no reference: torch copies the result of a factory if a reference to it
+        is held.
         """
         if not all(map(is_bare, operands)):
             return None
@@ -97,10 +97,10 @@ class Repeats:
             return _Differentiable.apply(like, self._env.trial, *operands)  # type: ignore[no-untyped-call, no-any-return]
 
     def note(self, key: Hashable, operands: Sequence[torch.Tensor], result: Any) -> None:
-        """Note the result of a call that has left nothing open and taught nothing."""
+        """Note the result of a call that left no open decision and added no fact."""
         if not (is_bare(result) and result.is_floating_point() and all(map(is_bare, operands))):
             return
-        lies_at_the_front = self._env.read(result.storage_offset()) is ZERO  # asked of torch, it would be a decision
+        lies_at_the_front = self._env.read(result.storage_offset()) is ZERO  # a question to torch would be a decision
         if lies_at_the_front and set(storages(result)).isdisjoint(storages(list(operands))):
             like = _Like(tuple(result.shape), result.stride(), result.dtype, result.device, result.requires_grad)
             self._noted[self._now(key)] = like
@@ -108,12 +108,12 @@ class Repeats:
                 self._recalled.note(key, self._everywhere(result))
 
     def _everywhere(self, result: torch.Tensor) -> Given:
-        """What any trace that begins with the facts of this one has."""
+        """Return the result in a form valid for every trace that begins with this trace's facts."""
         sizes, strides = (tuple(map(self._env.read, numbers)) for numbers in (result.shape, result.stride()))
         return Given(self._known, sizes, strides, result.dtype, result.device, result.requires_grad)
 
     def _by_rule(self, key: tuple[Any, ...], arguments: Any, operands: Sequence[torch.Tensor]) -> _Like | None:
-        """The result of an operator whose sizes are known by rule."""
+        """Return the result of an operator whose sizes a rule gives; None if there is no such rule."""
         func, read = key[0], self._env.read
         if not operands:
             return None
@@ -136,18 +136,18 @@ class Repeats:
 
     @property
     def _known(self) -> frozenset[Formula]:
-        """The facts that the trace began with."""
+        """The facts at the start of the trace."""
         if self._facts[0] is not self._env.trial:
             self._facts = (self._env.trial, frozenset(self._env.trial.known.formulas))
         return self._facts[1]
 
     @property
     def _without_data(self) -> bool:
-        """Whether no number was taken from data yet, so that every term is of declared sizes."""
+        """True if no number was taken from data yet, so that every term is over declared sizes."""
         return self._env.brought == (0, 0)
 
     def _recall(self, key: tuple[Any, ...]) -> _Like | None:
-        """The result as another trace had it, where it is known to be the same in this one."""
+        """Return another trace's result if it is known to be the same in this trace."""
         if self._recalled is None or not self._without_data:
             return None
         given = self._recalled.of(key, self._known)
@@ -163,17 +163,17 @@ class Repeats:
         return like
 
     def _number(self, term: Term) -> int | torch.SymInt:
-        """A term as a size of this trace; a plain number where the facts leave it no choice."""
+        """Return a term as a size of this trace: a plain number where the facts leave only one value."""
         known = self._env.trial.known.reduce(term)
         if isinstance(known, Term) and known.is_constant:
             return known.constant_value
         return self._env.create_symintnode(self._env.writer.write(term), hint=None)  # type: ignore[no-any-return]
 
     def _plainly(self, size: int | torch.SymInt) -> int | torch.SymInt:
-        """A size as a plain number where the domain leaves it no choice, as torch's own runs have it."""
+        """Return a size as a plain number where the domain leaves only one value, as torch's own runs do."""
         known = self._env.trial.known.reduce(self._env.read(size)) if isinstance(size, torch.SymInt) else None
         return known.constant_value if isinstance(known, Term) and known.is_constant else size
 
     def _now(self, key: Hashable) -> Hashable:
-        """The call with what holds of it: a region that becomes wider is another."""
+        """Return the key of a call together with its region: a region that was widened is a different key."""
         return self._env.trial, self._env.trial.widened, key

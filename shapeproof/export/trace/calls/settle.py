@@ -1,23 +1,23 @@
-"""Settles a decision where it was made: the one operator is run again under the other answer.
+"""Settle a decision where it was made, by running the one operator again under the other answer.
 
-Most decisions are made inside one operator's fake implementation and touch only its results' metadata. If the operator
-gives the same under every answer that the domain allows, then by induction over the operators the decision makes no
-difference to the program, and no other trace is needed (DESIGN 8.2).
+Most decisions are made inside one operator's fake implementation and affect only the metadata of its results. If the
+operator returns the same under every answer that the domain allows, the decision makes no difference to the program, by
+induction over the operators. Then no other trace is needed (DESIGN 8.2).
 
-*The same* is: rank, sizes, dtype, device, layout, offset, which operands and results share storage, strides except
-those that no element is reached by (of a size of 1, or where there are no elements), and the same of every operand,
-which an operator in place may change.
+*The same* means equal rank, sizes, dtype, device, layout and offset, equal sharing of storage among operands and
+results, and equal strides. A stride may differ if it reaches no element: its size is 1, or the tensor has no elements.
+Every operand must also be the same, since an in-place operator may change it.
 
 Laws:
-- A decision is forgotten only together with everything that was concluded from it: the region goes back to what it was
-  before the operator, and learns again what is kept. A later question is asked anew.
-- An assertion is never settled here: eager raises there. Nor is a decision of an operator that checks data or may
-  change the size of a storage. One that takes sizes from data must give the same ones again, as torch remembers them
-  with its operand.
-- What is forgotten may have been a question about a layout, whose answer the tensor remembers. Where the model reads a
-  layout afterwards, the induction does not hold: `Trial.doubtful`.
+- A decision is forgotten only together with every conclusion from it: the region returns to its state before the
+  operator, and learns the kept decisions again. A later question is asked again.
+- An assertion is never settled here: eager raises there. The same goes for a decision of an operator that checks data
+  or may change the size of a storage. An operator that takes sizes from data must return the same sizes again; torch
+  remembers these with the operand.
+- A forgotten decision may have been a question about a layout, whose answer the tensor remembers. If the model reads a
+  layout afterwards, the induction fails: `Trial.doubtful`.
 
-Decisions outside an operator (Python code, decompositions that emit other nodes) never come here.
+Decisions outside an operator (in Python code, or in decompositions that emit other nodes) are not handled here.
 """
 
 from __future__ import annotations
@@ -41,20 +41,21 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 
 RERUNS = 16
-"""How often one operator is run again at most for one decision."""
+"""The maximal number of reruns of one operator for one decision."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operator as it was called, and how to call it again in another trial.
+    """An operator call, and how to repeat it in another trial.
 
     Attributes:
-        key: tells calls apart that may ask or give otherwise, or whose results are other terms.
-        operands: the tensors among its arguments, after the call.
-        result: what it gave.
-        again: runs it again on fresh aliases of the operands as they were; gives the aliases and the result. It
-            raises where the operator does, or takes sizes from data.
-        read: the term of a size, a stride or an offset.
+        key: identifies the call: calls that may ask or return something else, or whose results are other terms, differ
+            in it.
+        operands: the tensors among the arguments, after the call.
+        result: the result of the call.
+        again: runs the operator again on fresh aliases of the original operands and returns the aliases and the result.
+            It raises where the operator raises or takes sizes from data.
+        read: returns the term of a size, a stride or an offset.
     """
 
     key: Hashable
@@ -65,11 +66,11 @@ class Call:
 
 
 def settle(trial: Trial, first: int, known: int, call: Call, recalled: Recalled | None = None) -> None:
-    """Forget those decisions since step `first`, all made by one operator, that make no difference to its results.
+    """Forget the decisions since step `first`, all made by one operator, that make no difference to its results.
 
-    What it promised is what the trial has learned after the first `known` facts. What was found for one call holds for
-    a later one like it, with the same results: the region only shrinks while a trial goes on. `recalled`: what was
-    found in other traces of the model, which learn from this one.
+    The operator's promises are the facts that the trial has learned after its first `known` facts. A verdict for one
+    call holds for every later call like it with the same results: the region only shrinks while a trial runs.
+    `recalled`: verdicts of other traces of the model, which also learn from this trace.
     """
     if not trial.in_place:
         return
@@ -94,7 +95,7 @@ def _harmless_ones(
 
 
 def _makes_no_difference(trial: Trial, step: Step, base: Facts, call: Call, recalled: Recalled | None) -> bool:
-    """Whether the operator gives the same where a decision is taken otherwise; with data only this trace can tell."""
+    """True if the operator returns the same under the other answer; with data, no other trace is consulted."""
     if recalled is None or trial.origins:
         return _harmless(trial, _without(base, step), call)
     taken, known = step.decision.taken, frozenset(base.formulas)
@@ -113,7 +114,7 @@ def _without(given: Facts, step: Step) -> Facts:
 
 
 def _harmless(trial: Trial, cell: Facts, call: Call) -> bool:
-    """Whether the operator gives the same all over a cell: it is run at a point, then in what that run leaves out."""
+    """True if the operator returns the same in a whole cell: run it at a point, then in the parts left out."""
     cells = [cell]
     for _ in range(RERUNS):
         if not cells:
@@ -126,7 +127,7 @@ def _harmless(trial: Trial, cell: Facts, call: Call) -> bool:
 
 
 def _left_out(trial: Trial, cell: Facts, call: Call) -> list[Facts] | None:
-    """The parts of a cell that one run there does not speak for; None if it gives something else, or raises."""
+    """Return the parts of a cell that one run does not cover; None if the run returns something else, or raises."""
     point = find(f.TRUE, cell)
     if point is None:
         return []
@@ -145,14 +146,14 @@ def _left_out(trial: Trial, cell: Facts, call: Call) -> list[Facts] | None:
 
 
 class _Comparison:
-    """Whether values of fake tensors are the same on a region."""
+    """Compares values of fake tensors on a region."""
 
     def __init__(self, read: Callable[[int | torch.SymInt], Term], region: Facts) -> None:
         self._read = read
         self._region = region
 
     def same(self, mine: Sequence[Any], others: Sequence[Any]) -> bool:
-        """Whether they agree one by one, and share storage with each other alike."""
+        """True if the values agree one by one and share storage with each other in the same way."""
         return (
             len(mine) == len(others) and all(map(self._same_value, mine, others)) and sharing(mine) == sharing(others)
         )
@@ -175,7 +176,7 @@ class _Comparison:
         )
 
     def _same_reach(self, mine: torch.Tensor, other: torch.Tensor) -> bool:
-        """Whether every stride that differs reaches no element: there is none where the sizes multiply to 0."""
+        """True if every stride that differs reaches no element: its size is at most 1, or the sizes multiply to 0."""
         if self._proved(f.eq(prod(map(self._read, mine.shape), start=ONE), 0)):
             return True
         return all(
@@ -192,7 +193,7 @@ class _Comparison:
 
 
 def sharing(values: Sequence[Any]) -> list[int | None]:
-    """For each tensor the first one that lies in the same storage."""
+    """Return for each value the index of the first value in the same storage; None for a value without storage."""
     seen: dict[Any, int] = {}
     return [
         seen.setdefault(found[0], index) if (found := storages(value)) else None for index, value in enumerate(values)

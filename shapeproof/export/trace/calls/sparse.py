@@ -1,8 +1,8 @@
-"""Sparse tensors: how many elements one holds is a number that data give, and what else torch's fakes make up.
+"""Sparse tensors: the number of stored elements comes from data, and some values in torch's fakes are made up.
 
-The fake of a sparse tensor holds no elements, so `values()`, `indices()` and their like have 0 rows there. Here the
-rows are a fresh number from data. What a fake can only make up, and no graph can compute, is refused where the model
-reads it: it would be a constant of the program.
+The fake of a sparse tensor stores no elements, so `values()`, `indices()` and similar operators return 0 rows there.
+This file replaces the number of rows by a fresh unbacked symbol. Some values a fake can only make up, and no graph can
+compute them. The program would keep them as constants, so they are refused where the model reads them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VALUES = {"values", "_values", "values_copy", "_values_copy"}
 _INDICES = {"indices", "_indices", "indices_copy", "_indices_copy"}
 _COMPRESSED = {"col_indices", "row_indices", "col_indices_copy", "row_indices_copy"}
 _COALESCED = {"values", "indices", "values_copy", "indices_copy"}
-"""Those that raise for a tensor that may name an element twice."""
+"""Operators that raise for an uncoalesced tensor, which may store an element twice."""
 
 _HIDDEN = {
     "_nnz": "how many elements a sparse tensor holds (read `values().shape[0]`)",
@@ -37,9 +37,9 @@ _FACTORIES = {f"sparse_{layout}_tensor" for layout in ("csr", "csc", "bsr", "bsc
 
 
 def with_rows(env: ProofShapeEnv, func: Any, args: Sequence[Any], result: Any, *, nested: bool) -> Any:
-    """The result of an operator; where it has a row for each element of a sparse tensor, as many as data give.
+    """Return the result; if it has one row per element of a sparse tensor, the number of rows becomes a fresh symbol.
 
-    `nested`: it is a part of another operator, whose results need not show the number.
+    `nested`: the operator is part of another operator, whose results need not show the symbol.
     """
     name = str(func).removeprefix("aten.").removesuffix(".default")
     source = args[0] if args else None
@@ -57,18 +57,19 @@ def with_rows(env: ProofShapeEnv, func: Any, args: Sequence[Any], result: Any, *
 
 
 def _rows_at(name: str, source: torch.Tensor) -> int | None:
-    """Which size of the result it is."""
+    """Return the index of the result's size that counts the stored elements; None if there is none."""
     if name in _INDICES:
         return 1
-    of_a_batch = name in _VALUES | _COMPRESSED  # asked first: what follows are operators, too
+    of_a_batch = name in _VALUES | _COMPRESSED  # test this first: `sparse_dim` and `dense_dim` are operators, too
     return source.dim() - source.sparse_dim() - source.dense_dim() if of_a_batch else None
 
 
 def refuse_hidden(func: Any) -> None:
-    """Refuse what a fake makes up.
+    """Refuse a value that a fake makes up.
 
     Raises:
-        UsageError: the model asks for it, or makes a tensor whose fake cannot be had; the sentence says where.
+        UsageError: the model asks for such a value, or makes a tensor that has no usable fake; the message names the
+            line.
     """
     name = _name(func)
     if name in _HIDDEN and read_by_the_model():
@@ -80,7 +81,7 @@ def refuse_hidden(func: Any) -> None:
 
 
 def _name(func: Any) -> str:
-    """What a function of torch is called; the getter of a property as the property."""
+    """Return the name of a function of torch; for the getter of a property, the name of the property."""
     name = getattr(func, "__name__", "")
     return getattr(getattr(func, "__self__", None), "__name__", name) if name == "__get__" else name
 

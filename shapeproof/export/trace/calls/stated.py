@@ -1,10 +1,10 @@
-"""Follows through a trace what users state of their own operators (ops/stated.py), and has the program check it.
+"""Carry users' statements about their own operators (ops/stated.py) through a trace, and have the program check them.
 
-What is stated of sizes is checked right after the operator. What is stated of the integers in a result goes along with
-them, through torch's own rules, and is checked where a number is taken from them: the elements are not looked at.
+A statement about sizes is checked right after the operator. A statement about the integers in a result is carried along
+by torch's own rules, and is checked where a number is taken from the tensor. The elements themselves are not examined.
 
-Law: nothing that users state is a fact before the program checks it. So what follows from it is kept apart from what
-follows from torch's own rules, and what only the first of the two says of a size is a check.
+Law: a user's statement is no fact before the program checks it. So the consequences of statements are kept apart from
+the consequences of torch's own rules, and a promise about a size that follows only from a statement becomes a check.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class Stated:
-    """What is stated in one trace.
+    """The users' statements in one trace.
 
     Args:
-        env: of the trace.
+        env: the ShapeEnv of the trace.
     """
 
     def __init__(self, env: ProofShapeEnv) -> None:
@@ -51,7 +51,7 @@ class Stated:
         return found if found.known else self._env.span(tensor)
 
     def called(self, func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
-        """Take what is stated of an operator that was run, or of what it was given."""
+        """Take the statements about an operator that was run, or about its operands."""
         own = schemas.is_foreign(func) and is_stated(str(func))
         if schemas.schema_of(func) is None or not (own or self._contents):
             return
@@ -76,7 +76,7 @@ class Stated:
         return any(self._contents.noted(tensor).known for tensor in tensors)
 
     def _require(self, formula: Formula, text: str) -> None:
-        """Have the program check a formula, if it can compute it: otherwise nothing is known by it."""
+        """Have the program check a formula if it can compute it; otherwise nothing is learned."""
         if not self._env.trial.about_data(formula):
             if self._env.trial.settled(formula) is not True:
                 raise UsageError(f"{text}: {formula} is not true of all sizes that its fake kernel gives")
@@ -99,7 +99,7 @@ class Stated:
 
 
 def _solved(number: Any, term: Term) -> dict[str, Any]:
-    """The symbol in a term `offset + step*name`, computed from the number that the term is."""
+    """Return the value of the symbol in a term `offset + step*name`, computed from the value of the term."""
     (name,) = term.symbols
     offset, step = evaluate(term, {name: 0}), evaluate(term, {name: 1}) - evaluate(term, {name: 0})
     if step < 1 or term is not offset + step * symbol(name):

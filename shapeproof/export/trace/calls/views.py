@@ -1,8 +1,8 @@
-"""Gives a view the sizes that it was asked for.
+"""Give a view the sizes that the call asked for.
 
-Torch's rule for `view` splits dimensions one by one: `x.view(-1, 2, 4)` of `x: [n, 4]` is noted as
-`[n // 2, n // (n // 2), 4]`, which is right where there are elements and has no value at n = 0. Eager takes the sizes
-from the call, and the last one from the number of elements: `[4*n // 8, 2, 4]`.
+Torch's rule for `view` splits dimensions one by one. It notes `x.view(-1, 2, 4)` of `x: [n, 4]` as `[n // 2, n // (n //
+2), 4]`, which is right where there are elements and undefined at n = 0. Eager takes the sizes from the call and
+computes the last one from the number of elements: `[4*n // 8, 2, 4]`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ VIEW_OF_COPY: Mapping[Any, Any] = {
     torch.ops.aten.slice_copy.Tensor: torch.ops.aten.slice.Tensor,
     torch.ops.aten.select_copy.int: torch.ops.aten.select.int,
 }
-"""Copies of views that torch computes by asking for an example, where the view is known for all sizes."""
+"""View copies that torch computes from an example (hint), although the view itself is known for all sizes."""
 
 
 def as_asked(env: ProofShapeEnv, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
-    """The result of an operator; of a view whose noted sizes may have no value, the view with those asked for."""
+    """Return the result; a view whose noted sizes may be undefined gets the sizes that the call asked for."""
     if str(func) not in _VIEWS or all(env.read(size).total for size in result.shape):
         return result
     call = schemas.by_name(func, args, kwargs)
@@ -41,7 +41,7 @@ def as_asked(env: ProofShapeEnv, func: Any, args: Sequence[Any], kwargs: Mapping
 
 
 def _asked(source: torch.Tensor, sizes: Sequence[Size]) -> list[Size]:
-    """The sizes of a view, with the one that is left to torch, if any: eager has seen that they fit."""
+    """Return the sizes of a view, with the size -1 that is left to torch computed: eager checks that they fit."""
     given = [not isinstance(size, int) or size != -1 for size in sizes]
     others = math.prod(size for size, known in zip(sizes, given, strict=True) if known)
     return [size if known else source.numel() // others for size, known in zip(sizes, given, strict=True)]

@@ -1,7 +1,7 @@
-"""Which operators may fail because of the data in their operands, once sizes and dtypes are as they want them?
+"""The operators that may fail because of their operands' data, although sizes and dtypes are valid.
 
-Listed are those that never do; any other may (`index_select`, `linalg.cholesky`, one's own). Where one of a model's
-handlers would catch that, a program cannot go on as the model does. Nothing is run here, and no size is asked about.
+The lists name the operators that never fail; any other may fail (`index_select`, `linalg.cholesky`, a user's own
+operator). If a handler in the model would catch such a failure, a program cannot continue as the model does.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from shapeproof.export.shim.trees import leaves
 from shapeproof.export.source.handlers import Kinds
 
 RAISED = frozenset({RuntimeError, IndexError, ValueError, vars(torch.linalg)["LinAlgError"]})
-"""What an operator of torch's raises on data."""
+"""The exceptions that torch's operators raise on data."""
 
 OF_NUMBERS: Mapping[Any, frozenset[type[BaseException]]] = {
     **dict.fromkeys((math.trunc, math.floor, math.ceil, round, torch.sym_int), frozenset({ValueError, OverflowError})),
     **dict.fromkeys((operator.lshift, operator.rshift, torch.sym_sqrt, math.sqrt), frozenset({ValueError})),
     operator.pow: frozenset({ZeroDivisionError, OverflowError}),
 }
-"""Functions of Python numbers that fail for some (`int` of NaN), and what they raise."""
+"""Functions of Python numbers that fail for some values (`int` of NaN), and the exceptions that they raise."""
 
 COMPLEX = "a power of a negative number is complex: check ahead of it that the base is at least 0"
-"""Why a power is refused."""
+"""The message for a refused power."""
 
 _FOR_ITS_DATA = {torch.Tensor.numpy, torch.Tensor.data_ptr, torch.Tensor.__array__, torch.Tensor.tolist}
-"""Methods that a tensor without elements refuses."""
+"""Methods that raise on a tensor without elements."""
 
 _DIVIDING = {"div", "divide", "fmod", "remainder", "floor_divide"}
-"""Operators that divide: whole numbers fail where the divisor is 0."""
+"""Operators that divide: integer division raises where the divisor is 0."""
 
 _OF_SOMETHING = {"max", "min", "amax", "amin", "aminmax", "argmax", "argmin"}
-"""Reductions that fail where there is nothing to reduce, which their fake forms do not all ask."""
+"""Reductions that raise on an empty operand; not all of their fake kernels check for one."""
 
 _NEVER_FAILING = """
     _assert_tensor_metadata _local_scalar_dense _log_softmax _native_batch_norm_legit
@@ -65,11 +65,11 @@ _NEVER_FAILING = """
     zero_ zeros zeros_like
 """
 _NEVER = frozenset(_NEVER_FAILING.split())
-"""Operators by name, besides those that torch tags as computing element by element, reductions and views."""
+"""Operators that never fail, by name, besides the elementwise operators, reductions and views (by torch's tags)."""
 
 
 def of_check(message: str | None, running: str | None, *, is_assert: Callable[[], bool]) -> Kinds:
-    """What a check raises where it fails: its message, and the operator that makes it, if one does."""
+    """Return the exceptions of a failing check, by its message and by the operator that makes it, if any."""
     if message == BY_ZERO:
         return frozenset({ZeroDivisionError})
     if running is not None:
@@ -78,17 +78,17 @@ def of_check(message: str | None, running: str | None, *, is_assert: Callable[[]
 
 
 def is_of_tracing(error: Exception, func: Any) -> bool:
-    """Whether a function of torch has failed since it is traced, where eager would not fail."""
+    """True if a function of torch failed because it was traced, where eager would not fail."""
     home = type(error).__module__
     own = home.startswith(("torch._subclasses", "torch._dynamo", "torch.fx")) or isinstance(error, NotImplementedError)
     return own or func in _FOR_ITS_DATA
 
 
 def may_fail(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], of_data: Callable[[Any], bool]) -> bool:
-    """Whether an operator may fail on data; `of_data` says of a symbolic number whether it is taken from data."""
+    """True if an operator may fail on data; `of_data` is True for a symbolic number that is taken from data."""
     if not _is_torchs(func):
         return schemas.schema_of(func) is not None
-    if func is ASSERTION:  # what it asserts has been looked at where it was asked
+    if func is ASSERTION:  # its condition was examined where it was asked
         return False
     if _name(func).removesuffix("_") in _DIVIDING:
         return _divides_whole_numbers(func, args, kwargs)
@@ -96,12 +96,12 @@ def may_fail(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], of_data:
         return False
     numbers = [each for each in leaves((args, kwargs)) if type(each) in PLAIN]
     if any(map(of_data, numbers)) or (numbers and _name(func) == "select"):
-        return True  # which row is selected is a number that the fake form does not ask about
+        return True  # `select`: the fake kernel does not check the index
     return not _never_fails(func)
 
 
 def raised_by(func: Any) -> Kinds:
-    """What an operator raises on data; one of the user's may raise anything."""
+    """Return the exceptions that an operator raises on data; None for a user's operator, which may raise any."""
     return RAISED if _is_torchs(func) else None
 
 
@@ -110,7 +110,7 @@ def _is_torchs(func: Any) -> bool:
 
 
 def _divides_whole_numbers(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether whole numbers are divided with a whole result, by what may be 0."""
+    """True if integers are divided with an integer result, by a divisor that may be 0."""
     named = schemas.by_name(func, args, kwargs)
     divisor = named.get("other")
     if named.get("rounding_mode") is None and _name(func).startswith("div"):

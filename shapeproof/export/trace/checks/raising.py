@@ -1,7 +1,7 @@
-"""A branch on data with a side that raises is a check, wherever the branch is the same one and that side raises, too.
+"""Turn a branch on data into a check where the same branch is known to raise on one side.
 
-Nothing is traced here. What was seen to raise did so in one part of the domain: what was asked there, and is not
-answered alike in all of it, must be answered so where the branch is to be a check.
+A side was seen to raise in one part of the domain. The questions asked there may have other answers elsewhere in the
+domain. The branch becomes a check only where these questions have the same answers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shapeproof.solver.prove import truth
 
 @dataclass(frozen=True, slots=True)
 class Raising:
-    """What the model raises on one side of a branch, at which of its lines it asks, and what else led there."""
+    """The exception on one side of a branch, the asking line of the model, and the path conditions before it."""
 
     text: str
     where: SourceLocation | None
@@ -27,11 +27,11 @@ class Raising:
 
 
 Raisings = dict[Formula, list[Raising]]
-"""By what holds on the side that does not raise."""
+"""Known exceptions, by the formula that holds on the side that does not raise."""
 
 
 def note(known: Raisings, step: Step, there: Trial, domain: Facts, text: str) -> None:
-    """A trace of the other side of a step, with no decision of its own, has raised."""
+    """Note that a trace of the other side of a step raised, without any decision in that trace."""
     side = _on(flipped(step), domain)
     asked = [formula for formula in there.answered if truth(formula, side).always is None]
     given = tuple(formula if there.settled(formula) else negate(formula) for formula in asked)
@@ -41,9 +41,9 @@ def note(known: Raisings, step: Step, there: Trial, domain: Facts, text: str) ->
 def side_that_raises(
     trial: Trial, formula: Formula, place: Callable[[], Place], *, failing: bool | None
 ) -> tuple[bool | None, str]:
-    """Which answer to a question about data leads the model to raise, and what; None where neither is known to.
+    """Return the answer to a question about data that makes the model raise, and the text; None if there is none.
 
-    `failing` is the answer with which the assert statement fails that asks, if one does.
+    `failing` is the answer that fails the assert statement which asks, if an assert statement asks.
     """
     if failing is not None:
         return failing, ""
@@ -56,7 +56,7 @@ def side_that_raises(
 
 
 def _raised(trial: Trial, holding: Formula, place: Callable[[], Place]) -> Raising | None:
-    """What the model raises where this does not hold, asked at that line of it; None where that is not known."""
+    """Return the exception of the model where `holding` is false, asked at the present line, if it is known."""
     here, side = place().user, _on(negate(holding), trial.region)
     return next(
         (

@@ -1,7 +1,7 @@
-"""What is known of the values and sizes of a trace.
+"""What is known about the values and sizes in a trace.
 
-value_numbering.py   which tensors hold the same
-values.py            where the integers of a storage lie
-known_sizes.py       sizes as consumers are told them
+value_numbering.py   tensors with equal elements
+values.py            bounds of the integers in a storage
+known_sizes.py       the sizes that consumers of a program see
 branch_notes.py      the same inside the branches of torch.cond
 """

@@ -1,10 +1,10 @@
-"""Has a branch of torch.cond note the sizes of its tensors as they are on the whole domain.
+"""Write the tensor sizes that hold on the whole domain into the metadata of torch.cond's branches.
 
-Dynamo reads a branch at the example, and guards what it asks there. Behind the guard `n >= 5`, `y[:5]` is noted as
-`[5]`, and where `n < 5` as `[n]`: one code, whose notes are right on one side alone, and compilers go by the notes.
-So each branch is run again once it is traced, with its views as they are wherever the domain holds: `[min(5, n)]`.
+Dynamo traces a branch at the example and guards the answers. Behind the guard `n >= 5` it notes `y[:5]` as `[5]`, and
+where `n < 5` as `[n]`. The code is the same, each note is right on one side only, and compilers rely on the notes. So
+each branch is run again after it is traced, and its views get the sizes that hold in the whole domain: `[min(5, n)]`.
 
-Nothing is assumed that the trace does not record: a question that is new is put to the trial as any other.
+The trace records every assumption: a new question goes to the trial like any other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COND = torch.ops.higher_order.cond
 
 
 def note_branches(program: torch.export.ExportedProgram, env: ProofShapeEnv) -> None:
-    """Note what the branches of a program give, from what it notes of their operands. Run under its FakeTensorMode."""
+    """Note the results of a program's branches, computed from their operands' metadata, under its FakeTensorMode."""
     with env.trial.viewing_everywhere():
         _note_branches(program.graph_module, {node: node.meta.get("val") for node in program.graph.nodes}, env)
 
@@ -37,13 +37,13 @@ def _note_branches(module: torch.fx.GraphModule, values: dict[torch.fx.Node, Any
 
 
 def _note(branch: torch.fx.GraphModule, operands: Sequence[Any], env: ProofShapeEnv) -> None:
-    """Note what a branch gives, if all of its operators give the same when they are run again."""
+    """Note the results of a branch if all of its operators return the same when they are run again."""
     values: dict[torch.fx.Node, Any] = {}
     given = iter(operands)
     before, writes = (
         env.brought,
         nodes.mutates(branch.graph),
-    )  # what writes is not run: the notes of others would change
+    )  # an operator that mutates is not run: the notes of other nodes would change
     for node in branch.graph.nodes:
         if node.op == "placeholder":
             values[node] = next(given)
@@ -62,7 +62,10 @@ def _note(branch: torch.fx.GraphModule, operands: Sequence[Any], env: ProofShape
 
 
 def _is_alike(node: torch.fx.Node, value: torch.Tensor) -> bool:
-    """Whether a tensor is what a node notes, sizes apart: a mode that the branch was traced under may be over."""
+    """True if a tensor equals a node's metadata except in sizes.
+
+    The two differ if a mode was active while the branch was traced and is off now.
+    """
     noted = node.meta.get("val")
     return isinstance(noted, torch.Tensor) and all(
         getattr(noted, name) == getattr(value, name) for name in ("dtype", "device", "layout", "requires_grad", "ndim")
@@ -70,7 +73,7 @@ def _is_alike(node: torch.fx.Node, value: torch.Tensor) -> bool:
 
 
 def _runs_again(node: torch.fx.Node) -> bool:
-    """Whether an operator gives the same when it is run again, and checks nothing."""
+    """True if an operator returns the same when it is run again, and checks nothing."""
     higher_order = getattr(node.target, "namespace", None) == "higher_order"
     taken = node.meta.get("unbacked_bindings") and str(node.target) not in VIEWING
     return not higher_order and not taken and node.target is not ASSERTION

@@ -1,15 +1,16 @@
-"""What consumers are told of the sizes in a program whose trace is over: what the solver knows them to be.
+"""The sizes that consumers of a finished program see: the simplest forms that the solver proves.
 
-A size that is constant over the domain is that number, and any other the simplest expression that is proved equal to
-it, such that its bounds, as torch computes them (`bound_sympy` over the ranges of the symbols), are those that are
-proved: memory is planned by them. `s//(s//2)` is 2 where s is even, and of `s - s//2`, 8 at most, torch knows only 15,
-so that it becomes `min(8, s - s//2)`.
+A size that is constant over the domain becomes that number. Any other size becomes the simplest expression that is
+proved equal to it and whose bounds, as torch computes them (`bound_sympy` over the ranges of the symbols), are the
+proved bounds: memory is planned by these bounds. For example, `s//(s//2)` becomes 2 where s is even. `s - s//2` is at
+most 8, but torch derives only 15, so it becomes `min(8, s - s//2)`.
 
-Law: each replacement is proved wherever the enforced domain holds. What is undecided within the budget stays.
+Law: each replacement is proved wherever the enforced domain holds. A size that stays undecided within the budget is
+kept.
 
-The metadata of the program is written once (`note_sizes`), and whatever runs its operators again under its
-FakeTensorMode (run_decompositions, ExecuTorch's passes) is told the same (`KnownSizes.of`). Only sizes, strides and
-offsets of tensors are replaced: what assertions compute must not be folded by the domain that they assert.
+The program's metadata is written once (`note_sizes`). Passes that run its operators again under its FakeTensorMode
+(run_decompositions, ExecuTorch's passes) get the same sizes (`KnownSizes.of`). Only sizes, strides and offsets of
+tensors are replaced: the domain must not fold the conditions of the assertions that enforce it.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
 _QUESTION = Budget(rlimit=200_000, exhaustion_points=2**14, work=2**17)
-"""What one question about a size may cost: it is an improvement, not a proof that is owed."""
+"""The budget of one question about a size: an improvement, not a required proof."""
 
 
 class KnownSizes:
-    """The sizes in the fake tensors of a program, as they are known to be.
+    """The known sizes in the fake tensors of a program.
 
     Args:
         translator: reads an expression.
-        facts: what holds of every input that the program takes.
-        terms: what the symbols of torch stand for; more are added while this lasts.
-        ranges: where torch takes the symbols to lie.
-        made: makes a symbolic integer of an expression.
-        refine: has torch take a symbol to lie where it is proved to.
+        facts: what holds for every input that the program takes.
+        terms: the term of each symbol of torch; it grows while passes run.
+        ranges: the ranges of the symbols in torch.
+        made: makes a symbolic integer from an expression.
+        refine: tells torch the proved range of a symbol.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - what it knows of a ShapeEnv
@@ -66,12 +67,12 @@ class KnownSizes:
         self._written: set[sympy.Expr] = set()
 
     def of(self, value: Any, given: Any = ()) -> Any:
-        """The value with the sizes of its tensors as they are known to be; what was given stays what it is."""
+        """Return the value with the known sizes in its tensors; operands (`given`) are returned unchanged."""
         same = {id(leaf) for leaf in leaves(given)}
         return map_all(value, lambda leaf: leaf if id(leaf) in same else self._tensor(leaf))
 
     def number(self, value: Any) -> Any:
-        """A size as it is known to be."""
+        """Return a size in its known form."""
         return self._made(self.expression(value.node.expr)) if isinstance(value, torch.SymInt) else value
 
     def _tensor(self, tensor: Any) -> Any:
@@ -87,11 +88,11 @@ class KnownSizes:
         return self.expression(expr) is expr
 
     def has_written(self, expr: sympy.Expr) -> bool:
-        """Whether an expression is what some size is known to be."""
+        """True if an expression is the known form of some size."""
         return expr in self._written
 
     def expression(self, expr: sympy.Expr) -> sympy.Expr:
-        """An expression of a size, as it is known to be."""
+        """Return the known form of a size's expression."""
         if expr not in self._known:
             self._known[expr] = expr
             with contextlib.suppress(Untranslatable, Unevaluable):
@@ -102,7 +103,7 @@ class KnownSizes:
 
     def _simplest(self, expr: sympy.Expr) -> sympy.Expr:
         for free in expr.free_symbols:
-            if not symbols.is_of_input(free):  # an operator that is run again makes symbols anew
+            if not symbols.is_of_input(free):  # an operator that is run again makes new symbols
                 self._refine(free)
         found = simplest(self._translator.term(expr), self._facts, _QUESTION)
         if found.is_constant:
@@ -120,14 +121,14 @@ class KnownSizes:
         return self._bounded(best, upper, found)
 
     def _bounded(self, expr: sympy.Expr, upper: int | None, term: Term) -> sympy.Expr:
-        """An expression whose upper bound, as torch computes it, is the least one, if that is found."""
+        """Return an expression whose upper bound, as torch computes it, is the least upper bound, if that is found."""
         if upper is not None and self._attains(term, upper):
             return expr
         least = least_upper_bound(term, self._facts, _QUESTION)
         return symbols.at_most(expr, least) if isinstance(least, int) and (upper is None or least < upper) else expr
 
     def _attains(self, term: Term, upper: int) -> bool:
-        """Whether the upper bound is seen to be the least one, where all symbols are as large as they get."""
+        """True if the term attains the upper bound where all symbols have their greatest values."""
         top = {name: self._facts.range_of(name).upper for name in term.symbols}
         if None in top.values():
             return False
@@ -137,7 +138,7 @@ class KnownSizes:
             return False
 
     def _roots(self, expr: sympy.Expr, term: Term) -> dict[str, tuple[sympy.Symbol, int, int]]:
-        """For each name in a term an input's size `offset + step*name`, or a symbol of data that the expression has."""
+        """Return for each name in a term an input size `offset + step*name`, or a data symbol of `expr`."""
         found: dict[str, tuple[sympy.Symbol, int, int]] = {}
         for free, read in self._terms.items():
             for name in read.symbols & term.symbols if symbols.is_of_input(free) or free in expr.free_symbols else ():
@@ -155,7 +156,7 @@ def _is_line(term: Term) -> bool:
 
 
 class _Writer(Writer):
-    """Writes terms over input sizes: where `s` is `2*d + 1`, `4*d` is `2*(s - 1)`, and `d` is `(s - 1)//2`."""
+    """Writes terms over input sizes: where `s` is `2*d + 1`, `4*d` becomes `2*(s - 1)`, and `d` `(s - 1)//2`."""
 
     def __init__(self, roots: Mapping[str, tuple[sympy.Symbol, int, int]]) -> None:
         super().__init__({}, *symbols.SIZE_FUNCTIONS)
@@ -178,7 +179,7 @@ class _Writer(Writer):
 
 
 def proved_bounds(term: Term, facts: Facts) -> Interval:
-    """Where a size lies wherever the facts hold, as far as that is easily proved."""
+    """Return bounds of a size that hold wherever the facts hold, as tight as an inexpensive proof gives."""
     bounds = facts.known.bounds(facts.reduce(term))
     if bounds.upper is None:
         least = least_upper_bound(term, facts, _QUESTION)
@@ -187,9 +188,9 @@ def proved_bounds(term: Term, facts: Facts) -> Interval:
 
 
 def note_sizes(program: torch.export.ExportedProgram, known: KnownSizes) -> None:
-    """Have a program note of its tensors, and of the sizes that it reads off them, what they are known to be.
+    """Write the known sizes into the metadata of a program's tensors, and of the sizes that it reads off them.
 
-    Inputs stay as they are: their sizes are what the assertions are about.
+    Inputs stay unchanged: the assertions are about the input sizes.
     """
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):

@@ -1,12 +1,13 @@
-"""Which tensors hold the same while a model is traced: value numbering, as compilers do it.
+"""Value numbering, as in compilers: find the tensors with equal elements while a model is traced.
 
-A mask that is computed twice selects as many rows each time, which is also the sum of it, and a number that is taken
-twice from one tensor is one number. Torch makes a symbol for each; here it is found out that they are equal.
+A mask that is computed twice selects the same number of rows each time, which is also the sum of the mask. A number
+that is taken twice from one tensor is one number. Torch makes a new symbol each time; value numbering shows that the
+symbols are equal.
 
-Law: two tensors with one number have the same elements in the same places, in every run. So only what is a function of
-its operands' elements is numbered by them: an operator that draws, that leaves memory as it was, or whose rounding
-depends on the order of its work gives a number that no other tensor has. What is written into has another number from
-then on, and so has all that shares its storage.
+Law: two tensors with the same number have equal elements in the same places, in every run. So only the result of a
+function of the operands' elements is numbered by the operands. An operator gives a fresh number if it draws random
+numbers, leaves memory uninitialized, or rounds depending on the order of its work. A write into a tensor changes its
+number and the number of every tensor that shares its storage.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ from shapeproof.export.shim.storages import storages
 _MOVING = frozenset(
     f"aten.{name}" for name in ("index.Tensor", "index_select.default", "gather.default", "cat.default")
 ) | {"aten._to_copy.default", "aten.nonzero.default"}
-"""Operators that give elements of their operands, or where they are, and compute nothing."""
+"""Operators that move elements of their operands, or return their positions, and compute nothing."""
 _SAME = frozenset(f"aten.{name}.default" for name in ("clone", "detach", "alias"))
-"""Operators that give the very elements of their operand."""
+"""Operators that return the elements of their operand unchanged."""
 
 
 class Numbering:
-    """The numbers of tensors, and of what is taken from them.
+    """The value numbers of tensors, and the numbers taken from them.
 
     Args:
-        read: the term of a size.
+        read: returns the term of a size.
     """
 
     def __init__(self, read: Callable[[Any], Term]) -> None:
@@ -53,7 +54,7 @@ class Numbering:
         self._counts: dict[int, Hashable] = {}
 
     def of(self, tensor: torch.Tensor) -> int:
-        """The number of a tensor as it is now."""
+        """Return the present number of a tensor."""
         number, written = self._noted.get(tensor, (None, None))
         if number is None or written != self._writes(tensor):
             number = next(self._fresh)
@@ -61,7 +62,7 @@ class Numbering:
         return int(number)
 
     def note(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Any]) -> None:
-        """Number the results of an operator that has been run; what it has written into is something else now."""
+        """Number the results of an operator that was run; operands that it mutated get new numbers."""
         for storage in storages(schemas.written(func, args, kwargs)):
             self._written[storage] = self._written.get(storage, 0) + 1
             self._writings += 1
@@ -79,13 +80,13 @@ class Numbering:
             self._counts[self.of(results[0])] = "count", self.of(args[0])
 
     def mark(self) -> tuple[int, int]:
-        """How often something was written, and how often an operator gave what no other tensor holds."""
+        """Return two counts so far: writes, and operators that returned fresh numbers."""
         return self._writings, self._unlike
 
     def accounts_for(
         self, mark: tuple[int, int], func: Any, args: Any, kwargs: Mapping[str, Any], result: torch.Tensor
     ) -> bool:
-        """Whether `note` of this one operator says all that was said since `mark` of those that it is composed of."""
+        """True if `note` for this operator says all that was noted since `mark` for its decomposition."""
         writings, unlike = self.mark()
         if writings > mark[0]:
             return False
@@ -93,7 +94,7 @@ class Numbering:
         return unlike > mark[1] or str(func) in _SAME or number == self._noted.get(result, (None, None))[0]
 
     def taken(self, running: Running, fresh: Callable[[], Term]) -> Term:
-        """A number that an operator takes from data: the one that it took from the same operands before, if it did."""
+        """Return the number that an operator takes from data: the same one as before if the operands are the same."""
         running.taken += 1
         what = self._counted(running) or (running.taken, *self._call(running.func, running.args, running.kwargs))
         if what not in self._taken:
@@ -101,7 +102,7 @@ class Numbering:
         return self._taken[what]
 
     def _counted(self, running: Running) -> Hashable:
-        """The elements that are not zero, where they are what an operator counts: by which tensor they are told."""
+        """Return a key for the tensor whose nonzero elements an operator counts; None if it does not count any."""
         match running.name, running.args:
             case "aten.nonzero.default", (torch.Tensor() as mask, *_):
                 return "count", self.of(mask)
@@ -116,7 +117,7 @@ class Numbering:
         return (func, *((name, self._key(value)) for name, value in schemas.by_name(func, args, kwargs).items()))
 
     def _key(self, value: Any) -> Hashable:
-        """What an argument is; of a tensor its layout, too: other loops run over another, and may round otherwise."""
+        """Return the key of an argument; a tensor's key has its strides: another loop order may round differently."""
         if isinstance(value, torch.Tensor):
             strides = tuple(map(self._read, value.stride())) if value.layout == torch.strided else ()
             return torch.Tensor, self.of(value), strides
@@ -131,15 +132,15 @@ class Numbering:
             self._noted[tensor] = (number, self._writes(tensor))
 
     def _writes(self, tensor: torch.Tensor) -> list[tuple[StorageWeakRef, int]]:
-        """Where a tensor lies, and how often something was written there."""
+        """Return the storages of a tensor, and the number of writes into each."""
         return [(storage, self._written.get(storage, 0)) for storage in storages(tensor)]
 
 
 @functools.cache
 def _is_function(func: Any) -> bool:
-    """Whether what an operator gives is a function of its operands' elements, however often it is run.
+    """True if an operator's result is a function of its operands' elements, however often it is run.
 
-    `as_strided` reads what lies beside them, too.
+    `as_strided` is none: it also reads elements outside its operand.
     """
     if schemas.is_mutable(func) or torch.Tag.nondeterministic_seeded in func.tags or "as_strided" in str(func):
         return False
@@ -148,7 +149,7 @@ def _is_function(func: Any) -> bool:
 
 @functools.cache
 def _reduces(func: Any) -> bool:
-    """Whether it would be, if there were no rounding."""
+    """True for a reduction that would be such a function if there were no rounding."""
     drawn = schemas.is_mutable(func) or torch.Tag.nondeterministic_seeded in func.tags
     return torch.Tag.reduction in func.tags and not drawn
 
@@ -158,7 +159,7 @@ def _whole(results: Sequence[Any]) -> bool:
 
 
 def _counts(func: Any, args: Sequence[Any], results: Sequence[Any]) -> bool:
-    """Whether an operator counts the elements of its operand that are not zero, all of them, in an int64."""
+    """True if an operator counts all nonzero elements of its operand, in an int64."""
     name = str(func).split(".")[1]
     of_bools = name == "sum" and isinstance(args[0], torch.Tensor) and args[0].dtype == torch.bool
     return (of_bools or name == "count_nonzero") and results[0].dim() == 0 and results[0].dtype == torch.int64

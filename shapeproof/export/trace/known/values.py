@@ -1,7 +1,7 @@
-"""What is known of the integers in each storage while a model is traced.
+"""Known bounds of the integers in each storage while a model is traced.
 
-Noted by storage and not by tensor: a view sees what its base holds, and whatever is written through any alias takes the
-knowledge from all of them. It says nothing of where a span comes from; ops/value_ranges.py does.
+Bounds are noted by storage, not by tensor: a view sees its base's elements, and a write through any alias removes the
+bounds for all aliases. ops/value_ranges.py derives the bounds.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from shapeproof.export.shim.storages import storages
 
 
 class Contents:
-    """Where the integers lie, by storage. A weak reference to a storage keeps its address from being used again."""
+    """Bounds of integers, by storage. A weak reference to a storage keeps its address from being reused."""
 
     def __init__(self) -> None:
         self._noted: dict[StorageWeakRef, tuple[str, Span]] = {}
 
     def note(self, tensor: torch.Tensor, found: Span) -> None:
-        """Note of a fresh tensor where its elements lie."""
+        """Note the bounds of a fresh tensor's elements."""
         if found.known and str(tensor.dtype) in INTEGRAL:
             for storage in storages(tensor):
                 self._noted[storage] = (str(tensor.dtype), found)
 
     def of(self, tensor: torch.Tensor) -> Span:
-        """Where the elements of a tensor lie. A storage read as another dtype holds other numbers."""
+        """Return the bounds of a tensor's elements. A storage that is read as another dtype has no noted bounds."""
         dtype = str(tensor.dtype)
         if dtype not in INTEGRAL:
             return ANYTHING
@@ -37,23 +37,23 @@ class Contents:
         return found if found.known else _of_constant(tensor) or of_dtype(dtype)
 
     def __bool__(self) -> bool:
-        """Whether anything was noted."""
+        """True if anything was noted."""
         return bool(self._noted)
 
     def noted(self, tensor: torch.Tensor) -> Span:
-        """What was noted of a tensor."""
+        """Return the noted bounds of a tensor."""
         dtype = str(tensor.dtype)
         found = (self._noted.get(storage, ("", ANYTHING)) for storage in storages(tensor))
         return next((span for noted, span in found if noted == dtype), ANYTHING)
 
     def forget(self, values: list[Any]) -> None:
-        """Something was written into these tensors."""
+        """Forget the bounds of tensors that were mutated."""
         for storage in storages(values):
             self._noted.pop(storage, None)
 
 
 def _of_constant(tensor: torch.Tensor) -> Span | None:
-    """Where the elements of a tensor lie that was written down in the model: `torch.tensor([1, 2])`."""
+    """Return the bounds of a constant that the model writes down: `torch.tensor([1, 2])`."""
     known = tensor if type(tensor) is torch.Tensor else getattr(tensor, "constant", None)
     if known is None or known.numel() == 0:
         return None

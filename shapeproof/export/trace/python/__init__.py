@@ -1,11 +1,11 @@
-"""Python's own functions and classes where a model gives them sizes.
+"""Symbolic versions of Python's functions and classes, for models that call them on sizes.
 
-builtins.py          has a model's functions call what stands for Python's
-rewriting.py         makes their code anew
-users_functions.py   finds the functions that no name leads to
-plain_numbers.py     what stands for `int`, `len`, `isinstance` and their like
-ranges.py            for `range`
-distinct.py          for `set`
-remembering.py       what code remembers between calls, put back
+builtins.py          makes a model's functions call the symbolic versions
+rewriting.py         rewrites their code
+users_functions.py   finds functions that are reachable by no name
+plain_numbers.py     symbolic `int`, `len`, `isinstance` and others
+ranges.py            symbolic `range`
+distinct.py          symbolic `set`
+remembering.py       restores what code remembers between calls
 whether_traced.py    notes where a model asks whether it is traced
 """

@@ -1,13 +1,13 @@
-"""Python's `int`, `float` and `len` give plain numbers, and so would freeze a size; in a trace they do not.
+"""Keep sizes symbolic where Python's `int`, `float` and `len` would return plain numbers and freeze a size.
 
-Python lets no object decide what `int(n)` is, and torch can follow `torch.sym_int(n)` alone. So while a model is traced
-its functions run other code, which calls the functions of plain_numbers.py where the model's calls those three, or
-`divmod`, or one of a few that want a plain number or bool (`math.sqrt`). So do all functions of the user's files, and
-those of installed libraries that they may call: of the classes they meet, by a global name, in closures and containers.
-They stay the objects that they are: a model may look one up in a table. Afterwards each function and each module is as
-it was. What belongs to torch or to Python is left as it is.
+Python lets no object define `int(n)`, and torch follows only `torch.sym_int(n)`. So while a model is traced, its
+functions run rewritten code. In this code, calls of `int`, `float`, `len`, `divmod` and a few functions that want a
+plain number or bool (`math.sqrt`) go to plain_numbers.py. All functions of the user's files are rewritten. So are
+functions of installed libraries that are reachable through classes, global names, closures and containers. Function
+objects keep their identity, since a model may look one up in a table. Each function and each module is restored
+afterwards. Code of torch and of Python is left unchanged.
 
-Nothing is decided here. Eager runs the model's own code: a replay shows where the two do not agree.
+Eager runs the model's own code; a replay shows where the two disagree.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from shapeproof.export.trace.python.whether_traced import ASKED
 
 _FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
 _REMEMBERING = type(functools.cache(lambda: None))
-"""A function behind functools.cache or lru_cache."""
+"""The type of a function behind functools.cache or lru_cache."""
 
 
 def fresh_copy(mod: torch.nn.Module, copied: dict[int, torch.Tensor] | None = None) -> torch.nn.Module:
@@ -57,7 +57,7 @@ _functions: ContextVar[tuple[FunctionType, ...]] = ContextVar("functions", defau
 
 @contextlib.contextmanager
 def found_once(model: torch.nn.Module) -> Iterator[None]:
-    """The user's functions are looked for once, while this lasts."""
+    """Inside this block, the user's functions are searched only once."""
     token = _functions.set(users_functions(model))
     try:
         yield
@@ -67,9 +67,9 @@ def found_once(model: torch.nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
-    """Have a model, a copy made for one trace, keep sizes where its code asks for plain numbers, while this lasts.
+    """Inside this block, a model keeps sizes symbolic where its code asks for plain numbers.
 
-    The value is the names that its code uses.
+    The model is a copy made for one trace. The value is the set of names that its code uses.
 
     >>> class Half(torch.nn.Module):
     ...     def forward(self, x):
@@ -114,11 +114,11 @@ def kept_symbolic(model: torch.nn.Module) -> Iterator[frozenset[str]]:
 
 _NOTHING = object()
 _HEAP = 1 << 9
-"""The flag of a class that is made by running Python code."""
+"""The flag of a class that Python code creates."""
 
 
 def _put_back(scope: dict[str, Any], name: str, made: Any, value: Any) -> None:
-    """A global name stands for what it did, but for one that the model has assigned meanwhile."""
+    """Restore a global name, unless the model has assigned the name during the trace."""
     if scope.get(name) is not made:
         return
     if value is _NOTHING:
@@ -129,19 +129,19 @@ def _put_back(scope: dict[str, Any], name: str, made: Any, value: Any) -> None:
 
 def _is_foreign(value: Any) -> bool:
     home = value.__name__ if isinstance(value, ModuleType) else value.__module__
-    if home == "builtins":  # so says what `exec` makes, too
+    if home == "builtins":  # objects created by `exec` say so, too
         return not (isinstance(value, FunctionType) or (isinstance(value, type) and value.__flags__ & _HEAP))
     return (home or "").partition(".")[0] in _FOREIGN
 
 
 class _Rewriting:
-    """Finds the functions that a model may call, each once, and the code that each is to run."""
+    """Finds each function that a model may call, and the code that the function is to run."""
 
     def __init__(self) -> None:
         self._seen: dict[FunctionType, None] = {}
         self._classes: dict[type, None] = {}
         self.cells: list[tuple[CellType, Any]] = []
-        """What is in a closure meanwhile."""
+        """The closure cells to replace, with their values during the trace."""
         self.names = {"forward", "__call__", "__init__", "__getitem__"}
         self._globals: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}
         self._reached: set[tuple[int, frozenset[str]]] = set()
@@ -149,16 +149,16 @@ class _Rewriting:
         self.remembered = Remembered()
 
     def meet(self, cls: type) -> None:
-        """Functions of a class, and of its bases, may be called."""
+        """Take a class and its bases: their functions may be called."""
         self._classes |= dict.fromkeys(each for each in cls.__mro__ if not _is_foreign(each))
 
     def hold_classes(self) -> None:
-        """The model may set attributes of the classes that are met."""
+        """Remember the attributes of the classes that were found: the model may set them."""
         for cls in self._classes:
             self.remembered.attributes(cls)
 
     def members(self) -> Iterator[tuple[type, str, Any]]:
-        """What is exchanged in classes that are met, of what goes by a name that is used."""
+        """Yield the class members to replace, for the names in use."""
         seen: set[tuple[type, str]] = set()
         while found := self._used() - seen:
             seen |= found
@@ -169,18 +169,18 @@ class _Rewriting:
                     yield cls, name, made
 
     def globals(self) -> list[tuple[dict[str, Any], str, Any]]:
-        """What stands for global names meanwhile: the names of each module, as a dict, one of them, and the value."""
+        """Return the replaced global names: the module's dict, the name, and the value during the trace."""
         return list(self._globals.values())
 
     def must_watch(self) -> bool:
-        """Whether a function of the user's that was found by its name, or as a hook, catches what no handler notes."""
+        """True if a user's function, found by name or as a hook, has an `except` that cannot note what it catches."""
         noting = BRANCHING.isdisjoint(self.names)
         codes = (each.__code__ for each in self._seen)
         mine = (code for code in codes if is_users_file(code.co_filename) or code.co_filename.startswith("<"))
         return any(catches(code, otherwise=noting) for code in mine)
 
     def codes(self, functions: Sequence[FunctionType]) -> dict[FunctionType, CodeType]:
-        """The code that each function runs meanwhile, if it is another: those that were found, and these."""
+        """Return the rewritten code of each function, found here or given, whose code changes."""
         others: Mapping[str, Any] = {**CALLED, EXCEPT: None} if BRANCHING.isdisjoint(self.names) else NAMES
         found = {}
         for function in self._seen | dict.fromkeys(functions):
@@ -198,7 +198,7 @@ class _Rewriting:
         return {(cls, name) for cls in self._classes for name in vars(cls) if name in self.names}
 
     def member(self, value: Any) -> Any:
-        """What an object or a class has in place of a value meanwhile; None for the value itself."""
+        """Return the replacement of a value in an object or a class; None if the value stays."""
         match value:
             case FunctionType():
                 self._find(value)
@@ -220,7 +220,7 @@ class _Rewriting:
         return None
 
     def _find(self, function: FunctionType) -> None:
-        """Find the code that a function is to run, and what it may call."""
+        """Take a function, and find the functions that it may call."""
         if function in self._seen or _is_foreign(function):
             return
         self._seen[function] = None
@@ -235,7 +235,7 @@ class _Rewriting:
             self._look_into(cell, names)
 
     def _reach(self, scope: dict[str, Any], names: frozenset[str]) -> None:
-        """What these global names stand for may be called."""
+        """Take the values of these global names, which may be called."""
         if (id(scope), names) in self._reached:
             return
         self._reached.add((id(scope), names))
@@ -249,7 +249,7 @@ class _Rewriting:
         self._globals[id(scope), name] = (scope, name, value)
 
     def _value(self, value: Any, names: frozenset[str]) -> Any:
-        """What stands in place of a value for a function that uses these names; None for the value itself."""
+        """Return the replacement of a value for a function that uses these names; None if the value stays."""
         if isinstance(value, FunctionType | _REMEMBERING):
             return ASKED[value](value) if value in ASKED else self.member(value)
         if isinstance(value, ModuleType):
@@ -260,9 +260,9 @@ class _Rewriting:
         return FUNCTIONS[value](value) if isinstance(value, BuiltinFunctionType) and value in FUNCTIONS else None
 
     def _exchanged(self, module: ModuleType, names: frozenset[str]) -> ModuleType | None:
-        """A copy of a module that is not the user's with functions made anew; None if these names reach none.
+        """Return a copy of a foreign module with symbolic functions; None if these names reach none of them.
 
-        A module of the user's stays what it is: what its names stand for is exchanged.
+        A user's module is not copied: the values of its names are replaced.
         """
         members = MEMBERS.get(module.__name__, {})
         if not members and not _is_foreign(module):
@@ -288,7 +288,7 @@ class _Rewriting:
             self.cells.append((cell, found))
 
     def _hold(self, value: Any) -> None:
-        """What a container holds may be called, and the model may put something into it, or set an attribute."""
+        """Take the contents of a container, which may be called, and remember what the model may change."""
         self.remembered.container(value)
         if not isinstance(value, type | ModuleType | FunctionType | BuiltinFunctionType) and not _is_foreign(
             type(value)

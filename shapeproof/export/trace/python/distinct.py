@@ -1,4 +1,4 @@
-"""A set of sizes: Python's own looks for each by a hash, which a size has not."""
+"""A set of sizes: Python's own set looks elements up by hash, and a symbolic size has no hash."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Distinct(AbstractSet[Any]):
-    """The values, each once: whether two sizes are one is asked where both are put in, and nothing else is."""
+    """A set of values: two sizes are compared when the second one is added; nothing else is asked."""
 
     __slots__ = ("_values",)
 
@@ -18,7 +18,7 @@ class Distinct(AbstractSet[Any]):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """What `isinstance` sees."""
+        """The class that `isinstance` sees."""
         return set
 
     def __contains__(self, value: object) -> bool:

@@ -1,7 +1,7 @@
-"""What Python's functions are for symbolic numbers: `int`, `len`, `isinstance`, `math.sqrt`, and their like.
+"""Symbolic versions of Python's functions: `int`, `len`, `isinstance`, `math.sqrt` and others.
 
-Each takes plain values, too, for which it is Python's own. Where torch can follow a size no further, it is asked for a
-plain number: a question like any. Nothing is rewritten here.
+Each function also takes plain values, for which it is Python's own. Where torch cannot follow a size any further, the
+function asks for a plain number, a question like any other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _number(value: Any) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    """A symbolic bool as the number that Python takes it for."""
+    """Return a symbolic bool as the number 0 or 1, as Python does."""
     return torch.sym_ite(value, 1, 0) if isinstance(value, torch.SymBool) else value
 
 
@@ -59,13 +59,13 @@ def _largest(*args: Any, **kwargs: Any) -> Any:
 
 
 def _are_ratios(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether these are two floats, one symbolic: Python would compare them, a branch. An int would stay an int."""
+    """True for two floats, one of them symbolic: Python would branch on a comparison. An int would stay an int."""
     floats = all(isinstance(value, float | torch.SymFloat) for value in args)
     return floats and len(args) == 2 and not kwargs and any(isinstance(value, torch.SymFloat) for value in args)
 
 
 def _round(number: Any, ndigits: Any = None) -> Any:
-    """Torch leaves an integer as it is. Python rounds it to tens, hundreds, ..., a half to the even one."""
+    """Round a number; a symbolic integer is rounded to tens or hundreds, ties to even, where torch does nothing."""
     if not isinstance(number, torch.SymInt) or ndigits is None or ndigits >= 0:
         return round(number, ndigits)
     unit = 10**-ndigits
@@ -74,14 +74,14 @@ def _round(number: Any, ndigits: Any = None) -> Any:
 
 
 def _range(*args: Any) -> Any:
-    """How often a loop goes round is what it asks of a size: it gives other numbers only where that is another."""
+    """Return a Range for symbolic ends; only its length is asked about, in a loop."""
     start, stop, step = {1: (0, *args, 1), 2: (*args, 1), 3: args}.get(len(args), (None, None, None))
     ends = {type(start), type(stop), type(step)}
     return Range(start, stop, step) if torch.SymInt in ends and ends <= {int, torch.SymInt} else range(*args)
 
 
 def _set_as(kind: type) -> Callable[..., Any]:
-    """A set, of sizes too."""
+    """Make a set that may contain symbolic sizes."""
 
     def made(*args: Any) -> Any:
         values = [list(each) for each in args[:1]]
@@ -93,14 +93,15 @@ def _set_as(kind: type) -> Callable[..., Any]:
 
 
 def _isinstance(value: Any, kinds: Any) -> bool:
-    """A symbolic number is of the class that it is of in eager."""
+    """True if a value is an instance of `kinds`; a symbolic number has its class from eager."""
     return isinstance(PLAIN[type(value)]() if type(value) in PLAIN else value, kinds)
 
 
 class _Matching(type):
-    """The class of what stands for a class in a pattern: a symbolic number is of the one that it is of in eager.
+    """Metaclass of the classes that replace `int`, `float` and `bool` in patterns.
 
-    Those below come from int and float, so that a pattern's one position is the number itself, as in `case int(n):`.
+    A symbolic number is an instance of its class in eager. The classes below derive from int and float, so that a
+    pattern's one position is the number itself, as in `case int(n):`.
     """
 
     def __instancecheck__(cls, value: Any) -> bool:
@@ -120,7 +121,7 @@ class _Flag(int, metaclass=_Matching):
 
 
 def _type(*args: Any, **kwargs: Any) -> Any:
-    """Of one value, the class that it is of in eager."""
+    """Return a value's class in eager; with more arguments, call `type`."""
     return type(*args, **kwargs) if len(args) != 1 else _class(args[0], type(args[0]))
 
 
@@ -129,7 +130,7 @@ def _class_read(value: Any) -> Any:
 
 
 def _class(value: Any, kind: type) -> type:
-    """The class in eager of a symbolic number, a tensor that stands for another, or a module that is in two places."""
+    """Return the class in eager of a symbolic number, a tensor that replaces another, or a module in two places."""
     if isinstance(value, torch.Tensor) and kind.__module__.startswith("torch._subclasses."):
         return torch.nn.Parameter if isinstance(value, torch.nn.Parameter) else torch.Tensor
     stands_for = len(kind.__bases__) > 1 and kind.__bases__[0].__module__ == "torch.fx.experimental.proxy_tensor"
@@ -137,7 +138,7 @@ def _class(value: Any, kind: type) -> type:
 
 
 def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A square root, of sizes too."""
+    """Square root that takes symbolic sizes, too."""
 
     def sqrt(value: Any, *args: Any, **kwargs: Any) -> Any:
         symbolic = isinstance(value, torch.SymInt | torch.SymFloat)
@@ -147,7 +148,7 @@ def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _isnan(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Whether a float, symbolic too, is nan: nothing else differs from itself."""
+    """True if a float is nan (`value != value`), also for symbolic floats."""
     return _asking(original, lambda value: value != value)  # noqa: PLR0124
 
 
@@ -160,7 +161,7 @@ def _isfinite(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _asking(original: Callable[..., Any], asked: Callable[[Any], Any]) -> Callable[..., Any]:
-    """A question of `math` about a float, which Python answers for plain ones."""
+    """Return a predicate of `math` that answers for symbolic numbers, too."""
 
     def ask(value: Any) -> Any:
         symbolic = isinstance(value, torch.SymInt | torch.SymFloat)
@@ -170,7 +171,7 @@ def _asking(original: Callable[..., Any], asked: Callable[[Any], Any]) -> Callab
 
 
 def forgetting(original: Any) -> Callable[..., Any]:
-    """A function behind a cache: run without it where it is given a size, which Python cannot look up."""
+    """Return a cached function that bypasses its cache for symbolic sizes, which Python cannot look up."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         symbolic = any(isinstance(value, torch.SymInt | torch.SymFloat) for value in (*args, *kwargs.values()))
@@ -180,7 +181,7 @@ def forgetting(original: Any) -> Callable[..., Any]:
 
 
 def _isqrt(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The whole part of a square root, of sizes too. What is rounded up from a double is one too many."""
+    """Integer square root that takes symbolic sizes, too. Where the double was rounded up, 1 is subtracted."""
 
     def isqrt(value: Any) -> Any:
         if not isinstance(value, torch.SymInt):
@@ -192,7 +193,7 @@ def _isqrt(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _gcd(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A greatest common divisor, of sizes too: by Euclid, whose turns are branches like any."""
+    """Greatest common divisor that takes symbolic sizes, too: by Euclid, whose loop branches like any other."""
 
     def gcd(*values: Any) -> Any:
         if not any(isinstance(value, torch.SymInt) for value in values):
@@ -209,7 +210,7 @@ def _divisor(found: Any, value: Any) -> Any:
 
 
 def _deciding(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of torch that takes no condition on sizes for a bool: it is given the bool, a branch like any."""
+    """Return a function of torch that takes conditions on sizes as bools: each is decided, a branch like any other."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         decided = {name: bool(v) if isinstance(v, torch.SymBool) else v for name, v in kwargs.items()}
@@ -219,7 +220,7 @@ def _deciding(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def bounded_by_numbers(index: Any) -> Any:
-    """The index of a tensor, with a number in each slice where it has a symbolic bool, which torch does not take.
+    """Return a tensor's index with each symbolic bool in a slice as a number: torch takes no bool there.
 
     >>> bounded_by_numbers((slice(None, 3), 0))
     (slice(None, 3, None), 0)
@@ -261,9 +262,9 @@ MEMBERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "torch.nn.functional": {"scaled_dot_product_attention": _deciding},
     "torch.compiler": ASKING,
 }
-"""Functions of modules, and what is made of each."""
+"""Functions of modules, and the makers of their symbolic versions."""
 NAMES = {name: f"symbolic {name}" for name in CALLED if name != "__class__"}
-"""The global names that they have where dynamo reads the code, which knows no constant that is a function."""
+"""Their global names where dynamo reads the code: dynamo allows no function as a constant."""
 FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     math.sqrt: _sqrt,
     math.isqrt: _isqrt,
@@ -273,6 +274,6 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     math.isfinite: _isfinite,
     torch.nn.functional.scaled_dot_product_attention: _deciding,
 }
-"""Those that are imported by name."""
+"""Functions that a model may import by name."""
 WITHIN: Mapping[str, tuple[str, ...]] = {"torch": ("nn", "compiler"), "torch.nn": ("functional",)}
-"""The ways from a module to one of these."""
+"""Submodules on the way to these functions."""

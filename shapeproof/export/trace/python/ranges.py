@@ -1,7 +1,7 @@
-"""A `range` of sizes: Python's own takes plain numbers alone.
+"""A `range` of sizes; Python's own takes plain numbers only.
 
-It means what Python's means. How many numbers it has is asked where they are gone through; its ends, its length and
-each of its numbers are sizes, and ask nothing.
+It has the meaning of Python's. An iteration asks for the number of elements. The ends, the length and the elements are
+sizes, and computing them asks nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 
 
 class Range(Sequence[Any]):
-    """The numbers from `start` on, each a `step` further, that do not reach `stop`."""
+    """The numbers `start`, `start + step`, and so on, before `stop`."""
 
     __slots__ = ("length", "start", "step", "stop")
 
@@ -26,7 +26,7 @@ class Range(Sequence[Any]):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """What `isinstance` sees."""
+        """The class that `isinstance` sees."""
         return range
 
     def __len__(self) -> int:
@@ -74,11 +74,11 @@ class Range(Sequence[Any]):
         return f"range({ends})" if isinstance(self.step, int) and self.step == 1 else f"range({ends}, {self.step})"
 
     def count(self, value: Any) -> int:
-        """How often the value is among the numbers."""
+        """Return 1 if the value is among the numbers, else 0."""
         return int(value in self)
 
     def index(self, value: Any, *_: Any) -> Any:
-        """Which of the numbers the value is."""
+        """Return the position of the value among the numbers."""
         if value not in self:
             message = f"{value} is not in range"
             raise ValueError(message)

@@ -1,7 +1,7 @@
-"""What code remembers between calls (global names; what they, a closure or a class hold) outlives a trace.
+"""Restore what code remembers between calls: globals, and what a global, a closure or a class holds.
 
-A trace puts fake tensors and symbolic sizes there, which no later run may meet: so what there was before comes back.
-Containers and attributes of the user's objects and classes are looked at; what lies deeper in them is not.
+A trace puts fake tensors and symbolic sizes into these places, and no later run may see them. Containers, and the
+attributes of the user's objects and classes, are restored; deeper contents are not.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ _ABSENT = object()
 
 
 class Remembered:
-    """What was there before a trace."""
+    """The values before a trace."""
 
     def __init__(self) -> None:
         self._back: dict[tuple[int, str], Callable[[], None]] = {}
 
     def global_name(self, scope: dict[str, Any], name: str) -> None:
-        """The model assigns this global name."""
+        """Remember a global name that the model assigns."""
         value = scope.get(name, _ABSENT)
         self._back.setdefault((id(scope), name), lambda: _assign(scope, name, value))
 
     def container(self, value: Any) -> None:
-        """The model may put something into this value, if it is a container."""
+        """Remember the contents of a value, if it is a container: the model may add to it."""
         if type(value) is dict:
             self._back.setdefault((id(value), ""), _restoring(value, dict(value), value.update))
         elif type(value) is set:
@@ -35,7 +35,7 @@ class Remembered:
             self._back.setdefault((id(value), ""), _restoring(value, list(value), value.extend))
 
     def attributes(self, value: Any) -> None:
-        """The model may set attributes of this object or class, and put something into those that are there."""
+        """Remember the attributes of an object or class, and its containers' contents: the model may change both."""
         held = getattr(value, "__dict__", None)
         if not isinstance(held, dict | MappingProxyType):
             return
@@ -44,7 +44,7 @@ class Remembered:
             self.container(each)
 
     def bring_back(self) -> None:
-        """The trace is over."""
+        """Restore everything, after the trace."""
         for back in self._back.values():
             back()
 
@@ -57,21 +57,21 @@ def _assign(scope: dict[str, Any], name: str, value: Any) -> None:
 
 
 def _resetting(value: Any, held: Mapping[str, Any], before: dict[str, Any]) -> Callable[[], None]:
-    """Sets anew the attributes that are others; nothing is asked of those that are the same."""
+    """Return a function that sets changed attributes again; it leaves the others alone."""
 
     def back() -> None:
         for name in {**held, **before}:
             there = before.get(name, _ABSENT)
             if there is held.get(name, _ABSENT):
                 continue
-            with contextlib.suppress(AttributeError, TypeError):  # what is read-only
+            with contextlib.suppress(AttributeError, TypeError):  # a read-only attribute
                 delattr(value, name) if there is _ABSENT else _set(value, held, name, there)
 
     return back
 
 
 def _set(value: Any, held: Mapping[str, Any], name: str, attribute: Any) -> None:
-    """Set an attribute as it was, past any `__setattr__` of an object's class."""
+    """Set an attribute, bypassing any `__setattr__` of the object's class."""
     if isinstance(held, dict):
         held[name] = attribute
     else:
@@ -88,7 +88,7 @@ def _restoring(container: Any, before: Any, refill: Callable[[Any], None]) -> Ca
 
 
 def _holds_the_same(container: Any, before: Any) -> bool:
-    """Whether the same objects are in it; nothing in it is compared, or hashed."""
+    """True if a container holds the same objects as before, by identity: no element is compared or hashed."""
     there, here = _flat(container), _flat(before)
     return len(there) == len(here) and all(a is b for a, b in zip(there, here, strict=True))
 

@@ -1,7 +1,7 @@
-"""Code that asks for plain numbers, made anew: it calls what stands for Python's functions, and compares numbers.
+"""Rewrite code that asks for plain numbers: it calls symbolic versions of Python's functions, and compares numbers.
 
-`flag is True` asks whether two objects are the same. That is so of Python's bools and of its small integers where they
-are equal, and never of a symbolic number. Nothing is run here.
+`flag is True` tests the identity of two objects. Equal bools and equal small integers are identical in Python; a
+symbolic number is identical to neither.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import torch
 from shapeproof.export.source.raised import Recorder, has_other_handlers, named_handlers
 
 EXCEPT = "except"
-"""In place of a name: the handlers of a code are to note what they are given."""
+"""Stands for a name: the code's handlers are to note what they catch."""
 _IN_A_BYTE = 256
 _SMALL = range(-5, 257)
-"""The integers of which Python has one object each."""
+"""The integers that Python keeps as one object each."""
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """The code of a function, and of those defined in it."""
+    """Yield the code of a function, and of the functions defined in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -35,32 +35,32 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 @functools.cache
 def global_names(code: CodeType) -> frozenset[str]:
-    """The names that may be global in a function, or in one defined in it."""
+    """Return the names that may be global in a function, or in a function defined in it."""
     return frozenset(name for each in _codes(code) for name in each.co_names)
 
 
 @functools.cache
 def catches(code: CodeType, *, otherwise: bool) -> bool:
-    """Whether a function has a handler, or one defined in it; `otherwise`: one that cannot note what it is given."""
+    """True if a function, or one defined in it, has a handler; `otherwise`: one that cannot note what it catches."""
     found = (has_other_handlers(each) or (not otherwise and bool(named_handlers(each))) for each in _codes(code))
     return any(found)
 
 
 @functools.cache
 def assigned(code: CodeType) -> frozenset[str]:
-    """The global names that a function assigns, or one defined in it."""
+    """Return the global names that a function assigns, or a function defined in it."""
     steps = (step for each in _codes(code) for step in dis.get_instructions(each))
     return frozenset(step.argval for step in steps if step.opname in {"STORE_GLOBAL", "DELETE_GLOBAL"})
 
 
 class _TheSame:
-    """In place of a constant in `x is constant`, which becomes `x in this`."""
+    """Replaces a constant in `x is constant`, which becomes `x in this`."""
 
     def __init__(self, constant: Any) -> None:
         self._constant = constant
 
     def __contains__(self, value: Any) -> bool:
-        """Whether the value is the constant: a symbolic one is if it is equal, as in eager."""
+        """True if the value is the constant; for a symbolic value, if it is equal to the constant, as in eager."""
         if isinstance(value, torch.SymBool | torch.SymInt):
             return bool(value == self._constant) if isinstance(value, torch.SymInt) else bool(value) is self._constant
         return value is self._constant
@@ -68,15 +68,15 @@ class _TheSame:
 
 @functools.cache
 def rewritten(code: CodeType, file: str, others: frozenset[tuple[str, Any]]) -> CodeType:
-    """The code with other functions called in place of these global names, `x is True` asked of symbolic numbers, too.
+    """Return code that calls other functions for these global names, and evaluates `x is True` for symbolic numbers.
 
-    Another is a function, or the global name of one.
+    A replacement is a function, or the global name of a function.
 
-    A class in a pattern is exchanged likewise: `int` in `case int(n):` for the other of "case int"; and what reads an
-    attribute of the name "__class__" is that one's function. With `EXCEPT` among the names, handlers note what they are
-    given. Offsets, lines and names stay.
+    A class in a pattern is replaced, too: `int` in `case int(n):` by the replacement of "case int". A read of the
+    attribute `__class__` calls the replacement of "__class__". With `EXCEPT` among the names, handlers note what they
+    catch. Offsets, lines and names are kept.
 
-    Codes that differ in nothing but the `file` they are from are equal in Python, and must not be taken for each other.
+    Python treats two codes as equal that differ only in their file, so `file` is a part of the cache key.
     """
     made = _Code(code, dict(others))
     steps = list(dis.get_instructions(code))
@@ -100,7 +100,7 @@ def rewritten(code: CodeType, file: str, others: frozenset[tuple[str, Any]]) -> 
 
 
 class _Reader:
-    """A function as an operand: `reader | value` is what it gives."""
+    """A function as an operand: `reader | value` calls the function on `value`."""
 
     def __init__(self, function: Any) -> None:
         self._function = function
@@ -111,11 +111,11 @@ class _Reader:
 
 _OR = next(step.arg or 0 for step in dis.get_instructions(compile("a | b", "", "eval")) if step.opname == "BINARY_OP")
 _NULL_LAST = sys.version_info >= (3, 13)
-"""Whether Python marks a call by an empty place above what is called; before, it was below."""
+"""True if Python marks a call by a NULL above the callable; older versions put it below."""
 
 
 class _Code:
-    """The instructions of a code and its constants, while it is made anew."""
+    """The instructions and constants of a code while it is rewritten."""
 
     def __init__(self, code: CodeType, others: Mapping[str, Any]) -> None:
         self.body = bytearray(code.co_code)
@@ -124,7 +124,7 @@ class _Code:
         self.others = others
 
     def exchange(self, step: dis.Instruction, end: int, *, in_pattern: bool) -> None:
-        """Where a global function is called, or a class stands in a pattern, load the other in its place."""
+        """Load the replacement of a global function that is called, or of a class in a pattern."""
         called = bool((step.arg or 0) & 1)
         name = f"case {step.argval}" if in_pattern else step.argval
         if called is in_pattern or name not in self.others:
@@ -138,18 +138,18 @@ class _Code:
     def _rename(self, step: dis.Instruction, other: str) -> None:
         if other not in self.names:
             self.names.append(other)
-        argument = self.names.index(other) << 1 | (step.arg or 0) & 1  # the last bit says that it is called
+        argument = self.names.index(other) << 1 | (step.arg or 0) & 1  # the last bit marks a call
         if max(argument, step.arg or 0) < _IN_A_BYTE:
             self.body[step.offset + 1] = argument
 
     def read(self, step: dis.Instruction, end: int) -> None:
-        """Where an attribute is read, ask its function: `function | value`, which is as long."""
+        """Replace a read of an attribute by a call of its function: `function | value`, which has the same length."""
         load = self._load(_Reader(self.others[step.argval]))
         apply = [(dis.opmap["SWAP"], 2), (dis.opmap["BINARY_OP"], _OR), (dis.opmap["CACHE"], 0)]
         self._put(step.offset, end, load + apply)
 
     def record(self, step: dis.Instruction, end: int) -> None:
-        """Where an `except` loads a global name: `recorder | error`, which is as long and gives the same."""
+        """Replace the global name that an `except` loads by `recorder | error`, of the same length and value."""
         apply = [(dis.opmap["COPY"], 2), (dis.opmap["BINARY_OP"], _OR), (dis.opmap["CACHE"], 0)]
         self._put(step.offset, end, self._load(Recorder(step.argval)) + apply)
 
@@ -160,14 +160,14 @@ class _Code:
         return [*wide, (dis.opmap["LOAD_CONST"], index & 0xFF)]
 
     def _put(self, start: int, end: int, made: list[tuple[int, int]]) -> None:
-        """Put these instructions in place of one; the rest of its room is nothing."""
+        """Put instructions in place of one instruction, and fill the rest of its room with NOPs."""
         while start and self.body[start - 2] == dis.opmap["EXTENDED_ARG"]:
             start -= 2
         nothing = [(dis.opmap["NOP"], 0)] * ((end - start) // 2 - len(made))
         self.body[start:end] = bytes(itertools.chain(*made, *nothing))
 
     def ask(self, step: dis.Instruction, after: dis.Instruction) -> None:
-        """Where a value is compared with a constant of which there is one object, ask the constant."""
+        """Replace `x is constant` by `x in _TheSame(constant)`, where Python keeps one object for the constant."""
         constant = step.argval
         if not isinstance(constant, bool) and not (isinstance(constant, int) and constant in _SMALL):
             return

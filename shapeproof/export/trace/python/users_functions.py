@@ -1,7 +1,7 @@
-"""Finds the functions of the user's files: a hook, a table or a default may call one that no name leads to.
+"""Find the functions of the user's files: a hook, a table or a default may call a function that no name reaches.
 
-What the user's modules and a model hold is walked: classes, containers, closures, defaults, objects of the user's
-classes. What is of torch, of Python or of an installed library is not walked. Nothing is changed.
+The walk covers the contents of the user's modules and of a model: classes, containers, closures, defaults, objects of
+the user's classes. It skips objects of torch, of Python and of installed libraries.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import torch
 from shapeproof.export.source.frames import is_users_file
 
 _LARGEST = 10_000
-"""A container with more entries is taken for data."""
+"""A larger container counts as data."""
 _WRAPPED = (staticmethod, classmethod, MethodType, functools.partial, property, type(functools.cache(len)))
 
 
 def users_functions(model: torch.nn.Module) -> tuple[FunctionType, ...]:
-    """All functions of the user's files that its modules, or the model, hold in whatever way."""
+    """Return all functions of the user's files that the user's modules or the model hold, directly or indirectly."""
     modules = [module for name, module in list(sys.modules.items()) if name == "__main__" or _is_users(module)]
     found: list[FunctionType] = []
     pending: list[Any] = [*(vars(module) for module in modules), *model.modules()]
@@ -59,7 +59,7 @@ def _is_of_users_class(value: Any) -> bool:
 
 
 def _held(value: Any) -> Iterator[Any]:
-    """What a value holds, as far as it is known."""
+    """Yield the known contents of a value."""
     match value:
         case FunctionType():
             yield from (value.__closure__ or (), value.__defaults__ or (), value.__kwdefaults__ or {}, vars(value))

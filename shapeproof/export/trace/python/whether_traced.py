@@ -1,7 +1,7 @@
-"""Notes where a model asks whether it is traced: `torch.compiler.is_compiling()`, `torch.compiler.is_exporting()`.
+"""Note where a model asks whether it is traced: `torch.compiler.is_compiling()`, `torch.compiler.is_exporting()`.
 
-Such code does something else in eager, and no question about a size tells of it. The runs beside eager are all that
-compares the two there, so the report names the line. The answers stay torch's.
+Such code behaves differently in eager, and no question about a size reveals it. Only runs beside eager compare the two
+there, so the report names the line. The answers stay torch's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _noted: ContextVar[dict[SourceLocation, str] | None] = ContextVar("noted", defau
 
 @contextlib.contextmanager
 def noting() -> Iterator[dict[SourceLocation, str]]:
-    """Where models that are traced meanwhile ask, and what they call."""
+    """Inside this block, collect the lines where traced models ask, and the names of the functions that they call."""
     found: dict[SourceLocation, str] = {}
     token = _noted.set(found)
     try:
@@ -34,7 +34,7 @@ def noting() -> Iterator[dict[SourceLocation, str]]:
 
 
 def _asking(original: Callable[[], bool]) -> Callable[[], bool]:
-    """The function as a model calls it in a trace."""
+    """Return the function as a model calls it in a trace."""
 
     @functools.wraps(original)
     def called() -> bool:
@@ -47,13 +47,13 @@ def _asking(original: Callable[[], bool]) -> Callable[[], bool]:
 
 
 ASKING: Mapping[str, Callable[..., Any]] = dict.fromkeys(("is_compiling", "is_exporting"), _asking)
-"""The functions of torch.compiler that tell, and what is made of each."""
+"""The functions of torch.compiler that tell whether code is traced, and the maker of their replacements."""
 ASKED: Mapping[Any, Callable[..., Any]] = {getattr(torch.compiler, name): make for name, make in ASKING.items()}
-"""Those that are imported by name."""
+"""The functions that a model may import by name."""
 
 
 def asked_note(where: SourceLocation, name: str) -> str:
-    """The note about a line.
+    """Return the note about a line.
 
     >>> asked_note(SourceLocation("model.py", 12, ""), "is_compiling")
     'model.py:12 asks whether it is traced (`is_compiling`): what follows was compared with eager by runs alone'
