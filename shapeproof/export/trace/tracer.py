@@ -69,15 +69,6 @@ if TYPE_CHECKING:
     from shapeproof.solver.facts import Facts
 
 
-# ---------------------------------------------------------------------- inputs by name
-
-
-# ---------------------------------------------------------------------- declarations
-
-
-# ---------------------------------------------------------------------- tracing
-
-
 def recording_mode(
     trial: Trial,
     sizes: Mapping[str, tuple[Any, ...]],
