@@ -1,9 +1,9 @@
 """Shape functions: the sizes of an operator's result, where its operands are contiguous, row by row.
 
 Law: where a function gives sizes, eager on the CPU raises nothing about sizes. Its result is one fresh, contiguous
-tensor with these sizes and the dtype that the table gives; strides that reach no element may differ. So the operator need
-not be run. The solver answers a function's questions about sizes, for the whole region. A case that the solver does not
-settle is left to torch.
+tensor with these sizes and the dtype that the table gives; strides that reach no element may differ. So the operator
+need not be run. The solver answers a function's questions about sizes, for the whole region. A case that the solver
+does not settle is left to torch.
 """
 
 from __future__ import annotations
