@@ -224,6 +224,24 @@ def test_autocast_and_inference_mode_are_left_to_torch():
         assert result_like(ATEN.linear.default, (inside, {}), inside, CONCRETE) is None
 
 
+@pytest.mark.parametrize(
+    ("func", "args", "kwargs"),
+    [
+        (ATEN.max_pool2d.default, (torch.ones(1, 1, 4, 4), [1, 1, 1]), {}),
+        (ATEN.max_pool2d.default, (torch.ones(1, 1, 4, 4), [2, 2], [1, 1, 1]), {}),
+        (ATEN.avg_pool2d.default, (torch.ones(1, 1, 4, 4), [2, 2], [], [0, 0, 0]), {}),
+        (ATEN.conv2d.default, (torch.ones(1, 1, 4, 4), torch.ones(1, 1, 2, 2), None, [1, 1, 1]), {}),
+        (ATEN.add.Tensor, (torch.ones(2), torch.ones(2)), {"alpha": True}),
+        (ATEN.add.Tensor, (torch.ones(2).to(torch.float8_e5m2),) * 2, {}),
+    ],
+)
+def test_what_eager_raises_for_whatever_the_sizes_is_left_to_torch(func, args, kwargs):
+    """The fault: a window of three sizes for two dims raised a ValueError of ours; the others had a result."""
+    assert result_like(func, (args, kwargs), tensors(args), CONCRETE) is None
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        func(*args, **kwargs)
+
+
 class Reads(torch.nn.Module):
     """A model that acts on how a result lies: torch says that a size of 1 has another stride than a rule would."""
 

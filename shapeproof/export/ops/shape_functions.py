@@ -56,7 +56,7 @@ class Sizes:
         return parameter is None or self.alike(parameter.shape, shape)
 
 
-_MATRIX = 2
+_MATRIX = _PLANE = 2
 Named = Mapping[str, Any]
 Rule = Callable[[Named, Sizes], Shape | None]
 Result = tuple[Shape, torch.dtype]
@@ -97,7 +97,7 @@ def result_like(func: Any, arguments: tuple[Any, Any], operands: Sequence[torch.
     if rule is None or not operands or not _plain(operands) or not _lie(operands, rule.layout, sizes):
         return None
     floats = {each.dtype for each in operands if each.is_floating_point()}
-    if len(floats) > 1:
+    if len(floats) > 1 or not floats <= _KNOWN:
         return None
     named = schemas.by_name(func, *arguments)
     dtype = rule.dtype(named, next(iter(floats), None))
@@ -235,6 +235,8 @@ def _convolution(named: Named, sizes: Sizes) -> Shape | None:
 def _slid(named: Named, shape: Sequence[Size], kernel: Sequence[Size], spatial: int, sizes: Sizes) -> Shape | None:
     """Return the number of kernel positions in each size; None if the kernel is not known to fit into a size."""
     stride, padding, dilation = (_each(named.get(name) or at, spatial) for name, at in _WINDOW)
+    if any(len(each) != spatial for each in (shape, kernel, stride, padding, dilation)):
+        return None
     if not all(isinstance(each, int) for each in (*kernel, *stride, *padding, *dilation)):
         return None
     if min(*kernel, *stride, *dilation) < 1 or min(padding) < 0:
@@ -261,11 +263,12 @@ def _pooling(named: Named, sizes: Sizes) -> Shape | None:
     x = named["self"]
     if x.dim() != 4 or named["ceil_mode"] or named.get("divisor_override") is not None:
         return None
-    kernel = _each(named["kernel_size"], 2)
-    padding = _each(named["padding"], 2)
+    kernel, padding = (_each(named[name], _PLANE) for name in ("kernel_size", "padding"))
+    if len(kernel) != _PLANE or len(padding) != _PLANE:
+        return None
     if any(2 * pad > width for pad, width in zip(padding, kernel, strict=True)) or not sizes.at_least(x.shape[1], 1):
         return None
-    found = _slid({**named, "stride": named["stride"] or kernel}, x.shape[2:], kernel, 2, sizes)
+    found = _slid({**named, "stride": named["stride"] or kernel}, x.shape[2:], kernel, _PLANE, sizes)
     return None if found is None else (*x.shape[:2], *found)
 
 
@@ -289,7 +292,7 @@ def _embedding(named: Named, sizes: Sizes) -> Shape | None:
 
 def _broadcast(named: Named, sizes: Sizes) -> Shape | None:
     x, other = named["self"], named["other"]
-    if not (isinstance(x, torch.Tensor) and _is_real(named.get("alpha", 1))):
+    if not (isinstance(x, torch.Tensor) and type(named.get("alpha", 1)) in {int, float}):
         return None
     if not isinstance(other, torch.Tensor):
         return tuple(x.shape) if _is_real(other) else None
