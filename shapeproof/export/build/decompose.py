@@ -108,7 +108,7 @@ class TakenApart:
     def _run_beside(self, apart: _Program, trial: Trial) -> None:
         look = torch.zeros_like if nodes.is_random(self._program.graph) else _unchanged
         whole, made = (_Run(replay.fresh_modules(each), look) for each in (self._program, apart))
-        form = replay.Form(lambda: made)
+        form = replay.Form(lambda: made, relaid=True)
         for step, point in self._otherwise(trial):
             sizes = ", ".join(f"{self.inputs.user_names[name]} = {point[name]}" for name in sorted(point))
             self._judge(replay.compare(whole, [form], self.inputs, point), step.decision, f"at {sizes}")

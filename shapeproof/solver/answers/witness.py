@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from shapeproof.solver.facts import Facts
     from shapeproof.solver.sampled.points import Point
 
-_SMALL, _HANDY, _LARGE = 5, 48, 200
-"""Sizes to trace at, and to run eager with: handy ones first."""
+_SMALL, _LARGE = 5, 200
+"""Sizes to trace at, and to run eager with."""
 _TRIED = 512
 """The number of points tried one by one before the solver is asked for the smallest."""
 
@@ -207,7 +207,7 @@ def generic(
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
     >>> generic(Facts([parse_formula("b >= 1"), parse_formula("h % 32 == 0")]), ["b", "h"])
-    {'b': 11, 'h': 32}
+    {'b': 5, 'h': 32}
     """
     point = None if facts.contradictory else find(TRUE, facts, budget)  # no unsat core is needed
     here = facts.fork()
@@ -230,10 +230,9 @@ def _wishes(names: Sequence[str], avoid: Sequence[int], facts: Facts) -> Iterato
     """
     known = {facts.reduce(symbol(name)): symbol(name) for name in reversed(names)}
     sizes = [size for value, size in reversed(known.items()) if isinstance(value, Term) and not value.is_constant]
-    handy, small = ([conjunction(ge(size, _SMALL), le(size, most)) for size in sizes] for most in (_HANDY, _LARGE))
+    small = [conjunction(ge(size, _SMALL), le(size, _LARGE)) for size in sizes]
     away = [conjunction(*(ne(size, value) for value in avoid)) for size in sizes]
     apart = [ne(left, right) for index, left in enumerate(sizes) for right in sizes[:index]]
-    yield conjunction(*handy, *away, *apart)
     yield conjunction(*small, *away, *apart)
     yield from away
     yield from apart
