@@ -94,7 +94,7 @@ def split(explorer: Explorer, domain: Facts, budget: Budget, look: Callable[[Exp
         if done.findings or find(f.TRUE, left, budget) is None:
             break
         if len(done.regions) == REGIONS:
-            done.findings.append(_too_many(others))
+            done.findings += [_too_many(others)] if others else []  # else it is undecided whether these cover
             break
         try:
             found = explorer.run(left)
