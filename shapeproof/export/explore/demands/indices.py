@@ -58,7 +58,7 @@ def indexed(node: torch.fx.Node) -> Iterator[tuple[torch.fx.Node, int, torch.fx.
         yield named[source], named[dim] if dim else 0, named[index], 0
         return
     for position, index in enumerate(named["indices"]):
-        if index is not None and index.meta["val"].dtype == torch.bool:
+        if index is not None and index.meta["val"].dtype in {torch.bool, torch.uint8}:
             return  # a mask of k dimensions indexes k dimensions
         if index is not None:
             yield named["self"], position, index, -1
