@@ -24,7 +24,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 _TRIED = 1
-_DEAR = ("tests/export/", "tests/ci/", "tests/consumers/", "tests/benchmarks/", "tests/solver/")
+_DEAR = (
+    "tests/test_docs.py",
+    "tests/test_sessions.py",
+    "tests/serve",
+    "tests/export/",
+    "tests/ci/",
+    "tests/consumers/",
+    "tests/benchmarks/",
+    "tests/solver/",
+)
 """Where a test traces a model, starts a process or asks Z3."""
 
 

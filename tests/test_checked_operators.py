@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch.export import Dim
 
@@ -46,6 +47,7 @@ def prove(columns=3):
     assert check_operator(half, (TensorSpec(torch.float32, (ROWS, columns)),)).status == "proved"
 
 
+@pytest.mark.thorough
 def test_an_operator_that_was_proved_is_trusted_no_longer_where_the_proof_speaks_of_the_call():
     half.register_fake(lambda x, times=2: fake(x, times))  # whatever was proved before is of another fake
     assert set(report(once).trusted) == {NAME}

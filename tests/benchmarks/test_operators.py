@@ -33,6 +33,7 @@ def test_the_page_shows_the_list():
     assert PAGE.read_text(encoding="utf-8") == page(saved["about"], saved["found"], saved["symbolic"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("call", "kind"), [(EMPTY, "sizes")])
 def test_sizes_that_were_once_proved_wrongly_are_not(call, kind):
     assert wrong(call, kind) == []

@@ -289,6 +289,7 @@ def test_a_target_without_inputs_returns_them(run):
     assert run[1]["built"]["domain"] == ["input.shape[0] >= 0", "input.shape[0] <= 4"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -325,6 +326,7 @@ def test_a_cluster_needs_the_extra(folder, monkeypatch):
 # ---------------------------------------------------------------------- the end of a run
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_process_outlives_the_run(folder, ending):
     os.mkfifo(folder / "fifo")
@@ -342,6 +344,7 @@ def test_no_process_outlives_the_run(folder, ending):
     assert not list(folder.rglob("*.json"))
 
 
+@pytest.mark.thorough
 def test_what_a_model_has_begun_ends_with_it(folder):
     os.mkfifo(folder / "fifo")
     (folder / "shapeproof.toml").write_text(DIMS + models("leaves"), encoding="utf-8")

@@ -260,6 +260,7 @@ def test_a_reader_that_stops_early_does_not_change_the_verdict():
     assert (alone.returncode, alone.stderr, both.returncode) == (3, "", 3)
 
 
+@pytest.mark.thorough
 def test_a_process_finds_the_module_here_and_escapes_what_the_output_cannot_show(folder):
     """What is shown quotes the user's source, which may hold any character."""
     (folder / "greek.py").write_text("def build(): raise OSError('β')", encoding="utf-8")

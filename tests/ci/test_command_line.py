@@ -193,6 +193,7 @@ def frames(text):
     return [line for line in text.splitlines() if line.startswith("  --> ")]
 
 
+@pytest.mark.thorough
 def test_a_build_error_shows_the_last_frames_of_the_user(tmp_path):
     write(tmp_path, nets_dot_py=DEEP)
     said = run("explain", "nets:once", cwd=tmp_path).stderr.splitlines()
@@ -208,6 +209,7 @@ def test_a_build_error_shows_the_last_frames_of_the_user(tmp_path):
     assert deep[-1] == said[-1]
 
 
+@pytest.mark.thorough
 def test_the_whole_traceback_is_the_users_own(tmp_path):
     write(tmp_path, nets_dot_py=DEEP)
     done = subprocess.run(
@@ -341,6 +343,7 @@ def test_an_interrupt_tells_what_was_done_and_keeps_it(tmp_path):
     assert json.loads(done.stdout)["models"][0]["unchanged"]
 
 
+@pytest.mark.thorough
 def test_an_interrupted_explain_says_what_it_was_doing(tmp_path):
     write(tmp_path, nets_dot_py=WAITS)
     os.mkfifo(tmp_path / "fifo")
@@ -409,6 +412,7 @@ def test_what_a_model_prints_closes_or_raises_is_no_verdict(project):
         assert f"`./rude.py:{name}` cannot be called: {said} (rude.py:" in explained[name].stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
 def test_a_standard_stream_that_is_closed_is_none_of_the_verdict(tmp_path, closed):
     write(tmp_path, shapeproof_dot_toml='[models.net]\ntarget = "absent:net"\n')

@@ -20,6 +20,7 @@ PAGE = (ROOT / "docs" / "how-to" / "continuous-integration.md").read_text(encodi
 RUN = [sys.executable, "-c", "from shapeproof.ci.cli import main; main()"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook["id"])
 def test_a_hook_runs_a_command_that_there_is(hook, tmp_path):
     """As pre-commit does: the entry, then the arguments. The malformed spec shows that they were understood."""
@@ -101,6 +102,7 @@ def test_the_action_passes_its_inputs_on_as_data(check):
     ]
 
 
+@pytest.mark.thorough
 def test_what_the_action_calls_is_understood(tmp_path):
     (tmp_path / "a.toml").write_text("[models]\n", encoding="utf-8")
     arguments = ["check", "--format", "github", "--changed-since=HEAD", "--", "a.toml"]

@@ -82,6 +82,7 @@ def test_without_the_option_a_spec_is_no_test(pytester):
     run(pytester).assert_outcomes(passed=1)
 
 
+@pytest.mark.thorough
 def test_the_spec_at_the_root_is_seen_beside_testpaths(pytester):
     pytester.makepyprojecttoml(
         '[tool.pytest.ini_options]\ntestpaths = ["tests"]\n[tool.shapeproof.models.net]\ntarget = "nets:absent"\n'

@@ -116,6 +116,7 @@ def test_what_cannot_be_run_empty_is_refused_where_the_whole_can() -> None:
         report.program.run_decompositions()
 
 
+@pytest.mark.thorough
 def test_a_compiler_that_takes_a_program_apart_is_stopped_where_that_is_wrong() -> None:
     """AOTInductor asks in the middle of its own trace; what comes of it divides by the size."""
     shapes = (rows("n", 0, 9), rows("m", 0, 9))

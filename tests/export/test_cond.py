@@ -54,6 +54,7 @@ def of_one_function(forward):
     return type("Model", (torch.nn.Module,), {"forward": lambda _, x: forward(x)})()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("forward", "rows"), [(decided_by_a_branch, 2), (decided_by_a_branch, 9), (decided_the_other_way, 9)]
 )

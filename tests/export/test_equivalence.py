@@ -214,6 +214,7 @@ def test_a_body_writes_into_what_it_is_given():
     assert not same_where(kept(lambda _: True), kept(lambda _: False))
 
 
+@pytest.mark.thorough
 def test_no_gradient_goes_through_a_detached_tensor():
     def forward(*, detached):
         return lambda _, x: (x.detach() if detached else x) * 2 + x

@@ -174,6 +174,7 @@ def test_what_cannot_be_meant_is_one_sentence():
         check(model("x"), (TensorSpec(torch.float32, (3,)),), dynamic_shapes=seen_of(vectors(3)))
 
 
+@pytest.mark.thorough
 @settings(max_examples=25, deadline=None, phases=WITHOUT_SHRINKING, suppress_health_check=list(HealthCheck))
 @given(small_programs(), st.data())
 def test_every_input_that_was_seen_is_accepted_by_every_proved_program(program, data):

@@ -215,6 +215,7 @@ def test_what_was_traced_without_gradients_has_none():
         export(model, (torch.randn(3, 4),)).with_gradients()
 
 
+@pytest.mark.thorough
 def test_a_backward_that_is_another_at_another_size_is_refuted():
     """Autograd unrolls a GRU in time, though its forward is one operator."""
     model = nn.GRU(4, 3, batch_first=True)
@@ -288,6 +289,7 @@ def held(seed):
     return taken > 0 and joint.report.status == "proved"
 
 
+@pytest.mark.thorough
 def test_what_a_joint_program_takes_it_gives_as_eager_does():
     number = examples(15)
     assert sum(map(held, range(number))) >= number // 2

@@ -70,6 +70,7 @@ def test_a_batch_with_elements_is_proved():
     assert check(Unshuffled(), (torch.randn(2, 1, 4, 4),), dynamic_shapes=(shapes,)).status == "proved"
 
 
+@pytest.mark.thorough
 def test_a_stride_that_is_read_is_compared_where_sizes_are_1():
     """Seen by no corner of the domain: only a tensor of one element has other strides than the fake says."""
     sizes = {0: Dim("n", min=1, max=9), 1: Dim("k", min=1, max=5), 2: Dim("m", min=0, max=7)}

@@ -87,6 +87,7 @@ def taken(monkeypatch):
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tracked", [False, True], ids=["without gradients", "with gradients"])
 def test_a_cell_is_givenwhat_a_run_in_it_gives(tracked, taken):
     mod, args = model_of(layered), (torch.randn(3, 4, requires_grad=tracked),)
@@ -98,6 +99,7 @@ def test_a_cell_is_givenwhat_a_run_in_it_gives(tracked, taken):
     assert all(agree(mod, report.program.module(), (torch.randn(n, 4),)) for n in range(7))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [0, 1, 2, 4])
 def test_a_program_of_a_cell_is_the_one_that_every_operator_is_run_for(size, taken):
     """Nodes, sizes and strides are equal all over the cell."""

@@ -76,6 +76,7 @@ def test_what_is_inferred_keeps_every_input_that_was_given(name, branches):
     assert all(agree(mod, run, args) for args in (vectors(*example), *given_))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", LOST)
 def test_several_programs_serve_what_one_does_not(name):
     """The fault: each program was asked to serve every input, and torch's check raised."""

@@ -123,6 +123,7 @@ def test_a_number_is_asserted_to_lie_where_the_contents_are_stated_to():
     agrees(report, forward, range(1, 13))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "change",
     [lambda t: t.add_(7), lambda t: t.view(-1)[:1].fill_(9), lambda t: t.copy_(t * 3)],
@@ -204,6 +205,7 @@ def test_contents_that_are_no_spans_are_refused(found):
         report_of(lambda x: made(x, 3) * 2)
 
 
+@pytest.mark.thorough
 def test_a_promise_of_multiples_is_computed_by_the_program():
     @torch.library.custom_op("shapeproof_stated::pairs", mutates_args=())
     def pairs(x: Tensor) -> Tensor:

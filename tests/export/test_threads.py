@@ -80,6 +80,7 @@ def test_an_export_within_another_gives_what_it_gives_alone(outer, inner):
     assert all(each == alone for each in within)
 
 
+@pytest.mark.thorough
 def test_one_thread_exports_at_a_time():
     """Torch's tracer keeps its state in globals: what one thread runs of its model is not mixed with another's."""
     seen = []

@@ -73,6 +73,7 @@ def defined_value(term, point):
     return s.outcome(lambda: evaluate(term, point))
 
 
+@pytest.mark.thorough
 @many
 @given(fact_lists, s.integer_texts.map(parse_term))
 def test_a_term_reduced_by_facts_keeps_its_value_where_they_hold(facts, term):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
+import pytest
 import torch
 
 from shapeproof.serve import compile as served
@@ -26,6 +27,7 @@ class Balanced(HTMLParser):
         assert self.open.pop() == tag
 
 
+@pytest.mark.thorough
 def test_the_page_of_a_served_model(tmp_path):
     run = served(Branches())
     for n in (10, 20, 40, *range(60)):

@@ -138,6 +138,7 @@ REPLACED = {
 }
 
 
+@pytest.mark.thorough
 def test_what_is_replaced_in_attributes_is_seen():
     model, x = Kept(), torch.randn(5, 4)
     run = warm(model)
