@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections import Counter
 from pathlib import Path
@@ -52,6 +53,13 @@ def pytest_addoption(parser):
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite the files under tests/golden/ with what the tests got"
     )
+
+
+@pytest.fixture(autouse=True)
+def nobody_listens():
+    """Fail a test that leaves the log of questions open: every later test would pay for its lines."""
+    yield
+    assert logging.getLogger("shapeproof.questions").level == logging.NOTSET
 
 
 class Golden:

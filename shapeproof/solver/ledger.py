@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.syntax.printing import integer_text
+from shapeproof.constraints.syntax.printing import number_text
 from shapeproof.constraints.work import unmetered
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Entry:
         """
         evidence, witness = self.verdict.evidence, self.verdict.witness
         by = f" by {evidence.step}" if evidence else ""
-        at = f" at {', '.join(f'{name} = {integer_text(value)}' for name, value in witness.items())}" if witness else ""
+        at = f" at {', '.join(f'{name} = {number_text(value)}' for name, value in witness.items())}" if witness else ""
         given = "1 fact" if len(self.facts) == 1 else f"{len(self.facts)} facts"
         return f"{self.verdict.status}{by}{at}: {_cut(str(self.formula))}, given {given}"
 

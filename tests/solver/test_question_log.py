@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import bisect
 import logging
+import math
 
 from shapeproof.constraints.formulas import ge, le
+from shapeproof.constraints.reals import RealSymbol
 from shapeproof.constraints.terms import maximum, minimum, symbol
 from shapeproof.solver import Budget, Facts, decide, prove, truth
+from shapeproof.solver.answers.wording import equals
 from shapeproof.solver.ledger import one_ledger
 
 
@@ -55,3 +58,9 @@ def test_a_number_of_thousands_of_digits_is_written(caplog):
     with caplog.at_level(logging.DEBUG, "shapeproof.questions"):
         assert decide(le(symbol("x"), 10**5000), Facts([ge(symbol("x"), 10**5000)])).status == "refuted"
     assert "x = 0x" in caplog.messages[0]
+
+
+def test_a_witness_that_is_no_number_is_written(caplog):
+    with caplog.at_level(logging.DEBUG, "shapeproof.questions"):
+        assert decide(equals(RealSymbol("v"), math.nan).negation, Facts([])).status == "refuted"
+    assert "v = nan" in caplog.messages[0]

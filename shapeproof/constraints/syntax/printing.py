@@ -134,13 +134,13 @@ def _backquoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def integer_text(value: int) -> str:
-    """Return an integer as text: in hexadecimal if it has thousands of digits, since Python refuses the decimal.
+def number_text(value: float) -> str:
+    """Return a number as text: an integer of thousands of digits in hexadecimal, since Python refuses the decimal.
 
-    >>> integer_text(12), integer_text(10**5000)[:6]
-    ('12', '0x31e2')
+    >>> number_text(12), number_text(10**5000)[:6], number_text(float("nan"))
+    ('12', '0x31e2', 'nan')
     """
-    return str(value) if value.bit_length() <= _LONGEST_DECIMAL else hex(value)
+    return str(value) if isinstance(value, float) or value.bit_length() <= _LONGEST_DECIMAL else hex(value)
 
 
 def _call(name: str, args: Iterable[Node]) -> tuple[int, list[_Piece]]:
@@ -243,10 +243,10 @@ def _sum(summands: tuple[_Summand, ...]) -> tuple[int, list[_Piece]]:
 def _product(coefficient: int, factors: tuple[_Factor, ...]) -> tuple[int, list[_Piece]]:
     """Lay out one summand. A lone division needs no parentheses; with a sign or other factors it does."""
     sign: list[_Piece] = ["-"] if coefficient < 0 else []
-    parts: list[list[_Piece]] = [] if factors and abs(coefficient) == 1 else [[integer_text(abs(coefficient))]]
+    parts: list[list[_Piece]] = [] if factors and abs(coefficient) == 1 else [[number_text(abs(coefficient))]]
     least = PRODUCT if len(factors) == 1 and not parts and not sign else UNARY
     for shown, exponent in factors:
-        parts.append([(shown, least)] if exponent == 1 else [(shown, PRIMARY), f"**{integer_text(exponent)}"])
+        parts.append([(shown, least)] if exponent == 1 else [(shown, PRIMARY), f"**{number_text(exponent)}"])
     precedence = PRODUCT if len(parts) > 1 or least == PRODUCT else UNARY if sign else PRIMARY
     return precedence, sign + [piece for index, part in enumerate(parts) for piece in (["*"] if index else []) + part]
 
