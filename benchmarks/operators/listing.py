@@ -102,6 +102,7 @@ Why a disagreement cannot give a wrong "proved":
 - **refuted**, **undecided**, or no program: the difference is seen by a replay, or the sizes are refused. Replays
   compare strides and shared storage of results, and run where sizes are 0 and 1 of a tensor whose layout is read.
 - **a rule**: where a size of 0 makes torch's fake wrong (`pixel_unshuffle`), the trace goes by a rule of this project.
+  Losses that write no result of no rows (`multi_margin_loss`) are refused there.
 
 Strides that reach no element (of a size of 1, or where there is no element) are listed as *idle strides*.
 """
