@@ -40,6 +40,7 @@ from shapeproof.export.explore.findings import (
     attributed,
     narrowed,
 )
+from shapeproof.export.explore.inferred.as_main import as_main
 from shapeproof.export.explore.inferred.narrowing import condensed, given_up, lifted, nonempty, sayable
 from shapeproof.export.explore.inferred.scout import Looks, Scout
 from shapeproof.export.explore.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, SMALL_POINTS, TRACE_LIMIT
@@ -90,7 +91,7 @@ class Explorer:
         self._observed: dict[str, float] = {}
         self._raising: raising.Raisings = {}
         self._forms: list[replay.Form] = []
-        self._scout = Scout(mod, inputs, self._cut.about_data, budget, self._quickly, self._sizes.generic)
+        self._scout = Scout(mod, inputs, self._cut.about_data, budget, self._attempt, self._sizes.generic)
         self._adopted: list[Narrowing] = []
         self._settled_for = False
 
@@ -185,7 +186,7 @@ class Explorer:
         seen = self._scout.look(domain, example)
         if seen is None:
             return None
-        main = self._trace_in(narrowed(domain, seen.domain), seen.point)
+        main = as_main(seen, domain) or self._trace_in(narrowed(domain, seen.domain), seen.point)
         serves = takes(main.trial, {**self._observed, **example}) or self.same(main, seen.at_example)
         if main.program is None or not serves:
             return None
@@ -475,7 +476,7 @@ class Explorer:
             traced = self._attempt(known, point, oblivious, in_place=False)
         return traced
 
-    def _attempt(self, known: Facts, point: dict[str, int], oblivious: Container[Formula], **how: bool) -> Traced:
+    def _attempt(self, known: Facts, point: dict[str, int], oblivious: Container[Formula] = (), **how: bool) -> Traced:
         self._traces += 1
         self._progress(f"tracing at {self._sizes.describe(point)}")
         trial = Trial(
@@ -493,7 +494,3 @@ class Explorer:
             return Traced(trial, None, error)
         finally:
             trial.leave()
-
-    def _quickly(self, known: Facts, point: dict[str, int]) -> Traced:
-        """Trace without discharging decisions where operators make them."""
-        return self._attempt(known, point, (), in_place=False, repeating=True)

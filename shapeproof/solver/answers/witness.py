@@ -213,7 +213,11 @@ def generic(
     here = facts.fork()
     try:
         with spending((budget or facts.budget).for_a_task):
-            for wish in _wishes(names, sorted(set(avoid) | {0, 1}), here) if isinstance(point, dict) else ():
+            wishes = _wishes(names, sorted(set(avoid) | {0, 1}), here) if isinstance(point, dict) else iter(())
+            every = find(next(wishes, TRUE), here, budget)
+            if isinstance(every, dict):
+                return every
+            for wish in wishes:
                 granted = find(wish, here, budget)
                 if isinstance(granted, dict):
                     point = granted
