@@ -127,14 +127,10 @@ class TakenApart:
         """Yield points that answer a question differently; first those that answer only that question differently."""
         steps = [step for step in trial.steps if not trial.about_data(step.decision.formula)]
         for step in steps:
-            cell = trial.known.fork()
-            for other in steps:
-                cell.learn(other.decision.taken if other is not step else flipped(step))
-            yield from ((step, point) for point in self._points(cell, trial.point))
+            others = (other.decision.taken if other is not step else flipped(step) for other in steps)
+            yield from ((step, point) for point in self._points(trial.known.assuming(*others), trial.point))
         for step in steps:
-            cell = step.given.fork()
-            cell.learn(flipped(step))
-            yield from ((step, point) for point in self._points(cell, trial.point))
+            yield from ((step, point) for point in self._points(step.given.assuming(flipped(step)), trial.point))
 
     def _data(self, point: Mapping[str, int]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
         """Yield inputs with other data; an answer about data cannot be chosen directly."""

@@ -124,9 +124,7 @@ def _seen_in(region: Region, done: Split, look: Callable[[Exploration, Facts], N
 
 def proved(done: Split, budget: Budget) -> bool:
     """True if the solver proves that the regions, as worded, cover the domain and do not overlap."""
-    domain, holds = done.domain.fork(), [region.holds for region in done.regions]
-    for formula in done.inferred:
-        domain.learn(formula)
+    domain, holds = done.domain.assuming(*done.inferred), [region.holds for region in done.regions]
     claims = [f.disjunction(*holds)]
     claims += [f.negate(f.conjunction(a, b)) for i, a in enumerate(holds) for b in holds[:i]]
     return all(decide(claim, domain, budget).status == "proved" for claim in claims)

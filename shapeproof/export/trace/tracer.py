@@ -32,8 +32,14 @@ from shapeproof.constraints.terms import symbol
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_of
-from shapeproof.export.ops.layouts import acts_on_layout, tensor_of
-from shapeproof.export.ops.properties import DISABLED, FUNCTION, properties_read, read_in_bodies
+from shapeproof.export.ops.properties import (
+    DISABLED,
+    FUNCTION,
+    acts_on_layout,
+    properties_read,
+    read_in_bodies,
+    tensor_of,
+)
 from shapeproof.export.shim.autograd import has_own_backward
 from shapeproof.export.shim.callers import read_by_the_model
 from shapeproof.export.shim.inputs.binding import bind, map_leaves
@@ -202,8 +208,7 @@ def _refuse_computed(program: torch.export.ExportedProgram) -> None:
             which = (
                 "a tensor that this makes of another" if transforms(program.graph) else f"`{name}`, which it computes,"
             )
-            message = f"torch.export cannot follow {what}: {which} is taken for a constant"
-            raise UsageError(message)
+            raise UsageError(f"torch.export cannot follow {what}: {which} is taken for a constant")
 
 
 def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: ProofShapeEnv) -> None:
@@ -369,8 +374,7 @@ def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
             return value.fake_mode.shape_env
         if isinstance(value, torch.SymInt) and isinstance(value.node.shape_env, ProofShapeEnv):
             return value.node.shape_env
-    message = "the program was not traced here"
-    raise LookupError(message)
+    raise LookupError("the program was not traced here")
 
 
 def left_in(program: torch.export.ExportedProgram) -> Left:

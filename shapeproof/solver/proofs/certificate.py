@@ -142,8 +142,7 @@ def _rebuilt(history: History, known: dict[History, Facts]) -> Facts:
     facts = known[here]
     for each in reversed(missing):
         if each.formula is not None:
-            facts = facts.fork()
-            facts.learn(each.formula)
+            facts = facts.assuming(each.formula)
             known[each] = facts
     return facts
 

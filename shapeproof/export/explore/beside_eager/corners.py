@@ -193,8 +193,7 @@ def _corner(ends: Mapping[str, bool], begun: Mapping[str, int], inputs: Inputs, 
         if bounds is None:
             continue
         for wanted in _towards(bounds.upper if high else bounds.lower, bounds.lower):
-            nearer = facts.fork()
-            nearer.learn(f.eq(symbol(name), wanted))
+            nearer = facts.assuming(f.eq(symbol(name), wanted))
             point = find(f.TRUE, nearer)
             whole = {n: point.get(n, begun[n]) for n in begun} if isinstance(point, dict) else None
             if whole is not None and fits(inputs, begun, whole):

@@ -90,8 +90,7 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
     A program that torch cannot decompose (for every size, or at all) is run only in its own form.
     """
     if program is None:
-        message = "there is no program to run"
-        raise ValueError(message)
+        raise ValueError("there is no program to run")
     left = tracer.left_in(program)
     found = [Form(fresh_modules(program), left=left)]
     if told_apart(program.graph):

@@ -24,7 +24,7 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.kernels import Known
-from shapeproof.export.explore.demands import indices, reductions
+from shapeproof.export.explore.demands.graph_demands import requirements
 from shapeproof.export.explore.findings import Exploration, SharedFailure
 from shapeproof.export.graph import nodes
 from shapeproof.export.shim.numbers import symbols
@@ -84,7 +84,7 @@ def shared_failures(mod: torch.nn.Module, inputs: Inputs, found: Exploration) ->
 
 def _of_nodes(program: torch.export.ExportedProgram, trial: Trial) -> Iterator[tuple[str, _Demand]]:
     """Yield the unchecked demands of operators on sizes from data, with the names of the operators' nodes."""
-    for node, formula in (*reductions.requirements(program), *indices.requirements(program)):
+    for node, formula in requirements(program):
         if trial.about_data(formula) and decide(formula, trial.facts).status != "proved":
             yield node.name, _Demand(formula, str(node.target), nodes.line_of(node), {})
 

@@ -80,8 +80,7 @@ def _stays_dynamic(
     requirement: Formula, facts: Facts, anchor: Mapping[str, int], inputs: Inputs, budget: Budget
 ) -> bool:
     """True if each size that must stay dynamic still has a value other than the anchor's."""
-    here = facts.fork()
-    here.learn(requirement)
+    here = facts.assuming(requirement)
     others = (f.ne(symbol(name), anchor[name]) for name in sorted(requirement.symbols & inputs.fixed))
     return all(isinstance(find(other, here, budget), dict) for other in others)
 
@@ -153,6 +152,4 @@ def _asked_by(formula: Formula, narrowings: Sequence[Narrowing], domain: Facts) 
 
 
 def _implies(one: Formula, other: Formula, domain: Facts) -> bool:
-    facts = domain.fork()
-    facts.learn(one)
-    return decide(other, facts).status == "proved"
+    return decide(other, domain.assuming(one)).status == "proved"
