@@ -17,15 +17,13 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.findings import Exploration, Finding, Impossible, Outcome, narrowed
+from shapeproof.export.limits import REGIONS
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-
-REGIONS = 16
-"""The most programs that one model may be split into."""
 
 
 @dataclass(slots=True)

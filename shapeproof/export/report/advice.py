@@ -58,7 +58,7 @@ def advice(finding: Finding, trial: Trial, names: Mapping[str, str], budget: Bud
         return ()
     known = trial.facts_before(finding.decision.formula)
     needed = simplified([finding.requirement], known, budget)
-    parts = [part for each in needed for part in (each.args if isinstance(each, f.And) else (each,))]
+    parts = [part for each in needed for part in each.conjuncts]
     there = _there(finding, parts, trial)
     passing = known.assuming(*parts)
     if there is None or not _settles(passing, finding.requirement, budget):

@@ -33,6 +33,7 @@ from shapeproof.constraints.reals import Real, RealSymbol
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.syntax.text import format_node
 from shapeproof.constraints.terms import Term, symbol
+from shapeproof.export.limits import ROUNDS
 from shapeproof.export.source.places import Place
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.answers.wording import equals, has_value
@@ -82,9 +83,6 @@ class Where(Container[Formula]):
 
 _EVERYTHING = Where(lambda _: True)
 
-
-MOST_ROUNDS = 256
-"""The maximal number of branches on one question about data: if the answer does not change, the loop has no end."""
 
 _FREEZING = (
     "the program serves more than one `{}`, and {} asks for one number: "
@@ -233,8 +231,8 @@ class Trial:
         """
         if kind is Kind.BRANCH and self.about_data(formula):
             self._rounds[formula] += 1
-            if self._rounds[formula] > MOST_ROUNDS:
-                raise RecursionError(f"a loop has no end: it has asked one question about data {MOST_ROUNDS} times")
+            if self._rounds[formula] > ROUNDS:
+                raise RecursionError(f"a loop has no end: it has asked one question about data {ROUNDS} times")
         answer = self.settled(formula)
         if answer is None and fallback is None and self._taken_apart is not None and place().operator is None:
             answer = truth(formula, self._taken_apart(), self._budget).always

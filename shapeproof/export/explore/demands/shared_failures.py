@@ -27,6 +27,7 @@ from shapeproof.export.explore.beside_eager.kernels import Known
 from shapeproof.export.explore.demands.graph_demands import requirements
 from shapeproof.export.explore.findings import Exploration, SharedFailure
 from shapeproof.export.graph import nodes
+from shapeproof.export.limits import DRAWS
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.source.errors import is_stated, led_to, users_variables
@@ -38,9 +39,6 @@ from shapeproof.wording import short, with_kind
 
 _FILLS = (float("nan"), -1000.0, 0.0, 1000.0)
 """Data of which a threshold passes all or none. Comparisons with NaN are false, even after a network."""
-
-DRAWS = 8
-"""The number of random inputs that follow these."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,15 +33,13 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import ONE, Term
+from shapeproof.export.limits import RERUNS
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-
-RERUNS = 16
-"""The maximal number of reruns of one operator for one decision."""
 
 
 @dataclass(frozen=True, slots=True)
