@@ -171,7 +171,7 @@ NO_VERDICT = {
     "  --> subject.py:32 in leaves   def leaves(): sys.exit(0)",
     "subject:three": f"`subject:three` must return {subjects.RETURNS}, but it returned a tuple of 3",
     "subject:nothing": f"`subject:nothing` must return {subjects.RETURNS}, but it returned a NoneType",
-    "subject:misnamed": "constraint 'batch < 3' names `batch`, which no dim is called; there are b",
+    "subject:misnamed": "constraint 'batch < 3' names `batch`, but no dim has that name; there are b",
     "subject:inputs": "args must be a tuple of example inputs, not list",
 }
 

@@ -35,6 +35,7 @@ from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_
 from shapeproof.export.ops.properties import (
     DISABLED,
     FUNCTION,
+    GRAD_FN,
     acts_on_layout,
     properties_read,
     read_in_bodies,
@@ -53,6 +54,7 @@ from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.source.missing import Refusals, attribute, unlike
 from shapeproof.export.source.texts import number_in_text, number_used
 from shapeproof.export.trace.calls.claimed import as_data
+from shapeproof.export.trace.calls.dropouts import undropped
 from shapeproof.export.trace.calls.operators import Operators
 from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.calls.sparse import refuse_hidden, with_rows
@@ -150,7 +152,8 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
     model.register_forward_hook(lambda _, __, result: _note_backward(trial, result))
     watched = Watched(model)
-    with nothing_swallowed(mod, inputs, trial), _traced(env, model), torch_tracing(TracingContext(mode)), _Watch(env):
+    watch = _Watch(env, aliasing=not (trial.in_place or repeating))
+    with nothing_swallowed(mod, inputs, trial), _traced(env, model), torch_tracing(TracingContext(mode)), watch:
         program = torch.export.export(
             model,
             args,
@@ -261,13 +264,15 @@ class _Watch(TorchFunctionMode):
     Some functions have operators that take a plain int; where a size is symbolic, other operators replace them
     (decompositions.py). The method `contiguous` checks the layout first and calls no operator for a contiguous tensor.
     Here the operator itself is called, so that the program treats an input with other strides as eager does.
+    `aliasing`: dropout that drops nothing returns its operand (dropouts.py).
     """
 
     _subscripts = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__})
 
-    def __init__(self, env: ProofShapeEnv) -> None:
+    def __init__(self, env: ProofShapeEnv, *, aliasing: bool) -> None:
         super().__init__()
         self._env = env
+        self._aliasing = aliasing
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -280,8 +285,12 @@ class _Watch(TorchFunctionMode):
         read = properties_read(func)
         if read and self._env.innermost is None and read_by_the_model():
             self._env.trial.reads |= read
+            self._env.trial.doubtful |= GRAD_FN in read  # an operator that was not run has another grad_fn
         if func in self._subscripts:
             args = (args[0], bounded_by_numbers(args[1]), *args[2:])
+        same = undropped(func, args, kwargs) if self._aliasing else None
+        if same is not None:
+            return same
         if func is torch.Tensor.contiguous:
             func = torch.ops.aten.contiguous.default
         elif func in REWRITTEN and any(map(_is_symbolic, pytree.tree_leaves((args, kwargs)))):
