@@ -46,6 +46,7 @@ from shapeproof.export.shim.callers import read_by_the_model
 from shapeproof.export.shim.inputs.binding import bind, map_leaves
 from shapeproof.export.shim.numbers.protocols import Answers, answered
 from shapeproof.export.shim.numbers.symbols import value_range, values
+from shapeproof.export.shim.process.deferred_code import code_deferred, code_generated
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
 from shapeproof.export.shim.storages import is_wrapped, storages
@@ -165,6 +166,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
             note_branches(program, env)
     _note_ranges(program, inputs, env)
     env.left = watched.left(functools.partial(_hold_the_same, env))
+    code_generated(program.graph_module)
     _refuse_computed(program)
     _share_constants(program, copied)
     make_serializable(program)
@@ -235,6 +237,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         transforms_ended(),
         kept_symbolic(model) as names,
         answered(env, _answers(refusals)),
+        code_deferred(),
     ):
         env.trial.reads |= read_in_bodies(names)
         try:
