@@ -34,15 +34,13 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import ONE, Term
+from shapeproof.export.limits import RERUNS
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-
-RERUNS = 16
-"""The maximal number of reruns of one operator for one decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +99,14 @@ def _is_check(step: Step) -> bool:
 def _makes_no_difference(trial: Trial, step: Step, base: Facts, call: Call, recalled: Recalled | None) -> bool:
     """True if the operator returns the same under the other answer; with data, no other trace is consulted."""
     if recalled is None or trial.origins:
-        return _harmless(trial, _without(base, step), call)
+        return _harmless(trial, base.assuming(flipped(step)), call)
     taken, known = step.decision.taken, frozenset(base.formulas)
     if recalled.is_harmless(call.key, taken, known):
         return True
-    found = _harmless(trial, _without(base, step), call)
+    found = _harmless(trial, base.assuming(flipped(step)), call)
     if found:
         recalled.note_harmless(call.key, taken, known)
     return found
-
-
-def _without(given: Facts, step: Step) -> Facts:
-    cell = given.fork()
-    cell.learn(flipped(step))
-    return cell
 
 
 def _harmless(trial: Trial, cell: Facts, call: Call) -> bool:
@@ -146,7 +138,7 @@ def _left_out(trial: Trial, cell: Facts, call: Call) -> list[Facts] | None:
         return None
     if not _Comparison(call.read, again.region).same([*call.operands, *call.result], [*operands, *result]):
         return None
-    return [_without(step.given, step) for step in again.steps]
+    return [step.given.assuming(flipped(step)) for step in again.steps]
 
 
 class _Comparison:
