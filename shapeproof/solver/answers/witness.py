@@ -213,11 +213,7 @@ def generic(
     here = facts.fork()
     try:
         with spending((budget or facts.budget).for_a_task):
-            wishes = _wishes(names, sorted(set(avoid) | {0, 1}), here) if isinstance(point, dict) else iter(())
-            every = find(next(wishes, TRUE), here, budget)
-            if isinstance(every, dict):
-                return every
-            for wish in wishes:
+            for wish in _wishes(names, sorted(set(avoid) | {0, 1}), here) if isinstance(point, dict) else ():
                 granted = find(wish, here, budget)
                 if isinstance(granted, dict):
                     point = granted
