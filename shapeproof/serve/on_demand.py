@@ -152,7 +152,7 @@ class Served:
         regions_of(self.programs).save(path)
 
     def write_report(self, path: str | Path) -> None:
-        """Write a page: the programs and their regions, the misses over the calls and why, and what to declare.
+        """Write a page: programs, their regions, sizes seen beside those served, misses and why, what to declare.
 
         Args:
             path: the HTML file.
@@ -168,10 +168,14 @@ class Served:
         ...     "1 calls" in Path(f"{folder}/served.html").read_text()
         True
         """
-        write_whole(Path(path), served_page(self))
+        write_whole(Path(path), served_page(self, self._profiles()))
 
     def _repr_html_(self) -> str:
-        return served_html(self)
+        return served_html(self, self._profiles())
+
+    def _profiles(self) -> dict[Hashable, Seen]:
+        """What was seen of the calls of each form and modes."""
+        return {key: learned.seen for key, learned in self._learned.copy().items()}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program of these inputs.
