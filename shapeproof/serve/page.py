@@ -97,7 +97,7 @@ def _free(shared: frozenset[Formula], count: int) -> Iterator[frozenset[str]]:
 
 
 def savings(misses: Sequence[Miss]) -> Iterator[str]:
-    """What one declaration would have saved, in a sentence.
+    """Say in a sentence how many traces one declaration would have saved.
 
     Args:
         misses: in the order in which they came.
