@@ -1,8 +1,8 @@
-"""Programs run in many threads at once; a model is traced while none runs.
+"""Lets programs run in many threads at once, and a trace only while no program runs.
 
-While torch traces, it patches `torch.nn.Module.__call__`, and an export puts functions into the model's classes: what
-runs meanwhile in another thread would meet both. One gate serves the whole process, since the patches do. Runs inside a
-run pass: a thread that is inside never waits. What runs outside of served models is not seen.
+While torch traces, it patches `torch.nn.Module.__call__`, and an export puts functions into the model's classes. Other
+threads would run with both. The patches are process-wide, so one gate serves the whole process. Runs nest: a thread
+that is inside never waits. The gate does not see code outside served models.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 class _Mine(threading.local):
     depth = 0
-    """How many runs this thread is inside of."""
+    """The number of nested runs of this thread."""
 
 
 class Gate:
@@ -34,11 +34,11 @@ class Gate:
         self._mine = _Mine()
 
     def is_inside(self) -> bool:
-        """Whether this thread runs or traces."""
+        """True if this thread runs a program or traces."""
         return self._mine.depth > 0
 
     def enter(self) -> None:
-        """Begin a run, as soon as nothing is traced."""
+        """Begin a run; wait while another thread traces."""
         mine = self._mine
         if not mine.depth:
             with self._lock:
@@ -59,7 +59,7 @@ class Gate:
 
     @contextlib.contextmanager
     def closed(self) -> Iterator[None]:
-        """Let nothing run but this thread; called by one that is not inside."""
+        """Let only this thread run inside the block. The thread must not be inside a run."""
         with self._lock:
             while self._closed:
                 self._changed.wait()
@@ -77,4 +77,4 @@ class Gate:
 
 
 gate = Gate()
-"""Of this process."""
+"""The gate of this process."""
