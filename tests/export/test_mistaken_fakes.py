@@ -12,6 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim
 
+from shapeproof.constraints.errors import UsageError
 from shapeproof.contract import OutsideDomain
 from shapeproof.export import check
 from shapeproof.export.ops.decompositions import pixel_unshuffle
@@ -89,3 +90,38 @@ def test_an_offset_that_is_read_is_compared_where_there_are_no_elements():
     """Eager's diagonal of no elements begins where the matrix does."""
     sizes = {0: Dim("n", min=2, max=60), 1: Dim("m", min=2, max=60)}
     assert check(OffsetOfADiagonal(), (torch.randn(30, 30),), dynamic_shapes=(sizes,)).status == "refuted"
+
+
+class StrideOfATransform(torch.nn.Module):
+    """The last stride of a result whose last size may be 1, and reaches no element then."""
+
+    def forward(self, x):
+        return torch.full((), torch.ops.aten._fft_c2r(torch.complex(x, x), [0], 0, 8).stride(2))
+
+
+def test_a_stride_that_reaches_no_element_is_compared_where_the_other_sizes_tell():
+    given = torch.ones(5, 6, 4)
+    assert StrideOfATransform()(given[..., :1]) == 48
+    shapes = ({1: Dim("rows", min=0, max=9), 2: Dim("last", min=0, max=5)},)
+    assert check(StrideOfATransform(), (given,), dynamic_shapes=shapes).status != "proved"
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda x: torch.nn.functional.multi_margin_loss(x, x[:, 0].long()),
+        lambda x: torch.nn.functional.multilabel_margin_loss(x, x.long()),
+    ],
+)
+def test_a_loss_of_no_rows_that_no_kernel_writes_is_not_proved(loss):
+    class Loss(torch.nn.Module):
+        def forward(self, x):
+            return loss(x)
+
+    for least, proved in ((0, False), (1, True)):
+        shapes = ({0: Dim("batch", min=least, max=5)},)
+        try:
+            status = check(Loss(), (torch.zeros(3, 4),), dynamic_shapes=shapes).status
+        except UsageError:
+            status = "refused"
+        assert (status == "proved") == proved

@@ -118,6 +118,17 @@ def test_what_is_proved_of_300_programs_is_so():
     assert sum(map(held, range(25, 325))) > 40
 
 
+def of_one_row(equation):
+    model = Made(lambda _, x: torch.einsum(equation, x, torch.ones(1, 3)))
+    return export(model, (torch.randn(5, 2),), dynamic_shapes={"x": {0: Dim("n", min=2, max=9)}})
+
+
+def test_a_letter_of_an_einsum_may_be_broadcast():
+    assert buckets(of_one_row("ni,nj->nij"), at_most=2).padding.status == "proved"
+    with pytest.raises(UsageError, match=r"`einsum`.* mixes rows"):
+        buckets(of_one_row("ni,nj->ij"), at_most=2)
+
+
 def first_rows_of(made):
     """Writes into the first rows of a tensor that is larger."""
 

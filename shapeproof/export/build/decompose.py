@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.errors import ShapeproofError, UsageError
 from shapeproof.constraints.records.decisions import Decision
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
@@ -31,7 +31,7 @@ from shapeproof.export.shim.trees import map_tensors
 from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.answers.witness import ascending, generic
 from shapeproof.solver.facts import Facts
-from shapeproof.wording import short
+from shapeproof.wording import short, with_kind
 
 SMALL_INTEGERS = (-1, 0, 1, 2)
 """The values of integer inputs for questions about data."""
@@ -39,6 +39,10 @@ SMALL_INTEGERS = (-1, 0, 1, 2)
 _DIFFERS = (
     "taken apart, {} serves sizes with {} alone: {} {}; keep the operator whole (`run_decompositions` with a table "
     "without it), or declare those sizes alone"
+)
+_CANNOT = (
+    "torch cannot take the program apart for every declared size ({}): keep the operator whole (`run_decompositions` "
+    "with a table without it), or declare fewer sizes"
 )
 _SEEN = {
     replay.Relation.PROGRAM_RAISES: "it raises {}",
@@ -68,11 +72,33 @@ class TakenApart:
             UsageError: the two differ; the message names the operator, the question and the sizes.
         """
         with one_thread:
-            with replay.asking(self._program, Trial.once_more) as trial:
-                apart = decompose()
+            apart, trial = self._decomposed(decompose)
             if trial is not None and trial.steps:
                 self._run_beside(apart, trial)
         return apart
+
+    def _decomposed(self, decompose: Callable[[], _Program]) -> tuple[_Program, Trial | None]:
+        """Return the decomposed program and its trial.
+
+        A decomposition may reject what torch's fallbacks say of a size: it asks if `min(1, n)` is 1, is told no, and
+        then demands `n == min(1, n)`. Then the point of the trace answers; what follows is tested like any other side.
+
+        Raises:
+            UsageError: torch cannot take the program apart, whatever answers.
+        """
+        try:
+            with replay.asking(self._program, Trial.once_more) as trial:
+                return decompose(), trial
+        except ShapeproofError:
+            raise
+        except Exception as error:
+            if trial is None:
+                raise
+            try:
+                with replay.asking(self._program, functools.partial(Trial.once_more, by_point=True)) as trial:
+                    return decompose(), trial
+            except Exception:  # noqa: BLE001 - the first error is told
+                raise UsageError(_CANNOT.format(with_kind(error).splitlines()[0])) from error
 
     def where(self) -> Facts:
         """Return the facts about the inputs that a compiler's decomposition is valid for; tested once.
@@ -92,8 +118,8 @@ class TakenApart:
 
     def _tried(self) -> Facts | Exception:
         try:
-            with replay.asking(self._program, Trial.once_more) as trial, quiet():
-                apart = consumers.as_compiled(self._program)
+            with quiet():
+                apart, trial = self._decomposed(lambda: consumers.as_compiled(self._program))
         except Exception as error:  # noqa: BLE001 - raised where it was asked for
             return error
         if trial is None:

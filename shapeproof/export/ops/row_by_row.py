@@ -335,7 +335,7 @@ def _batch(left: Shape, right: Shape, result: Shape) -> tuple[Term, ...]:
 
 
 def _einsum(call: Call, varying: Varying) -> bool:
-    """`einsum`: each letter of a varying dim appears in the result, and stands for the same size everywhere."""
+    """`einsum`: each letter of a varying dim appears in the result, and stands for one size everywhere, or for 1."""
     equation, operands = call.arguments.get("equation"), call.arguments.get("tensors")
     if not isinstance(equation, str) or "." in equation or "->" not in equation or not isinstance(operands, tuple):
         return False
@@ -343,7 +343,7 @@ def _einsum(call: Call, varying: Varying) -> bool:
     letters = given.split(",")
     pairs = [pair for text, each in zip(letters, operands, strict=True) for pair in zip(text, each.sizes, strict=True)]
     named = {letter: size for letter, size in pairs if varying.term(size)}
-    return all(letter in kept for letter in named) and all(named.get(x, size) in {size, ONE} for x, size in pairs)
+    return all(letter in kept for letter in named) and all(size in {named.get(x, size), ONE} for x, size in pairs)
 
 
 def _attention(call: Call, varying: Varying) -> bool:

@@ -360,9 +360,14 @@ class Trial:
         self._over, self._taken_apart = names, taken_apart
         return self
 
-    def once_more(self) -> Trial:
-        """Return another trial of the same finished program, which takes a side where it is asked for one."""
-        return self.over((), self._over or {})
+    def once_more(self, *, by_point: bool = False) -> Trial:
+        """Return another trial of the same finished program, which takes a side where it is asked for one.
+
+        `by_point`: the point answers the questions that have a fallback, too.
+        """
+        again = self.over((), self._over or {})
+        again._oblivious = frozenset() if by_point else _EVERYTHING  # noqa: SLF001 - of this class
+        return again
 
     def forget(self, first: int, harmless: Collection[int], known: int) -> None:
         """Take back the harmless steps among those since `first`, and the conclusions from them.

@@ -142,15 +142,21 @@ def _where_laid_otherwise(found: Exploration, domain: Facts) -> Iterator[dict[st
     """Points at which sizes are 1 or 0 of a tensor whose layout the model reads.
 
     A dimension has a stride there that reaches no element: torch's fake kernels may give one that its kernels do not.
+    Each point comes with the other sizes as they were at the start, which tell strides apart, and with any other sizes.
     """
+    begun = found.begun
     for sizes in found.main.trial.laid:
         varying = [size for size in dict.fromkeys(sizes) if not size.is_constant]
         several = itertools.chain.from_iterable(itertools.combinations(varying, n) for n in range(1, len(varying) + 1))
         ones = (f.conjunction(*(f.eq(size, 1) for size in each)) for each in several)
         for where in (*itertools.islice(ones, LAYOUT_POINTS), *(f.eq(size, 0) for size in varying)):
-            point = find(where, domain) if where.symbols <= found.begun.keys() else None
-            if isinstance(point, dict):
-                yield found.begun | point
+            if not where.symbols <= begun.keys():
+                continue
+            kept = (f.eq(symbol(name), size) for name, size in begun.items() if name not in where.symbols)
+            for wanted in (f.conjunction(where, *kept), where):
+                point = find(wanted, domain)
+                if isinstance(point, dict):
+                    yield begun | point
 
 
 def _free(names: Sequence[str], domain: Facts) -> list[str]:

@@ -27,6 +27,8 @@ def laid_otherwise(given: Sequence[Any], want: Sequence[Any], taken: Sequence[An
     >>> x, y = torch.ones(2, 3), torch.ones(2, 3)
     >>> laid_otherwise([x], [x + 1], [y], [(y + 1).t().contiguous().t()])
     'eager returns strides [3, 1], the program [1, 2]'
+    >>> laid_otherwise([x], [x[None]], [y], [y.t().contiguous().t().as_strided((1, 2, 3), (1, 1, 2))])
+    'eager returns strides [6, 3, 1], the program [6, 1, 2]'
     >>> laid_otherwise([x], [x], [y], [y.clone()])
     'eager returns an input, or a part of one, as result 0, the program does not'
     """
@@ -35,7 +37,7 @@ def laid_otherwise(given: Sequence[Any], want: Sequence[Any], taken: Sequence[An
     held = [each for each in numbered if all(map(_has_elements, each[:2]))]
     for a, b, index in held:
         if index >= 0 and reached_strides(a) != reached_strides(b):
-            return f"eager returns strides {list(a.stride())}, the program {list(b.stride())}"
+            return f"eager returns strides {_written(a, b)}, the program {_written(b, a)}"
     ours, theirs = sharing([a for a, _, _ in held]), sharing([b for _, b, _ in held])
     unlike = (index for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)) if mine != other)
     return next((_shared(held, index, ours[index], theirs[index]) for index in unlike), None)
@@ -53,6 +55,16 @@ def _shared(held: Sequence[tuple[Any, Any, int]], index: int, mine: int | None, 
 def reached_strides(tensor: torch.Tensor) -> list[int]:
     """Return the strides that reach elements: those of sizes above 1."""
     return [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
+
+
+def _written(tensor: torch.Tensor, other: torch.Tensor) -> list[int]:
+    """Return the strides of a tensor; one that reaches no element shows as the larger of both, for it is not the cause.
+
+    >>> _written(torch.ones(1, 2, 3), torch.ones(1, 3, 2).mT.as_strided((1, 2, 3), (1, 1, 2)))
+    [6, 3, 1]
+    """
+    sides = zip(tensor.shape, tensor.stride(), other.stride(), strict=True)
+    return [mine if size > 1 else max(mine, theirs) for size, mine, theirs in sides]
 
 
 def _has_elements(value: Any) -> bool:

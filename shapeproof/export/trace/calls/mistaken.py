@@ -1,4 +1,4 @@
-"""Operators whose fake kernels torch has wrong where they are given no elements: their sizes there are not believed.
+"""Operators that torch has wrong where they are given no elements: their fake kernels, or what their kernels return.
 
 `make sweep-operators` finds them. Functions of torch that call one go by a rule of decompositions.py instead.
 """
@@ -13,9 +13,16 @@ from shapeproof.constraints.errors import UsageError
 _WHERE_EMPTY = {"aten.pixel_unshuffle.default": "torch.pixel_unshuffle"}
 """With the function to call in its place."""
 
+_UNWRITTEN_WHERE_EMPTY = {
+    "aten.multi_margin_loss.default",
+    "aten.multilabel_margin_loss.default",
+    "aten.multilabel_margin_loss_forward.default",
+}
+"""Losses that return memory which their kernels have not written: another number at each call."""
+
 
 def refuse_mistaken(func: Any, args: Sequence[Any]) -> None:
-    """Refuse an operator where torch's fake kernel is wrong; elsewhere the trace has asked whether it is there.
+    """Refuse an operator where torch has it wrong; elsewhere the trace has asked if it is there.
 
     Raises:
         UsageError: it is given no elements.
@@ -29,3 +36,5 @@ def refuse_mistaken(func: Any, args: Sequence[Any]) -> None:
             f"torch's fake kernel of `{func}` gives other sizes than its kernel where there are no elements: "
             f"call {function}, or declare sizes of at least 1"
         )
+    if str(func) in _UNWRITTEN_WHERE_EMPTY and args[0].numel() == 0:
+        raise UsageError(f"torch's kernel of `{func}` returns arbitrary numbers where there are no elements")
