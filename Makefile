@@ -34,7 +34,7 @@ help:
 	@echo "make bench-scaling how the solver's time grows with dims, decisions and nesting"
 	@echo "make bench-graphs  how many graphs the guides' programs need, beside torch.compile"
 	@echo "make bench-dispatch what finding its program costs a call"
-	@echo "make sweep-operators torch's own operators against their fake kernels and decompositions (QUICK=1: a sample)"
+	@echo "make sweep-operators torch's own operators against their fake kernels and decompositions (QUICK=1: a sample; JOURNAL=FILE: can be resumed)"
 	@echo "make fuzz          the property tests, long and with SEED=$(SEED)"
 	@echo "make clean         remove the virtual environment and the caches"
 
@@ -108,7 +108,7 @@ bench-dispatch: $(VENV)/.test
 # Some half an hour of one core; QUICK=1 takes half the samples. Fails where a program is called proved and is wrong.
 QUICK ?=
 sweep-operators: $(VENV)/.test
-	nice $(RUN) -m benchmarks.operators $(if $(QUICK),--quick)
+	nice $(RUN) -m benchmarks.operators $(if $(QUICK),--quick) $(if $(JOURNAL),--journal $(JOURNAL))
 
 # Every test that uses Hypothesis, with many fresh examples. A find prints how to repeat it, and becomes a test of its own.
 fuzz: $(VENV)/.test

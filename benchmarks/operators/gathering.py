@@ -1,4 +1,7 @@
-"""Runs batches, each in a process of its own, and gathers what they find: an operator may end its process."""
+"""Runs batches, each in a process of its own, and gathers what they find: an operator may end its process.
+
+A journal keeps the lines of each batch that came to its end, so that a sweep which is broken off can be resumed.
+"""
 
 from __future__ import annotations
 
@@ -55,10 +58,9 @@ class Gathered:
 
     def take(self, line: dict[str, Any]) -> None:
         """Take a line that a batch has written."""
-        kind = line.pop("line")
+        kind = line["line"]
         if kind == "found":
-            line.pop("name", None)
-            self._disagreement(Disagreement.of(line))
+            self._disagreement(Disagreement.of({name: line[name] for name in Disagreement.__dataclass_fields__}))
         elif kind == "seen":
             call = Call(**line["call"])
             self.seen.setdefault(call.op, call)
@@ -66,6 +68,8 @@ class Gathered:
             self.symbolic.append(line)
         elif kind == "tried":
             self.tried.append(line)
+        elif kind == "crashed":
+            self.crashed.append(line["at"])
         elif kind == "late":
             self.late.append(line["name"])
         elif kind == "done":
@@ -82,18 +86,60 @@ class Gathered:
             del kept[_KEPT:]
 
 
-def gather(module: str, names: Sequence[str], most: int, into: Gathered, progress: Callable[[str], None]) -> None:
+@dataclass
+class Journal:
+    """The lines that the batches of a sweep have written, each batch closed by the names that it is done with.
+
+    Attributes:
+        path: the file, or None to keep nothing.
+        done: for each module the names that need not be run again.
+    """
+
+    path: Path | None = None
+    done: dict[str, set[str]] = field(default_factory=dict)
+
+    def replay(self, into: Gathered) -> None:
+        """Take the batches that an earlier run has closed, and drop the lines of one that was broken off."""
+        if self.path is None or not self.path.exists():
+            return
+        batch, kept = [], 0
+        lines = self.path.read_text().splitlines(keepends=True)
+        for index, line in enumerate(lines):
+            batch.append(line)
+            closing = json.loads(line) if line.startswith('{"line": "closed"') else None
+            if closing is not None:
+                for each in _lines("".join(batch[:-1])):
+                    into.take(each)
+                self.done.setdefault(closing["module"], set()).update(closing["names"])
+                batch, kept = [], index + 1
+        self.path.write_text("".join(lines[:kept]))
+
+    def close(self, module: str, names: Sequence[str], lines: Sequence[dict[str, Any]]) -> None:
+        """Add the lines of a batch."""
+        if self.path is not None:
+            closing = {"line": "closed", "module": module, "names": list(names)}
+            with self.path.open("a") as file:
+                file.writelines(json.dumps(each) + "\n" for each in (*lines, closing))
+
+
+def gather(
+    module: str, names: Sequence[str], into: Gathered, progress: Callable[[str], None], journal: Journal
+) -> None:
     """Run a module over names, some at a time; what ends its process is noted, and left out."""
-    left = list(names)
+    left = [name for name in names if name not in journal.done.get(module, ())]
     while left:
         batch = left[:_PER_BATCH]
         progress(f"{module}: {len(names) - len(left)} of {len(names)}, {len(into.found)} ways to disagree")
-        over = _run(module, batch, most, into)
-        left = left[batch.index(over) + 1 :] if over is not None else left[len(batch) :]
+        lines, over = _run(module, batch, into.most)
+        done = batch[: batch.index(over) + 1] if over is not None else batch
+        journal.close(module, done, lines)
+        for line in lines:
+            into.take(line)
+        left = left[len(done) :]
 
 
-def _run(module: str, batch: Sequence[str], most: int, into: Gathered) -> str | None:
-    """Run a batch; the name that ended its process, if one did."""
+def _run(module: str, batch: Sequence[str], most: int) -> tuple[list[dict[str, Any]], str | None]:
+    """Run a batch; its lines, and the name that ended its process, if one did."""
     with tempfile.NamedTemporaryFile() as mark, tempfile.TemporaryFile("w+") as out:
         surroundings = os.environ | {"PYTHONPATH": str(ROOT), "SWEEP_MARK": mark.name, "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", f"benchmarks.operators.{module}", str(most), *batch]
@@ -109,16 +155,13 @@ def _run(module: str, batch: Sequence[str], most: int, into: Gathered) -> str | 
         except subprocess.TimeoutExpired:
             code = "no answer"
         out.seek(0)
-        begun = None
-        for line in _lines(out.read()):
-            if line["line"] == "begin":
-                begun = line["name"]
-            else:
-                into.take(line)
-        if code == 0 or begun is None:
-            return None
-        into.crashed.append(f"({code}) {Path(mark.name).read_text(errors='replace').strip(chr(0)).strip()}")
-        return str(begun)
+        lines = list(_lines(out.read()))
+        begun = [line["name"] for line in lines if line["line"] == "begin"]
+        told = [line for line in lines if line["line"] != "begin"]
+        if code == 0 or not begun:
+            return told, None
+        at = Path(mark.name).read_text(errors="replace").strip("\0").strip()
+        return [*told, {"line": "crashed", "at": f"({code}) {at}"}], str(begun[-1])
 
 
 def _lines(text: str) -> Iterator[dict[str, Any]]:

@@ -39,10 +39,10 @@ def crossed():
 
 
 CONSTRAINTS = {
-    "b <= batch": "constraint 'b <= batch' names `batch`, which no dim is called",
-    "bb < 9": "constraint 'bb < 9' names `bb`, which no dim is called; did you mean `b`?",
+    "b <= batch": "constraint 'b <= batch' names `batch`, but no dim has that name",
+    "bb < 9": "constraint 'bb < 9' names `bb`, but no dim has that name; did you mean `b`?",
     "b <= ": "constraint 'b <= ' cannot be read: ",
-    "x.shape[1] == 4": "constraint 'x.shape[1] == 4' names `x.shape[1]`, which no dim is called",
+    "x.shape[1] == 4": "constraint 'x.shape[1] == 4' names `x.shape[1]`, but no dim has that name",
     "b + 1": "constraint 'b + 1'",
 }
 

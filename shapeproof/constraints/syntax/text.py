@@ -67,7 +67,7 @@ def parse_relation(text: str, names: Collection[str] | None = None) -> Formula:
     if not isinstance(formula, Formula):
         raise UsageError(f"{text!r} is a number; a relation such as {text + ' == 0'!r} was expected")
     for name in sorted(formula.symbols.difference(formula.symbols if names is None else names)):
-        raise UsageError(f"{text!r} names `{name}`, which no dim is called{nearest(name, sorted(names or ()))}")
+        raise UsageError(f"{text!r} names `{name}`, but no dim has that name{nearest(name, sorted(names or ()))}")
     return formula
 
 

@@ -8,6 +8,7 @@ names. closing_audit.py verifies that the assertions are complete.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.contract.sizes import readings
+from shapeproof.export.build.clauses import clauses
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.emit import Computation, NoGraphForm
@@ -81,8 +83,7 @@ def word_checks(program: torch.export.ExportedProgram, trial: Trial, budget: Bud
 
 def _implying(formula: Formula, trial: Trial, sentences: Mapping[Formula, str], budget: Budget) -> str | None:
     for check, message in sentences.items():
-        facts = trial.known.fork()
-        facts.learn(check)
+        facts = trial.known.assuming(check)
         if check.symbols & formula.symbols and decide(formula, facts, budget).status == "proved":
             return message
     return None
@@ -144,7 +145,7 @@ class _Writer:
 
     def check(self, formula: Formula, text: str) -> None:
         """Assert one formula, with its text in the message."""
-        for part in _as_inequalities(formula):
+        for part in itertools.chain.from_iterable(map(_as_inequalities, clauses(formula))):
             condition = self._computation.formula(part)
             if isinstance(condition, torch.fx.Node):
                 self._call(symbols.ASSERTION, condition, SENTENCE.format(text))

@@ -42,8 +42,8 @@ from shapeproof.export.explore.findings import (
 )
 from shapeproof.export.explore.inferred.narrowing import condensed, given_up, lifted, nonempty, sayable
 from shapeproof.export.explore.inferred.scout import Looks, Scout
-from shapeproof.export.explore.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, SMALL_POINTS, TRACE_LIMIT
 from shapeproof.export.explore.sizes import Sizes
+from shapeproof.export.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, SMALL_POINTS, TRACE_LIMIT
 from shapeproof.export.source.errors import raised_at_run_time, raised_by_user
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.checks import raising
@@ -249,10 +249,8 @@ class Explorer:
         """
         if not any(map(pins, example.trial.decisions)):
             return example
-        region = domain.fork()
-        for decision in example.trial.decisions:
-            if not pins(decision) and not self._cut.about_data(decision.formula):
-                region.learn(decision.taken)
+        kept = (each for each in example.trial.decisions if not pins(each) and not self._cut.about_data(each.formula))
+        region = domain.assuming(*(decision.taken for decision in kept))
         for cell in (region, alike(region, self._inputs.example or {})):
             point = self._sizes.generic(cell)
             if point is None or point in tried:
@@ -267,11 +265,8 @@ class Explorer:
 
     def _elsewhere(self, domain: Facts, failed: Traced) -> Traced:
         """Without an example, trace at another point where the failed checks hold, or else at the smallest point."""
-        points = [self._sizes.smallest(domain)]
-        for step in failed.trial.steps:
-            cell = step.given.fork()
-            cell.learn(flipped(step))
-            points.append(self._sizes.generic(cell))
+        others = (self._sizes.generic(step.given.assuming(flipped(step))) for step in failed.trial.steps)
+        points = [self._sizes.smallest(domain), *others]
         for point in reversed(points):
             other = self._trace_in(domain, point, self._oblivious) if point is not None else failed
             if other.program is not None:
@@ -412,8 +407,7 @@ class Explorer:
     def _judge(self, step: Step, cell: Facts, there: Traced, main: Traced) -> Finding | None:
         """Return a finding unless the main program serves the traced part of the cell."""
         if main.program is None:
-            message = "there is no program to judge"
-            raise ValueError(message)
+            raise ValueError("there is no program to judge")
         if there.program is None:
             return self._judge_failure(step, cell, there, main.program)
         difference = equivalence.difference(main.program, there.program, there.trial)

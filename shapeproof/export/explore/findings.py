@@ -15,6 +15,7 @@ from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.export.explore.beside_eager.replay import Form, Replay
 from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.source.loops import rounds
+from shapeproof.export.trace.calls.dropouts import hides_a_write
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
 from shapeproof.wording import short
@@ -137,8 +138,10 @@ class Traced:
         does not ask again.
         """
         passed_over = bool(self.trial.harmless) or self.trial.passed_over
-        told = passed_over and self.program is not None and told_apart(self.program.graph)
-        return self.trial.doubtful or told
+        if self.trial.doubtful or self.program is None:
+            return self.trial.doubtful
+        graph = self.program.graph
+        return (passed_over and told_apart(graph)) or hides_a_write(graph)
 
 
 @dataclass(slots=True)

@@ -32,8 +32,15 @@ from shapeproof.constraints.terms import symbol
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_of
-from shapeproof.export.ops.layouts import acts_on_layout, tensor_of
-from shapeproof.export.ops.properties import DISABLED, FUNCTION, properties_read, read_in_bodies
+from shapeproof.export.ops.properties import (
+    DISABLED,
+    FUNCTION,
+    GRAD_FN,
+    acts_on_layout,
+    properties_read,
+    read_in_bodies,
+    tensor_of,
+)
 from shapeproof.export.shim.autograd import has_own_backward
 from shapeproof.export.shim.callers import read_by_the_model
 from shapeproof.export.shim.inputs.binding import bind, map_leaves
@@ -48,6 +55,7 @@ from shapeproof.export.source.lookups import hash_looked_up
 from shapeproof.export.source.missing import Refusals, attribute, unlike
 from shapeproof.export.source.texts import number_in_text, number_used
 from shapeproof.export.trace.calls.claimed import as_data
+from shapeproof.export.trace.calls.dropouts import undropped
 from shapeproof.export.trace.calls.operators import Operators
 from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.calls.sparse import refuse_hidden, with_rows
@@ -145,7 +153,8 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
     model.register_forward_hook(lambda *_: env.write_checks())  # checks after the last operator
     model.register_forward_hook(lambda _, __, result: _note_backward(trial, result))
     watched = Watched(model)
-    with nothing_swallowed(mod, inputs, trial), _traced(env, model), torch_tracing(TracingContext(mode)), _Watch(env):
+    watch = _Watch(env, aliasing=not (trial.in_place or repeating))
+    with nothing_swallowed(mod, inputs, trial), _traced(env, model), torch_tracing(TracingContext(mode)), watch:
         program = torch.export.export(
             model,
             args,
@@ -204,8 +213,7 @@ def _refuse_computed(program: torch.export.ExportedProgram) -> None:
             which = (
                 "a tensor that this makes of another" if transforms(program.graph) else f"`{name}`, which it computes,"
             )
-            message = f"torch.export cannot follow {what}: {which} is taken for a constant"
-            raise UsageError(message)
+            raise UsageError(f"torch.export cannot follow {what}: {which} is taken for a constant")
 
 
 def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: ProofShapeEnv) -> None:
@@ -259,13 +267,15 @@ class _Watch(TorchFunctionMode):
     Some functions have operators that take a plain int; where a size is symbolic, other operators replace them
     (decompositions.py). The method `contiguous` checks the layout first and calls no operator for a contiguous tensor.
     Here the operator itself is called, so that the program treats an input with other strides as eager does.
+    `aliasing`: dropout that drops nothing returns its operand (dropouts.py).
     """
 
     _subscripts = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__})
 
-    def __init__(self, env: ProofShapeEnv) -> None:
+    def __init__(self, env: ProofShapeEnv, *, aliasing: bool) -> None:
         super().__init__()
         self._env = env
+        self._aliasing = aliasing
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -278,8 +288,12 @@ class _Watch(TorchFunctionMode):
         read = properties_read(func)
         if read and self._env.innermost is None and read_by_the_model():
             self._env.trial.reads |= read
+            self._env.trial.doubtful |= GRAD_FN in read  # an operator that was not run has another grad_fn
         if func in self._subscripts:
             args = (args[0], bounded_by_numbers(args[1]), *args[2:])
+        same = undropped(func, args, kwargs) if self._aliasing else None
+        if same is not None:
+            return same
         if func is torch.Tensor.contiguous:
             func = torch.ops.aten.contiguous.default
         elif func in REWRITTEN and any(map(_is_symbolic, pytree.tree_leaves((args, kwargs)))):
@@ -372,8 +386,7 @@ def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
             return value.fake_mode.shape_env
         if isinstance(value, torch.SymInt) and isinstance(value.node.shape_env, ProofShapeEnv):
             return value.node.shape_env
-    message = "the program was not traced here"
-    raise LookupError(message)
+    raise LookupError("the program was not traced here")
 
 
 def left_in(program: torch.export.ExportedProgram) -> Left:

@@ -62,7 +62,7 @@ def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[CallForm, list[
     """
     leaves: Sequence[Any] = (*args, *kwargs.values()) if kwargs else args
     structure: Hashable = (len(args), *kwargs)
-    if not all(type(each) in _PLAIN for each in leaves):
+    if not _PLAIN.issuperset(map(type, leaves)):
         leaves, structure = flattened((args, kwargs))
     kinds: list[Hashable] = []
     graded = torch.is_grad_enabled()

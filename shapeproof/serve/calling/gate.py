@@ -12,6 +12,11 @@ import threading
 from collections.abc import Iterator
 
 
+class _Mine(threading.local):
+    depth = 0
+    """How many runs this thread is inside of."""
+
+
 class Gate:
     """Open to any number of runs, or closed for one trace.
 
@@ -22,30 +27,32 @@ class Gate:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()  # taken itself: a Condition takes it by a function of Python
+        self._changed = threading.Condition(self._lock)
         self._running = 0
         self._closed = False
-        self._mine = threading.local()
+        self._mine = _Mine()
 
     def is_inside(self) -> bool:
         """Whether this thread runs or traces."""
-        return getattr(self._mine, "depth", 0) > 0
+        return self._mine.depth > 0
 
     def enter(self) -> None:
         """Begin a run, as soon as nothing is traced."""
-        depth = getattr(self._mine, "depth", 0)
-        if not depth:
-            with self._changed:
+        mine = self._mine
+        if not mine.depth:
+            with self._lock:
                 while self._closed:
                     self._changed.wait()
                 self._running += 1
-        self._mine.depth = depth + 1
+        mine.depth += 1
 
     def leave(self) -> None:
         """End a run."""
-        self._mine.depth -= 1
-        if not self._mine.depth:
-            with self._changed:
+        mine = self._mine
+        mine.depth -= 1
+        if not mine.depth:
+            with self._lock:
                 self._running -= 1
                 if self._closed:
                     self._changed.notify_all()
@@ -53,7 +60,7 @@ class Gate:
     @contextlib.contextmanager
     def closed(self) -> Iterator[None]:
         """Let nothing run but this thread; called by one that is not inside."""
-        with self._changed:
+        with self._lock:
             while self._closed:
                 self._changed.wait()
             self._closed = True
@@ -64,7 +71,7 @@ class Gate:
             yield
         finally:
             self._mine.depth = 0
-            with self._changed:
+            with self._lock:
                 self._closed = False
                 self._changed.notify_all()
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.shim.modules import GLOBAL_HOOKS, parts, registered
+from shapeproof.export.shim.process.default_device import default_device
 from shapeproof.serve.calling.attributes import Attributes
 
 _DTYPE, _DEVICE, _SHAPE, _REQUIRES_GRAD, _TRAINING = map(
@@ -82,7 +83,7 @@ class ModelState:
 
     def modes(self) -> tuple[Hashable, ...]:
         """What a program is traced under beside its inputs: MODES says what each is."""
-        casting = tuple(torch.get_autocast_dtype(kind) for kind in _CASTING if torch.is_autocast_enabled(kind))
+        casting = tuple([torch.get_autocast_dtype(kind) for kind in _CASTING if torch.is_autocast_enabled(kind)])
         return (
             torch.is_grad_enabled(),
             torch.is_inference_mode_enabled(),
@@ -93,7 +94,7 @@ class ModelState:
             tuple(map(_DEVICE, self._tensors)),
             tuple(map(_SHAPE, self._tensors)),
             tuple(map(_REQUIRES_GRAD, self._tensors)),
-            torch.get_default_device(),
+            default_device(),
         )
 
 

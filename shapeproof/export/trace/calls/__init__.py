@@ -8,5 +8,7 @@ views.py       gives a view the sizes that the call asked for
 sparse.py      sparse tensors: sizes that come from data, and what fake tensors make up
 claimed.py     numbers that the user's own operators return
 mistaken.py    refuses operators whose fake kernels torch has wrong
+dropouts.py    dropout that drops nothing returns its operand
+numbers.py     numbers that a dtype cannot hold
 stated.py      what users state about their operators, checked by the program
 """

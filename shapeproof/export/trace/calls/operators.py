@@ -24,6 +24,7 @@ from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.trees import is_bare, leaves, map_tensors
 from shapeproof.export.trace.calls import settle
 from shapeproof.export.trace.calls.mistaken import refuse_mistaken
+from shapeproof.export.trace.calls.numbers import check_numbers
 from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.calls.repeats import Repeats
 from shapeproof.export.trace.checks.failures import may_fail, raised_by
@@ -83,6 +84,7 @@ class Operators:
         count, mark = self._recorded, self._env.numbering.mark()
         operation = _Operation(self._env, self._apart, func, (args, kwargs), self._ruled(call))
         with self._env.running(func, args, kwargs):
+            check_numbers(func, args, kwargs, self._equal)
             given = self._repeated(operation)
             if given is None:
                 result = self._ruled(run, note)(func, args, kwargs)
@@ -205,8 +207,7 @@ class _Operation:
             args, kwargs = self._aliased() if self._changes else self.arguments
             result = self._run(self._func, args, kwargs)
             if self._env.brought != before:
-                message = "the operator takes other sizes from data, or checks data, there"
-                raise LookupError(message)
+                raise LookupError("the operator takes other sizes from data, or checks data, there")
         return _tensors((args, kwargs)), leaves(result)
 
 

@@ -33,15 +33,13 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import ONE, Term
+from shapeproof.export.limits import RERUNS
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-
-RERUNS = 16
-"""The maximal number of reruns of one operator for one decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +82,7 @@ def settle(trial: Trial, first: int, known: int, call: Call, recalled: Recalled 
 def _harmless_ones(
     trial: Trial, steps: Sequence[Step], promised: Sequence[Formula], call: Call, recalled: Recalled | None
 ) -> Iterator[int]:
-    base = steps[0].given.fork()
-    for promise in promised:
-        base.learn(promise)
+    base = steps[0].given.assuming(*promised)
     for index, step in enumerate(steps):
         if step.decision.kind is not Kind.ASSERTED and _makes_no_difference(trial, step, base, call, recalled):
             yield index
@@ -97,20 +93,14 @@ def _harmless_ones(
 def _makes_no_difference(trial: Trial, step: Step, base: Facts, call: Call, recalled: Recalled | None) -> bool:
     """True if the operator returns the same under the other answer; with data, no other trace is consulted."""
     if recalled is None or trial.origins:
-        return _harmless(trial, _without(base, step), call)
+        return _harmless(trial, base.assuming(flipped(step)), call)
     taken, known = step.decision.taken, frozenset(base.formulas)
     if recalled.is_harmless(call.key, taken, known):
         return True
-    found = _harmless(trial, _without(base, step), call)
+    found = _harmless(trial, base.assuming(flipped(step)), call)
     if found:
         recalled.note_harmless(call.key, taken, known)
     return found
-
-
-def _without(given: Facts, step: Step) -> Facts:
-    cell = given.fork()
-    cell.learn(flipped(step))
-    return cell
 
 
 def _harmless(trial: Trial, cell: Facts, call: Call) -> bool:
@@ -142,7 +132,7 @@ def _left_out(trial: Trial, cell: Facts, call: Call) -> list[Facts] | None:
         return None
     if not _Comparison(call.read, again.region).same([*call.operands, *call.result], [*operands, *result]):
         return None
-    return [_without(step.given, step) for step in again.steps]
+    return [step.given.assuming(flipped(step)) for step in again.steps]
 
 
 class _Comparison:

@@ -1,0 +1,87 @@
+"""Numbers that a dtype cannot hold: a trace raises what eager raises, and a symbolic number gets its bound."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from shapeproof.export import Dim, check
+
+BYTES, HALF = torch.arange(4, dtype=torch.int8), torch.ones(4, dtype=torch.float16)
+CALLS = {
+    "clamp": lambda x: x.clamp(0, 300),
+    "clamp_": lambda x: x.clone().clamp_(0, 300),
+    "pow": lambda x: x.pow(300),
+    "add": lambda x: x.add(1, alpha=300),
+    "fill_": lambda x: x.clone().fill_(-300),
+    "full": lambda x: torch.full((x.shape[0],), 300, dtype=torch.int8),
+    "masked_fill": lambda x: x.masked_fill(x > 0, 300),
+    "where": lambda x: torch.where(x > 0, x, 300),
+    "pad": lambda x: torch.nn.functional.pad(x, (1, 1), value=300),
+    "threshold": lambda x: torch.nn.functional.threshold(x, 300, 300),
+    "addcmul": lambda x: torch.addcmul(x, x, x, value=300),
+    "a float32": lambda x: x.float().clamp(0, 1e300),
+    "within": lambda x: x.clamp(-128, 127),
+    "wrapped": lambda x: x + 300,
+    "compared": lambda x: x > 300,
+    "into a bool": lambda x: torch.full_like(x, 300, dtype=torch.bool),
+    "infinity": lambda x: x.float().clamp(0, float("inf")),
+    "wide": lambda x: x.long().clamp(0, 300),
+}
+HALVES = {
+    "hardtanh": lambda x: torch.nn.functional.hardtanh(x, -1e6, 1e6),
+    "masked": lambda x: x.masked_fill(x > 0, -1e9),
+    "fill_": lambda x: x.clone().fill_(1e6),
+    "multiplied": lambda x: x * 1e6,
+    "infinite": lambda x: x.masked_fill(x > 0, float("-inf")),
+}
+
+
+class Calls(torch.nn.Module):
+    def __init__(self, call):
+        super().__init__()
+        self.call = call
+
+    def forward(self, x):
+        return self.call(x)
+
+
+def raised(run):
+    try:
+        result = run()
+    except RuntimeError as error:
+        return str(error)
+    return getattr(result, "status", "proved")
+
+
+@pytest.mark.parametrize(
+    ("call", "x"),
+    [*((call, BYTES) for call in CALLS.values()), *((call, HALF) for call in HALVES.values())],
+    ids=[*CALLS, *(f"half {name}" for name in HALVES)],
+)
+def test_a_trace_raises_what_eager_raises_of_a_number(call, x):
+    shapes = ({0: Dim("n", min=2, max=8)},)
+    assert raised(lambda: check(Calls(call), (x,), dynamic_shapes=shapes)) == raised(lambda: call(x))
+
+
+@pytest.mark.parametrize(
+    ("call", "dtype", "largest"),
+    [
+        (lambda x: x.clamp(0, x.shape[0]), torch.int8, 127),
+        (lambda x: x.clamp(-x.shape[0], 3), torch.int8, 128),
+        (lambda x: x.clamp(0, x.shape[0]), torch.uint8, 255),
+        (lambda x: torch.full((3,), x.shape[0], dtype=x.dtype), torch.int8, 127),
+        (lambda x: x.masked_fill(x > 0, x.shape[0]), torch.int8, 127),
+        (lambda x: x + x.shape[0], torch.int8, None),
+        (lambda x: x.clamp(0, x.shape[0]), torch.int64, None),
+    ],
+    ids=["clamp", "negative", "unsigned", "full", "masked_fill", "wrapped", "wide"],
+)
+def test_a_symbolic_number_stays_within_the_dtype(call, dtype, largest):
+    report = check(Calls(call), (torch.ones(4, dtype=dtype),), dynamic_shapes=({0: Dim("n", min=2, max=1000)},))
+    if largest is None:
+        assert report.status == "proved"
+        return
+    assert [each.witness for each in report.diagnostics] == [{"x.shape[0]": largest + 1}]
+    assert raised(lambda: call(torch.ones(largest, dtype=dtype))) == "proved"
+    assert raised(lambda: call(torch.ones(largest + 1, dtype=dtype))) != "proved"
