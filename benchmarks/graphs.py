@@ -4,7 +4,8 @@
 
 torch.compile runs with dynamic=False, None and True, and its graphs are counted by its backend, which runs them as they
 are. Served: how often the model was traced, and how many programs are kept. Declared: the programs of the whole domain,
-made ahead, and whether no fewer do. Exit status 1: a result, or a gradient, that is not eager's.
+made ahead, and whether no fewer do. A training step: training.py. Exit status 1: a result, or a gradient, that is not
+eager's.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from torch.export import Dim
 
+from benchmarks.training import Perceptron, training
 from shapeproof.serve import compile as served
 from shapeproof.serve import forecast
 
@@ -51,20 +53,6 @@ class Branches(torch.nn.Module):
         if x.size()[0] <= 30:
             return x * 200
         return x * x.size()[0]
-
-
-class Perceptron(torch.nn.Module):
-    """A small one, to be trained on batches of any number of rows."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.first = torch.nn.Linear(8, 16)
-        self.second = torch.nn.Linear(16, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Two layers."""
-        return self.second(torch.relu(self.first(x)))
 
 
 @dataclass(frozen=True)
@@ -158,8 +146,11 @@ def main() -> int:
         cells, alike = row(case)
         table.add_row(*cells)
         right = right and alike
-    Console(width=120).print(table)
-    return int(not right)
+    trained, alike = training()
+    console = Console(width=120)
+    console.print(table)
+    console.print(trained)
+    return int(not (right and alike))
 
 
 if __name__ == "__main__":

@@ -24,8 +24,7 @@ def imported(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
     def find(name: str) -> Any:
         if name not in homes:
-            message = f"module {package!r} has no attribute {name!r}"
-            raise AttributeError(message)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(homes[name], package), name)
 
     return find

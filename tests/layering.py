@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,15 +19,20 @@ PRIVATE_TORCH_ALLOWED = (
 """The shim, and the three files that drive torch's tracer."""
 
 
-def imported_names(source: str, module: str) -> Iterator[str]:
+@functools.cache
+def imported_names(source: str, module: str) -> frozenset[str]:
     """The full dotted name of everything that a module imports, wherever in the file the import stands.
 
     `from a import b` gives both `a` and `a.b`, since b may be a module. `module` resolves relative imports; the
     name of a package must end in `.__init__`.
 
-    >>> list(imported_names("from ...solver import prove", "shapeproof.export.explore.explorer"))
+    >>> sorted(imported_names("from ...solver import prove", "shapeproof.export.explore.explorer"))
     ['shapeproof.solver', 'shapeproof.solver.prove']
     """
+    return frozenset(_imported_names(source, module))
+
+
+def _imported_names(source: str, module: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -37,6 +43,7 @@ def imported_names(source: str, module: str) -> Iterator[str]:
             yield from (f"{origin}.{alias.name}" for alias in node.names)
 
 
+@functools.cache
 def at_run_time(source: str, *, loading: bool = False) -> str:
     r"""A source text without what only type checkers import; if `loading`, without the bodies of functions, too.
 
@@ -64,7 +71,7 @@ def upward_imports(source: str, module: str) -> list[str]:
     ['shapeproof.export']
     """
     above = {f"shapeproof.{room}" for room in ROOMS[ROOMS.index(module.split(".")[1]) + 1 :]}
-    return [name for name in imported_names(source, module) if ".".join(name.split(".")[:2]) in above]
+    return [name for name in sorted(imported_names(source, module)) if ".".join(name.split(".")[:2]) in above]
 
 
 def private_torch_names(source: str) -> list[str]:
@@ -78,9 +85,11 @@ def private_torch_names(source: str) -> list[str]:
     >>> private_torch_names("import torch; torch._guards.tracing(torch.nn.Linear.__name__)")
     ['torch._guards', 'torch._guards.tracing']
     """
+    if "torch" not in source:
+        return []
     bound = dict(_torch_bindings(source))
     used = (_dotted(node, bound) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute))
-    named = {name for name in used if name} | set(imported_names(source, ""))
+    named = {name for name in used if name} | imported_names(source, "")
     return sorted(name for name in named if _is_private(name))
 
 

@@ -56,7 +56,7 @@ def loading():
     """Which modules each module of the package imports when it is loaded."""
     paths = {_dotted(path): path for path in (ROOT / "shapeproof").rglob("*.py")}
     texts = {name: at_run_time(path.read_text(encoding="utf-8"), loading=True) for name, path in paths.items()}
-    return {name: (set(imported_names(text, name)) & paths.keys()) - {name} for name, text in texts.items()}
+    return {name: (imported_names(text, name) & paths.keys()) - {name} for name, text in texts.items()}
 
 
 def _place(arrow):

@@ -7,7 +7,7 @@ from graphlib import TopologicalSorter
 
 import pytest
 
-from shapeproof.export.explore import limits
+from shapeproof.export import limits
 from tests.rooms import EXPORT_ROOMS, ROOT, loading, matrix, picture, upward
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")

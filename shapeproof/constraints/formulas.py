@@ -49,6 +49,11 @@ class Formula(Node):
         """The formula that holds exactly where this one fails, and raises where this one raises."""
         return _opposite(self)
 
+    @property
+    def conjuncts(self) -> tuple[Formula, ...]:
+        """The operands of an And; any other formula is its only conjunct."""
+        return self.args if isinstance(self, And) else (self,)
+
     def __bool__(self) -> bool:
         raise UsageError(f"{self} is a formula: ask for its .constant, or evaluate it.")
 

@@ -1,7 +1,7 @@
 """Verified export. Public names are imported on first use, so that importing another room does not load torch.
 
 call      the user's entry points                       api.py, checks.py, watch.py
-path      the main path of a check                      verify.py
+path      the main path of a check, and its limits      verify.py, limits.py
 seen      a verdict compared with a profile of inputs   against_seen.py, serving.py
 rooms     from the bottom up     shim/, source/, declare/, ops/, graph/, trace/, explore/, report/, build/
 """

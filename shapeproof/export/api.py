@@ -172,14 +172,11 @@ def check(  # noqa: PLR0913 - as above
         UsageError: an entry is invalid; the message names it.
     """
     if strict:
-        message = "strict=True is not supported: only torch's non-strict exporter can be given a ShapeEnv"
-        raise UsageError(message)
+        raise UsageError("strict=True is not supported: only torch's non-strict exporter can be given a ShapeEnv")
     if branches not in {"error", "split"}:
-        message = f"branches must be 'error' or 'split', not {branches!r}"
-        raise UsageError(message)
+        raise UsageError(f"branches must be 'error' or 'split', not {branches!r}")
     if not isinstance(budget, Budget | None):
-        message = f"budget must be a Budget, such as Budget(rlimit=30_000_000), not {budget!r}"
-        raise UsageError(message)
+        raise UsageError(f"budget must be a Budget, such as Budget(rlimit=30_000_000), not {budget!r}")
     where = in_the_call()
     verify = functools.partial(
         verified,

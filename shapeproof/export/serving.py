@@ -23,6 +23,7 @@ from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.from_seen import Profile, declare_seen, symbol_names
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.declare.sources import Sources, declare_sources
+from shapeproof.export.limits import ATTEMPTS
 from shapeproof.export.ops.properties import STRIDES
 from shapeproof.export.report.report import Report
 from shapeproof.export.source.declared_at import Where
@@ -32,9 +33,6 @@ from shapeproof.seen.relations import Relation, relations
 from shapeproof.seen.text import ENOUGH, all_seen_are
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-
-MOST_ATTEMPTS = 8
-"""How many times a model is verified again with relations that held for all seen inputs."""
 
 Verify = Callable[[Inputs], Report]
 
@@ -107,7 +105,7 @@ def _with_relations(
     tries: Iterator[list[Relation]] = ([each] for each in usable)
     if len(usable) > 1:
         tries = itertools.chain(tries, [usable])
-    left = MOST_ATTEMPTS
+    left = ATTEMPTS
     for chosen in tries:
         if left and _may_help(chosen, report, inputs.user_names):
             left -= 1

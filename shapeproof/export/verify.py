@@ -28,10 +28,8 @@ from shapeproof.export.explore.beside_eager.corners import disagreement
 from shapeproof.export.explore.beside_eager.extent import Extent
 from shapeproof.export.explore.beside_eager.kernels import operator_faults
 from shapeproof.export.explore.beside_eager.rebound import given_twice, returning, seen_in_eager
-from shapeproof.export.explore.demands.emptied import refused_where_none
-from shapeproof.export.explore.demands.refusals import refusals
+from shapeproof.export.explore.demands.preconditions import take_preconditions
 from shapeproof.export.explore.demands.shared_failures import shared_failures
-from shapeproof.export.explore.demands.unmet import unmet
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.findings import Exploration, Impossible, narrowed, served_part
 from shapeproof.export.explore.regions import Split, split
@@ -134,21 +132,15 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
     if domain.contradictory:
         return vacuous(task.inputs, clash(domain))
     task.inputs.check_anchors()
+    take = functools.partial(take_preconditions, task.mod, task.inputs, budget=task.budget)
     try:
         if splitting:
-            return _by_several(task, explorer, split(explorer, domain, task.budget, functools.partial(_refused, task)))
+            return _by_several(task, explorer, split(explorer, domain, task.budget, take))
         found = explorer.run(domain)
-        _refused(task, found, domain)
+        take(found, domain)
         return _by_one(task, explorer, found, domain)
     except Impossible as impossible:
         return Report("refuted", (contradiction(impossible.trial, task.inputs),), inputs=task.inputs.shapes)
-
-
-def _refused(task: _Task, found: Exploration, domain: Facts) -> None:
-    """Add the sizes that eager refuses for any data although no decision says so."""
-    found.take(refusals(task.mod, task.inputs, found, domain, task.budget))
-    found.take(unmet(task.mod, task.inputs, found, domain, task.budget))
-    found.take(refused_where_none(task.mod, task.inputs, found, domain, task.budget))
 
 
 def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) -> Report:

@@ -189,12 +189,12 @@ def layout(sizes: tuple[int, ...], strides: tuple[int, ...]) -> str:
 
 
 def _is_dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether dimensions from the outermost in leave no gap."""
+    """Whether dimensions from the outermost in leave no gap. It is asked of every tensor of every new call."""
     step = 1
-    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
-        if stride != step:
+    for i in range(len(sizes) - 1, -1, -1):
+        if strides[i] != step:
             return False
-        step *= size or 1
+        step *= sizes[i] or 1
     return True
 
 

@@ -33,7 +33,7 @@ Args = tuple[Any, ...]
 
 @dataclass
 class Learned:
-    """What is known of the calls of one form: what was seen, and which attempts have led to nothing.
+    """The knowledge about calls of one form: what was seen, and which attempts failed.
 
     Attributes:
         split: whether one program was found not to serve all that was seen.
@@ -59,7 +59,7 @@ class Exporter:
         self._could_be_meant = False
 
     def learned(self, call: Call, before: Seen) -> Learned:
-        """What is known at the first call of a form: what was seen before of its kind."""
+        """Return the knowledge at the first call of a form: what was seen before of its kind."""
         joint = before.joints.get(call.kind)
         return Learned(Seen({} if joint is None else {call.kind: joint}))
 
@@ -164,7 +164,7 @@ def _no_random_numbers() -> Iterator[None]:
 
 
 def _programs(report: Report) -> tuple[VerifiedProgram, ...]:
-    """What a proved report gives out."""
+    """Return the programs of a proved report."""
     if report.status != "proved" or report.program is None:
         return ()
     return report.program.programs if isinstance(report.program, Regions) else (report.program,)  # type: ignore[return-value]  # of this run

@@ -23,7 +23,7 @@ from shapeproof.solver.prove import decide
 
 @dataclass(frozen=True)
 class FlatDomain:
-    """What holds of the flat sizes of every input that a program serves.
+    """The formulas that hold for the flat sizes of every input that a program serves.
 
     Attributes:
         formulas: over `s0`, `s1` and so on.
@@ -44,7 +44,7 @@ class FlatDomain:
         return format_formula(formula, rename=dict(zip(symbols(len(self.names)), self.names, strict=True)))
 
     def within(self, other: FlatDomain) -> bool:
-        """Whether every size here is in the other: proved, or False."""
+        """True if this domain is proved to lie in the other."""
         facts = Facts(self.formulas)
         return all(decide(formula, facts).status in {"proved", "vacuous"} for formula in other.formulas)
 
@@ -55,7 +55,7 @@ def symbols(count: int) -> tuple[str, ...]:
 
 
 def flat_domain(contract: Requirements) -> FlatDomain | None:
-    """The domain of a program; None where sizes alone do not tell whether an input lies in it."""
+    """Return the domain of a program; None if sizes alone do not decide whether it contains an input."""
     lengths = tuple(map(len, contract.sizes))
     first = [sum(lengths[:leaf]) for leaf in range(len(lengths))]
     places = {name: (first[place.leaf] + place.index, place) for name, place in readings(contract.sizes).items()}
@@ -92,7 +92,7 @@ def _equalities(sizes: Sequence[Sequence[Term]], places: Mapping[str, tuple[int,
 
 
 def _names(contract: Requirements) -> tuple[str, ...]:
-    """What the user calls each flat size: `x.shape[0]`, or an int by its own name."""
+    """Return the user's name of each flat size: `x.shape[0]`, or the name of an int."""
     shaped = {index for index, layout in contract.memory.layouts.items()}
     return tuple(
         f"{name}.shape[{dim}]" if leaf in shaped else name

@@ -75,7 +75,7 @@ class Miss:
 
     @property
     def about_sizes(self) -> bool:
-        """Whether a program is there that differs from what is needed in its sizes alone."""
+        """True if some program differs from the call in sizes alone."""
         return any(reason.about_sizes for reason in self.reasons)
 
     @property
@@ -134,7 +134,7 @@ def _short(value: Any) -> str:
 
 
 def _differing(name: str, now: Any, then: Any) -> tuple[str, str]:
-    """What an input is and what a program takes, in the first thing in which they differ."""
+    """Return the first property in which an input differs from what a program takes, with both values."""
     if _is_tensor(now) and _is_tensor(then):
         for what, mine, other in zip(("dtype", "device", "layout", "dim()", "requires_grad"), now, then, strict=True):
             if mine != other:

@@ -152,7 +152,7 @@ class Served:
         regions_of(self.programs).save(path)
 
     def write_report(self, path: str | Path) -> None:
-        """Write a page: the programs and their regions, the misses over the calls and why, and what to declare.
+        """Write a page: programs, their regions, sizes seen beside those served, misses and why, what to declare.
 
         Args:
             path: the HTML file.
@@ -168,10 +168,14 @@ class Served:
         ...     "1 calls" in Path(f"{folder}/served.html").read_text()
         True
         """
-        write_whole(Path(path), served_page(self))
+        write_whole(Path(path), served_page(self, self._profiles()))
 
     def _repr_html_(self) -> str:
-        return served_html(self)
+        return served_html(self, self._profiles())
+
+    def _profiles(self) -> dict[Hashable, Seen]:
+        """Return the profile of the calls of each form and modes."""
+        return {key: learned.seen for key, learned in self._learned.copy().items()}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program of these inputs.
@@ -193,7 +197,7 @@ class Served:
         return self._without(args, kwargs)
 
     def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program | None:
-        """The program that serves a call."""
+        """Return the program that serves a call, if any."""
         if not self._state.is_current():
             return None
         try:
@@ -203,7 +207,7 @@ class Served:
         return self._router.find((form, self._state.modes()), sizes, inputs)
 
     def _without(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a call for which there was no program a moment ago."""
+        """Run a call that no program served a moment ago."""
         program = None
         if not gate.is_inside():  # within another run nothing can be traced
             with self._lock:
@@ -227,7 +231,7 @@ class Served:
             self._router = Router(kept)
 
     def _made_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program | None:
-        """A program for a call, if one is to be made and can be; the miss is noted."""
+        """Make a program for a call, if one should be made and can be; note the miss."""
         self.missed += 1
         try:
             form, sizes, inputs = read(args, kwargs)
@@ -257,7 +261,7 @@ class Served:
         return found
 
     def _about(self, key: Hashable, call: Call) -> Learned:
-        """What was learned of calls of a form and in modes."""
+        """Return the knowledge about calls of a form and modes."""
         if key not in self._learned:
             if len(self._learned) >= MOST_FORMS:
                 self._learned.clear()
@@ -265,7 +269,7 @@ class Served:
         return self._learned[key]
 
     def _reluctance(self, request: Request, learned: Learned) -> str:
-        """Why nothing is traced for a call; empty where it is."""
+        """Return the reason not to trace for a call; empty if the call is traced."""
         if self.programs and self._otherwise != "trace":
             return f"nothing is traced under otherwise={self._otherwise!r}"
         if self._backend.keeps_weights and torch.is_grad_enabled():
@@ -294,7 +298,7 @@ class Served:
             self._misses.setdefault(identity, replace(miss, call=self.calls))
 
     def _exported(self, request: Request, learned: Learned) -> tuple[Program | None, str]:
-        """The program of a call, exported now and kept; else why there is none."""
+        """Export and keep a program for a call; if there is none, return the reason."""
         self.traced += 1
         exported, declared, said = self._exporter.export(request.args, request.kwargs, learned)
         said = said or _unfit(exported)
@@ -312,7 +316,7 @@ class Served:
         return None, learned.said
 
     def _program(self, exported: VerifiedProgram, request: Request, *, declared: bool) -> Program | None:
-        """A program ready to be run; None where sizes do not tell its domain."""
+        """Return a program that is ready to run; None if sizes alone do not decide its domain."""
         flat = flat_domain(exported.contract)
         if flat is None:
             return None
@@ -323,11 +327,11 @@ class Served:
 
 
 def _unfit(exported: Sequence[VerifiedProgram]) -> str:
-    """Why programs must not be run in place of the model as it is called now; empty where they may."""
+    """Return the reason not to run programs in place of the model in the current modes; empty if there is none."""
     lost = sorted(each for program in exported for each in program.contract.own_backward)
     return f"a program has not {lost[0]}" if lost and torch.is_grad_enabled() else ""
 
 
 def _giving_sizes(run: Run, sized: Callable[[Any], Any] | None) -> Run:
-    """What runs a program, so that it gives torch.Size where the model does."""
+    """Wrap the run of a program so that it returns torch.Size where the model does."""
     return run if sized is None else lambda *args, **kwargs: sized(run(*args, **kwargs))

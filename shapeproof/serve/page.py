@@ -1,11 +1,12 @@
-"""A served model as HTML: its programs, their regions drawn, the misses over the calls with reasons, what to declare.
+"""A served model as HTML: its programs, their regions and the sizes seen drawn, misses with reasons, what to declare.
 
 The same tables and plots as a report's (export/report/html.py, seen/plots.py): no script, no style sheet, no address.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -14,33 +15,36 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.report.html import table
 from shapeproof.export.report.region_map import RegionMap
-from shapeproof.seen.plots import steps_html
+from shapeproof.seen import Seen
+from shapeproof.seen.plots import SeenSize, plot_html, seen_sizes, steps_html
 from shapeproof.serve.domains import symbols
 from shapeproof.serve.programs import Program
+from shapeproof.solver.facts import Facts
 
 if TYPE_CHECKING:
     from shapeproof.serve.misses import Miss
     from shapeproof.serve.on_demand import Served
 
 
-def served_html(run: Served) -> str:
-    """The report on what was served until now."""
+def served_html(run: Served, profiles: Mapping[Hashable, Seen]) -> str:
+    """The report on what was served until now; `profiles`: what was seen of the calls of each form and modes."""
     misses = run.misses
     name = type(run.model).__name__
     counts = f"{run.calls} calls, {run.missed} missed, {run.traced} traced, {len(run.programs)} programs kept"
     parts = [f"<div><b>{escape(name)}</b> {counts}</div>"]
     parts += [table(("program", "serves"), ((str(each.number), ", ".join(each.domain)) for each in run.programs))]
     parts += [drawn for group in _alike(run.programs) if (drawn := _regions(group)._repr_svg_())]
+    parts += [plot_html(_beside(seen, key, run.programs)) for key, seen in profiles.items()]
     parts += [table(("call", "missed", "came to", "why"), map(_row, misses))]
     parts += [steps_html([each.call for each in misses], run.calls, "calls", "misses") if misses else ""]
     parts += [f"<div>{escape(each)}</div>" for each in savings(misses)]
     return "\n".join(part for part in parts if part)
 
 
-def served_page(run: Served) -> str:
+def served_page(run: Served, profiles: Mapping[Hashable, Seen]) -> str:
     """The report as a page of its own."""
     head = f'<meta charset="utf-8"><title>{escape(type(run.model).__name__)}</title>'
-    return f"<!doctype html>\n<html><head>{head}</head><body>\n{served_html(run)}\n</body></html>\n"
+    return f"<!doctype html>\n<html><head>{head}</head><body>\n{served_html(run, profiles)}\n</body></html>\n"
 
 
 def _row(miss: Miss) -> tuple[str, str, str, str]:
@@ -54,6 +58,22 @@ def _alike(programs: Sequence[Program]) -> list[list[Program]]:
     for program in programs:
         groups.setdefault((program.form, program.modes), []).append(program)
     return list(groups.values())
+
+
+def _beside(seen: Seen, key: Hashable, programs: Sequence[Program]) -> list[SeenSize]:
+    """The sizes that varied in calls of a form, each with the range that the programs of the form serve together."""
+    own = [each for each in programs if (each.form, each.modes) == key]
+    names = dict(zip(own[0].flat.names, symbols(len(own[0].flat.names)), strict=True)) if own else {}
+    sizes = seen_sizes(seen.joints)
+    return [replace(each, served=_range(names[each.name], own)) if each.name in names else each for each in sizes]
+
+
+def _range(name: str, programs: Sequence[Program]) -> tuple[int | None, int | None]:
+    """The least and the greatest value of a size that some program serves; None where there is no bound."""
+    found = [Facts(each.flat.formulas).range_of(name) for each in programs]
+    lower = [each.lower for each in found if each.lower is not None]
+    upper = [each.upper for each in found if each.upper is not None]
+    return min(lower) if len(lower) == len(found) else None, max(upper) if len(upper) == len(found) else None
 
 
 def _regions(programs: Sequence[Program]) -> RegionMap:
@@ -77,7 +97,7 @@ def _free(shared: frozenset[Formula], count: int) -> Iterator[frozenset[str]]:
 
 
 def savings(misses: Sequence[Miss]) -> Iterator[str]:
-    """What one declaration would have saved, in a sentence.
+    """Say in a sentence how many traces one declaration would have saved.
 
     Args:
         misses: in the order in which they came.

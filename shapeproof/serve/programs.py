@@ -38,12 +38,12 @@ class Program:
 
     @property
     def report(self) -> Report:
-        """What was proved."""
+        """The report of the proof."""
         return self.exported.report
 
     @functools.cached_property
     def domain(self) -> tuple[str, ...]:
-        """What holds of the sizes of every input that it serves, in the user's names."""
+        """The formulas that hold for the sizes of every served input, in the user's names."""
         return self.flat.texts()
 
     def __str__(self) -> str:
@@ -51,20 +51,20 @@ class Program:
 
     @property
     def is_static(self) -> bool:
-        """Whether it serves one size of each input."""
+        """True if the program serves a single size of each input."""
         return all(term.is_constant for terms in self.exported.contract.sizes for term in terms)
 
     def serves(self, sizes: Sequence[int], inputs: Sequence[Any]) -> bool:
-        """Whether inputs of its form lie in its domain, in sizes and in memory."""
+        """True if the domain contains inputs of this form: their sizes, and how they lie in memory."""
         point = dict(zip(symbols(len(sizes)), sizes, strict=True))
         return all(true_at(each, point) is True for each in self.flat.formulas) and self.takes(inputs)
 
     def takes(self, inputs: Sequence[Any]) -> bool:
-        """Whether inputs, whose sizes lie in its domain, lie in memory as it relies on."""
+        """True if inputs whose sizes are in the domain lie in memory as the program requires."""
         return self.misfit(inputs) is None
 
     def misfit(self, inputs: Sequence[Any]) -> OutsideDomain | None:
-        """How inputs lie in memory otherwise than the program relies on."""
+        """Return how inputs lie in memory differently from what the program requires; None if they do not."""
         memory = self.exported.contract.memory
         if memory.matters:
             try:
@@ -78,7 +78,7 @@ class Program:
         return self.exported.contract.state(self.exported)
 
     def covers(self, other: Program) -> bool:
-        """Whether it serves all that another does: proved, or False."""
+        """True if this program is proved to serve every input that the other serves."""
         mine, others = self.exported.contract.memory, other.exported.contract.memory
         same_kind = (self.form, self.modes) == (other.form, other.modes)
         return same_kind and (not mine.matters or mine == others) and other.flat.within(self.flat)

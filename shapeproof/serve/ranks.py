@@ -26,7 +26,7 @@ MINUTE = timedelta(seconds=60)
 
 
 def agree(seen: Seen, group: dist.ProcessGroup | None = None, *, timeout: timedelta = MINUTE) -> Seen:
-    """What all ranks of a group have seen together; the same on each.
+    """Return the join of what all ranks of a group have seen; it is the same on each rank.
 
     Args:
         seen: what this rank has seen.
@@ -41,7 +41,7 @@ def agree(seen: Seen, group: dist.ProcessGroup | None = None, *, timeout: timede
 
 
 def together(report: Report, group: dist.ProcessGroup | None = None, *, timeout: timedelta = MINUTE) -> None:
-    """Whether all ranks of a group have the same program over the same domain, made by the same releases.
+    """Check that all ranks of a group have the same program over the same domain, made by the same releases.
 
     Args:
         report: that of this rank.
@@ -61,7 +61,7 @@ def together(report: Report, group: dist.ProcessGroup | None = None, *, timeout:
 
 
 def _described(report: Report) -> dict[str, str]:
-    """What must be the same on all ranks, the most telling first."""
+    """Return the properties that must be equal on all ranks, the most telling first."""
     programs: Iterable[Any] = getattr(report.program, "programs", (report.program,))
     code = "\n".join("" if program is None else str(program.graph) for program in programs)
     versions = {f"release of {name}": importlib.metadata.version(name) for name in ("shapeproof", "torch")}
@@ -75,7 +75,7 @@ def _described(report: Report) -> dict[str, str]:
 
 
 def _exchanged(what: str, text: str, group: dist.ProcessGroup | None, timeout: timedelta) -> dict[int, str]:
-    """What each rank of a group has written, by its rank in the world."""
+    """Return the text that each rank of a group has written, by its rank in the world."""
     if not dist.is_initialized():
         raise UsageError(f"{what} needs torch.distributed: call init_process_group first")
     group = group or dist.group.WORLD
@@ -89,7 +89,7 @@ def _exchanged(what: str, text: str, group: dist.ProcessGroup | None, timeout: t
 def exchanged(  # noqa: PLR0913, PLR0917 - who writes what, and where
     what: str, text: str, at: Store, me: int, ranks: list[int], timeout: timedelta
 ) -> dict[int, str]:
-    """What each of these ranks has written at a store.
+    """Return the text that each of these ranks has written to a store.
 
     Raises:
         UsageError: some have not in time; the sentence names them.
@@ -102,7 +102,7 @@ def exchanged(  # noqa: PLR0913, PLR0917 - who writes what, and where
 
 
 def _awaited(what: str, read: Callable[[int], str | None], ranks: list[int], timeout: timedelta) -> dict[int, str]:
-    """What the ranks wrote, once all have.
+    """Return the texts of the ranks, once all have written.
 
     Raises:
         UsageError: some have not in time.

@@ -11,7 +11,7 @@ from shapeproof.serve.programs import Program
 
 
 class Router:
-    """The programs that are kept; it never changes, so that threads need no lock to ask it."""
+    """The kept programs. A router is immutable, so threads use it without a lock."""
 
     def __init__(self, programs: Sequence[Program]) -> None:
         self.programs = tuple(programs)
@@ -21,7 +21,7 @@ class Router:
         self._groups = {key: (_finder(group), group) for key, group in groups.items()}
 
     def find(self, key: Hashable, sizes: Sequence[int], inputs: Sequence[Any]) -> Program | None:
-        """The first program of this form and these modes whose domain has the sizes, if it takes the inputs."""
+        """Return the first program of this key whose domain contains the sizes and that takes the inputs."""
         finder, group = self._groups.get(key, _NONE)
         index = finder(*sizes)
         if index is None:

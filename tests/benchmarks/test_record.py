@@ -59,6 +59,7 @@ class Asking(torch.nn.Module):
         return x if n >= 6 else -x
 
 
+@pytest.mark.thorough
 def test_what_is_recorded_is_what_the_model_asks():
     n = torch.export.Dim.DYNAMIC(min=1, max=64)
     recording = record("asking", lambda: (Asking(), (torch.zeros(3), 12), {}, {"x": None, "n": n}))

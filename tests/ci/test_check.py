@@ -244,6 +244,7 @@ def test_a_model_that_goes_wrong_fails_alone_with_one_sentence_and_its_own_lines
         assert all(frame.startswith("  --> nets.py:") for frame in frames)
 
 
+@pytest.mark.thorough
 def test_no_process_of_a_model_is_left(repository, run):
     assert run
     assert not [folder for folder in Path("/proc").glob("[0-9]*/cwd") if goes_to(folder, repository)]
@@ -254,6 +255,7 @@ def goes_to(link, folder):
         return link.readlink() == folder
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", Format)
 def test_each_form_tells_of_every_model(first, form):
     """A dashboard that counts sees all of them: none is lost with the one that fails."""
@@ -268,6 +270,7 @@ def test_each_form_tells_of_every_model(first, form):
             assert outcome.result.text[:40] in html.unescape(shown).replace('\\"', '"').replace("%25", "%")
 
 
+@pytest.mark.thorough
 def test_dims_and_relations_of_the_spec_are_what_is_checked(run):
     """`n` is 3 or 9: a multiple of 3 among the values; with the relation it is 9."""
     model = run[1]["proved"]
@@ -276,6 +279,7 @@ def test_dims_and_relations_of_the_spec_are_what_is_checked(run):
     assert [n for n in range(20) if all(holds(each, {"x.shape[0]": n}) for each in domain)] == [9]
 
 
+@pytest.mark.thorough
 def test_the_report_names_the_lines(run):
     _, found, said = run
     text = found["refuted"]["text"]
@@ -285,6 +289,7 @@ def test_the_report_names_the_lines(run):
     assert "\nrefuted: refuted (" in f"\n{said}"
 
 
+@pytest.mark.thorough
 def test_a_target_without_inputs_returns_them(run):
     assert run[1]["built"]["domain"] == ["input.shape[0] >= 0", "input.shape[0] <= 4"]
 

@@ -195,7 +195,7 @@ def test_an_import_that_fails_names_the_line(folder):
 def test_a_model_that_raises_at_its_own_example_gives_no_verdict():
     done = explain("subject:failing")
     assert (done.exit_code, done.stdout) == (2, "")
-    first, last = done.stderr.splitlines()
+    first, last = done.stderr.splitlines()[-2:]  # a slow machine reports progress before
     assert first.startswith("shapeproof: the model could not be traced: RuntimeError: ")
     assert first.endswith(" (subject.py:16)")
     assert last == "  --> subject.py:16 in forward   return x @ torch.ones(7, 7)"

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
+import traceback
+
 import pytest
 import torch
 import torch.utils._pytree as pytree
+from torch._guards import TracingContext, tracing
 from torch._subclasses import meta_utils
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
+from torch.export import Dim
 from torch.export.pt2_archive._package import load_pt2, package_pt2
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode, make_fx, track_tensor_tree
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -80,8 +86,18 @@ def test_results_of_fake_tensors_are_remembered_unless_that_is_disabled(enabled)
 
 
 def test_the_notes_of_torch_are_made_where_places_looks_for_them():
-    """places.noting relies on the name of the function and on the file."""
-    assert _extract_tensor_metadata.__name__ == "_extract_tensor_metadata"
+    """callers.noting relies on the function's code, which asks, and on the file."""
+    asked = []
+
+    class Env(ShapeEnv):
+        def evaluate_expr(self, *args, **kwargs):
+            near = itertools.islice(traceback.walk_stack(sys._getframe(1)), 15)
+            asked.append(any(frame.f_code is _extract_tensor_metadata.__code__ for frame, _ in near))
+            return super().evaluate_expr(*args, **kwargs)
+
+    with tracing(TracingContext(FakeTensorMode(shape_env=Env(tracked_fakes=[]), export=True))):
+        torch.export.export(torch.nn.ReLU(), (torch.ones(3, 5).t(),), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))
+    assert any(asked)
     assert meta_utils.__file__.endswith("torch/_subclasses/meta_utils.py")
 
 

@@ -97,6 +97,7 @@ def test_parameters_of_two_names_unused_ones_and_frozen_ones():
     assert run(torch.ones(2, 4), tangents=[torch.ones(2, 4)])[1]["unused.bias"] is None
 
 
+@pytest.mark.thorough
 def test_buffers_go_on_as_eagers_do():
     model = Normed()
     joint = export(model, (torch.randn(3, 6),), dynamic_shapes=({0: Dim("n", min=2, max=9)},)).with_gradients()
@@ -144,6 +145,7 @@ class OfSome(nn.Module):
         return self.second(torch.relu(self.first(x[mask]))).square().sum()
 
 
+@pytest.mark.thorough
 def test_a_joint_program_over_rows_from_data_is_one_static_program_at_its_bound():
     model = OfSome()
     joint = export(model, (torch.randn(5, 4), torch.arange(5) < 3)).with_gradients()

@@ -65,6 +65,7 @@ def test_one_program_does_what_eager_does_in_every_region(three):
     assert outcome(run, rows(101)) == RAISES
 
 
+@pytest.mark.thorough
 def test_the_choice_is_made_by_the_sizes_in_the_graph(three):
     """The predicate stays symbolic, and the branches are nested for more than two regions."""
     graphs = [module for module in three[2].graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
@@ -73,6 +74,7 @@ def test_the_choice_is_made_by_the_sizes_in_the_graph(three):
     assert all(isinstance(node.args[0].meta["val"], torch.SymBool) for node in conds)
 
 
+@pytest.mark.thorough
 def test_parameters_and_buffers_are_those_of_the_model(three):
     mod, _, program = three
     assert all(program.state_dict[name] is tensor for name, tensor in mod.state_dict(keep_vars=True).items())

@@ -1,4 +1,4 @@
-"""What eager refuses whatever the data are, though torch traces it (refusals.py, indices.py, reductions.py)."""
+"""What eager refuses whatever the data are, though torch traces it (preconditions.py, graph_demands.py)."""
 
 from __future__ import annotations
 

@@ -105,6 +105,11 @@ def pooling(rng):
     return x, kernel, stride, [rng.choice((0, 0, 1))]
 
 
+def enlarged(rng):
+    x = made(rng, [rng.choice(SIZES) for _ in range(4)], (*FLOATS, torch.uint8))
+    return x, rng.choice((None, None, None, None, [3, 3])), rng.choice(([2.0, 2.0], [1.0, 3.0], [1.5, 2.0], [0.5, 2.0]))
+
+
 def cat(rng):
     sizes = shape(rng, 1)
     dim = rng.randrange(len(sizes))
@@ -166,6 +171,7 @@ ARGUMENTS = {
     ATEN.conv3d.default: convolution(3),
     ATEN.max_pool2d.default: pooling,
     ATEN.avg_pool2d.default: pooling,
+    ATEN.upsample_nearest2d.vec: enlarged,
     ATEN.cat.default: cat,
     ATEN.embedding.default: embedding,
     **dict.fromkeys((ATEN.add.Tensor, ATEN.sub.Tensor, ATEN.mul.Tensor, ATEN.div.Tensor), broadcast),

@@ -395,6 +395,7 @@ def test_a_symbol_means_what_it_is_said_to_mean():
     assert meant.formula(sympy.Eq(fn.PythonMod(S, 4), 0)) is f.TRUE
 
 
+@pytest.mark.thorough
 def test_an_expression_may_nest_deeply():
     """Size expressions of deep models do; translating one does not recurse."""
     expr = S

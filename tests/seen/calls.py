@@ -29,3 +29,27 @@ _SAME_KIND = st.fixed_dictionaries(
 )
 _ANY_KIND = st.fixed_dictionaries({"x": TENSORS, "more": st.lists(st.one_of(_SIZES, st.none(), TENSORS), max_size=2)})
 STREAMS = st.one_of(st.lists(_SAME_KIND, min_size=1, max_size=6), st.lists(_ANY_KIND, min_size=1, max_size=6))
+
+
+def random_stream(chance):
+    """A stream like those of STREAMS: of one kind of calls, or of any kinds."""
+    number = chance.randint(1, 6)
+    if chance.random() < 0.5:
+        return [
+            {
+                "x": Tensor(chance.randint(0, 9), chance.randint(0, 9)),
+                "n": chance.randint(-5, 40),
+                "flag": chance.choice([True, False, "a", "b"]),
+            }
+            for _ in range(number)
+        ]
+    return [{"x": _tensor(chance), "more": _more(chance)} for _ in range(number)]
+
+
+def _more(chance):
+    return [chance.choice([chance.randint(0, 9), None, _tensor(chance)]) for _ in range(chance.randint(0, 2))]
+
+
+def _tensor(chance):
+    sizes = [chance.randint(0, 9) for _ in range(chance.randint(0, 3))]
+    return Tensor(*sizes, dtype=chance.choice(["torch.float32", "torch.int64"]))

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from shapeproof.serve import compile as served
+from shapeproof.serve.page import _beside
 from tests.serve.test_on_demand import Branches
 
 
@@ -38,7 +39,11 @@ def test_the_page_of_a_served_model(tmp_path):
     parser.feed(page)
     assert parser.open == []
     assert "<b>Branches</b> 63 calls, 3 missed, 3 traced, 2 programs kept" in page
-    assert page.count("<svg") == 2  # the regions, and the misses over the calls
+    assert page.count("<svg") == 3  # the regions, the sizes seen against those served, and the misses over the calls
+    ((seen, programs),) = [(seen, run.programs) for seen in run._profiles().values()]
+    (size,) = _beside(seen, (programs[0].form, programs[0].modes), programs)
+    assert (size.name, size.served) == ("x.shape[0]", (0, None))
+    assert {10, 20, 40} <= {*size.seen}
     cells = [re.sub("<[^>]*>", "", row) for row in re.findall("<tr>.*?</tr>", page)]
     assert any(each.startswith("2x.shape[0] = 20traced") and "the only one seen before" in each for each in cells)
     assert "would have saved 2 traces" in page

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import threading
+import tracemalloc
 from random import Random
 
 import pytest
@@ -63,24 +66,53 @@ def test_some_hundred_calls_of_changing_sizes_from_8_threads():
     soak(400)
 
 
-def soak(calls):
-    """Every result is eager's; no size is traced twice; what is kept of misses does not grow with the calls."""
-    model = Branches()
-    run, wrong = served(model), []
-    expected = {n: model(torch.arange(float(n))) for n in range(60)}
+KEPT = 64 * 1024
+"""Bytes that half of the calls may leave: caches of the interpreter, and none for each call."""
 
-    def call(seed):
-        random = Random(seed)
-        for _ in range(calls // 8):
-            n = random.randrange(60)
-            if not torch.equal(run(torch.arange(float(n))), expected[n]):
-                wrong.append(n)
 
+@contextlib.contextmanager
+def traced_memory():
+    """How many bytes of what is allocated inside are kept, under "kept"."""
+    memory = {}
+    gc.collect()
+    tracemalloc.start()
+    try:
+        yield memory
+        gc.collect()
+        memory["kept"] = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def in_parallel(call):
+    """Call it with 0 to 7, in 8 threads."""
     threads = [threading.Thread(target=call, args=(seed,)) for seed in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def some_calls(run, expected, wrong, seed, number):
+    """Call a served model so many times; note the sizes at which the result is not the expected one."""
+    random = Random(seed)
+    for _ in range(number):
+        n = random.randrange(60)
+        if not torch.equal(run(torch.arange(float(n))), expected[n]):
+            wrong.append(n)
+
+
+def soak(calls):
+    """Every result is eager's; no size is traced twice; memory is flat: what is kept does not grow with the calls."""
+    model = Branches()
+    run, wrong = served(model), []
+    expected = {n: model(torch.arange(float(n))) for n in range(60)}
+    in_parallel(lambda seed: some_calls(run, expected, wrong, seed, calls // 16))
+    for n in expected:  # all that there is to learn is learned
+        run(torch.arange(float(n)))
+    with traced_memory() as memory:
+        in_parallel(lambda seed: some_calls(run, expected, wrong, seed, calls // 16))
+    assert memory["kept"] < KEPT
     assert wrong == []
     traced = [tuple(miss.sizes.values()) for miss in run.misses if miss.outcome == "traced"]
     assert len(set(traced)) == len(traced) == run.traced - 1  # the first call is no miss of a program

@@ -9,6 +9,7 @@ from shapeproof.solver.prove import decide, truth
 from tests.solver import corpus
 
 
+@pytest.mark.thorough
 def test_every_claim_of_the_swin_corpus_is_proved_again_by_z3():
     with auditing() as auditor:
         known = Facts(map(parse, corpus.SWIN_DOMAIN))

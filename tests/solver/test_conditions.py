@@ -20,6 +20,7 @@ comparisons = st.builds(
 facts = st.lists(st.one_of(comparisons, s.formula_texts).map(parse), max_size=8)
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(200))
 @given(facts)
 def test_conditions_hold_just_where_every_fact_does(formulas):

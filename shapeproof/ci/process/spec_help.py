@@ -47,7 +47,7 @@ def _reworded(help_: Help, job: Job, relations: list[str]) -> Help | None:
     """Return the help as lines of the spec, or None if no line changes; append its relations to `relations`."""
     if not help_.requires:
         return help_
-    parts = [part for text in help_.requires for part in _parts(parse_formula(text))]
+    parts = [part for text in help_.requires for part in parse_formula(text).conjuncts]
     lines, joint = list[str](), [part for part in parts if len(part.symbols) != 1]
     for name in sorted({name for part in parts if part not in joint for name in part.symbols}):
         narrowed, left = _narrowed(name, job.dims[name], [part for part in parts if part.symbols == {name}])
@@ -58,10 +58,6 @@ def _reworded(help_: Help, job: Job, relations: list[str]) -> Help | None:
         relations += [text for part in joint if (text := format_formula(part)) not in relations]
         lines += [f"[{_table(job)}models.{_key(job.model)}]", *_listed("relations", map(_string, relations))]
     return replace(help_, text="\n".join(lines)) if lines else None
-
-
-def _parts(formula: Formula) -> Sequence[Formula]:
-    return formula.args if isinstance(formula, f.And) else (formula,)
 
 
 def _narrowed(name: str, dim: Dim, parts: Sequence[Formula]) -> tuple[Dim, list[Formula]]:

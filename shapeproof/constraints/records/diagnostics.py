@@ -31,8 +31,7 @@ class Help:
 
     def __post_init__(self) -> None:
         if not self.text.strip():
-            message = "a help says what to do, and this one is empty"
-            raise ValueError(message)
+            raise ValueError("a help says what to do, and this one is empty")
 
 
 @dataclass(frozen=True, slots=True)

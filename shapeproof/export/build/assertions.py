@@ -83,8 +83,7 @@ def word_checks(program: torch.export.ExportedProgram, trial: Trial, budget: Bud
 
 def _implying(formula: Formula, trial: Trial, sentences: Mapping[Formula, str], budget: Budget) -> str | None:
     for check, message in sentences.items():
-        facts = trial.known.fork()
-        facts.learn(check)
+        facts = trial.known.assuming(check)
         if check.symbols & formula.symbols and decide(formula, facts, budget).status == "proved":
             return message
     return None

@@ -92,9 +92,7 @@ class Bounding:
         return f"unbounded: needs a torch._check on {format_term(term, rename=names)}"
 
     def _bounded_by(self, term: Term, names: list[str]) -> bool:
-        facts = self._facts.fork()
-        for name in names:
-            facts.learn(f.le(symbol(name), _ASSUMED))
+        facts = self._facts.assuming(*(f.le(symbol(name), _ASSUMED) for name in names))
         return isinstance(least_upper_bound(term, facts, self._budget), int)
 
     # ------------------------------------------------------------------ memory

@@ -23,6 +23,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import SEEDS, fits
 from shapeproof.export.graph import nodes
+from shapeproof.export.limits import DECOMPOSED_POINTS
 from shapeproof.export.shim import consumers
 from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.shim.process.quiet import quiet
@@ -32,8 +33,6 @@ from shapeproof.solver.answers.witness import ascending, generic
 from shapeproof.solver.facts import Facts
 from shapeproof.wording import short, with_kind
 
-POINTS = 4
-"""Test points for each flipped answer: this many of the smallest, and a generic one."""
 SMALL_INTEGERS = (-1, 0, 1, 2)
 """The values of integer inputs for questions about data."""
 
@@ -153,14 +152,10 @@ class TakenApart:
         """Yield points that answer a question differently; first those that answer only that question differently."""
         steps = [step for step in trial.steps if not trial.about_data(step.decision.formula)]
         for step in steps:
-            cell = trial.known.fork()
-            for other in steps:
-                cell.learn(other.decision.taken if other is not step else flipped(step))
-            yield from ((step, point) for point in self._points(cell, trial.point))
+            others = (other.decision.taken if other is not step else flipped(step) for other in steps)
+            yield from ((step, point) for point in self._points(trial.known.assuming(*others), trial.point))
         for step in steps:
-            cell = step.given.fork()
-            cell.learn(flipped(step))
-            yield from ((step, point) for point in self._points(cell, trial.point))
+            yield from ((step, point) for point in self._points(step.given.assuming(flipped(step)), trial.point))
 
     def _data(self, point: Mapping[str, int]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
         """Yield inputs with other data; an answer about data cannot be chosen directly."""
@@ -173,7 +168,7 @@ class TakenApart:
     def _points(self, cell: Facts, begun: Mapping[str, int]) -> Iterator[dict[str, int]]:
         """Yield a generic point and the smallest points, if their inputs fit into memory."""
         names = sorted(self.inputs.domain.symbols)
-        for found in (generic(cell, names), *itertools.islice(ascending(cell, names), POINTS)):
+        for found in (generic(cell, names), *itertools.islice(ascending(cell, names), DECOMPOSED_POINTS)):
             if isinstance(found, dict):
                 point = {name: {**begun, **found}[name] for name in names}
                 if fits(self.inputs, begun, point):

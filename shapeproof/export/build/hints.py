@@ -17,14 +17,12 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.terms import Term, symbol
+from shapeproof.export.limits import HINT_TRIES
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Untranslatable
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
-
-TRIES = 16
-"""The maximal number of attempts to improve the point."""
 
 
 def exemplify(program: torch.export.ExportedProgram, hints: Mapping[str, int]) -> None:
@@ -57,7 +55,7 @@ def unremarkable(sizes: Sequence[Term], facts: Facts, point: dict[str, int]) -> 
     """
     here, refused = facts.fork(), set[Formula]()
     here.learn(f.conjunction(*(wish for wish in _large(sizes) if holds(wish, point))))
-    for _ in range(TRIES):
+    for _ in range(HINT_TRIES):
         wish = next((wish for wish in _wishes(sizes, point) if wish not in refused), None)
         if wish is None:
             break

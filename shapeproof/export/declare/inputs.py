@@ -27,7 +27,7 @@ from shapeproof.export.declare.anchors import anchors
 from shapeproof.export.declare.followable import check_layout
 from shapeproof.export.declare.materialize import fill, like_example
 from shapeproof.export.shim.inputs import binding, dims, marks
-from shapeproof.export.shim.inputs.dims import declaration_text
+from shapeproof.export.shim.inputs.dims import Hint, NamedDim
 from shapeproof.export.shim.inputs.marks import Mark
 from shapeproof.export.source.declared_at import Where, nowhere
 
@@ -255,7 +255,7 @@ class _Reader:
         self.fixed: set[str] = set()
         self.liftable: set[str] = set()
         self.example: dict[str, int] = {}
-        self._dims: dict[str, Any] = {}
+        self._dims: dict[str, NamedDim] = {}
         self._groups: dict[str, str] = {}
 
     def leaf(self, leaf: Leaf, entry: Any) -> Leaf:
@@ -272,10 +272,6 @@ class _Reader:
                 listed = marked = [marks.mark_of(leaf.example, index) for index in range(len(sizes))]
         elif isinstance(leaf.example, int) and not isinstance(leaf.example, bool):
             sizes, listed = [leaf.example], [entry]
-            if dims.is_dim(entry):
-                named = declaration_text(entry)
-                message = f"`{leaf.name}` is an int and cannot take the named {named}: use Dim.AUTO or Dim.DYNAMIC"
-                raise UsageError(message)
         elif entry is None:
             return leaf
         else:
@@ -283,73 +279,74 @@ class _Reader:
                 f"dynamic_shapes gives {entry!r} for `{leaf.name}`, which has no sizes ({type(leaf.example).__name__})"
             )
             raise UsageError(message)
-        terms = [self._term(leaf, i, size, dim) for i, (size, dim) in enumerate(zip(sizes, listed, strict=True))]
+        read = zip(sizes, map(dims.read, listed), strict=True)
+        terms = [self._term(leaf, index, size, dim) for index, (size, dim) in enumerate(read)]
         layout = getattr(leaf.example, "layout", torch.strided)
         if layout is not torch.strided and not all(term.is_constant for term in terms):
             raise UsageError(f"`{leaf.name}` is a tensor of layout {layout}, whose sizes cannot be dynamic")
         return Leaf(leaf.source, leaf.name, leaf.example, tuple(terms), tuple(marked))
 
-    def _term(self, leaf: Leaf, index: int, size: int | None, entry: DimEntry) -> Term:
+    def _term(self, leaf: Leaf, index: int, size: int | None, entry: Any) -> Term:
         name = leaf.size_name(index)
         if isinstance(entry, Mark):
             return self._marked(leaf, index, entry)
-        if entry is None or dims.is_static_hint(entry):
+        if entry is None:
             if size is None:
                 raise UsageError(f"`{name}` has neither an example nor a dim")
             return constant(size)
         if isinstance(entry, int):
             return _fixed_size(name, size, entry, signed=not leaf.is_tensor)
-        if dims.is_dim(entry):
+        if isinstance(entry, NamedDim):
+            if not leaf.is_tensor:
+                wrong = f"`{name}` is an int and cannot take the named {entry.text}"
+                raise UsageError(f"{wrong}: use Dim.AUTO or Dim.DYNAMIC")
             return self._named(name, size, entry)
-        if dims.is_hint(entry):
+        if isinstance(entry, Hint):
             return self._hinted(leaf, name, size, entry)
         raise UsageError(f"dynamic_shapes gives {entry!r} for `{name}`: expected None, an int, a Dim, or a Dim hint")
 
-    def _named(self, name: str, size: int | None, dim: Any) -> Term:
-        root, derive = dims.dim_root(dim)
-        term: Term = derive(symbol(root.__name__))
-        lower, upper = dims.dim_bounds(root)
-        if root.__name__ in self._groups.values():
-            raise UsageError(f"`{root.__name__}` is declared twice, as {declaration_text(root)} and as a shape_id")
-        known = self._dims.setdefault(root.__name__, root)
-        if dims.dim_bounds(known) != (lower, upper):
-            both = " and as ".join(map(declaration_text, (known, root)))
-            raise UsageError(f"`{root.__name__}` is declared twice, as {both}")
-        if root.__name__ not in self.variables:
-            user_name = name if term is symbol(root.__name__) else root.__name__
-            variable = Variable(root.__name__, user_name, "dim")
-            self._declare(variable, lower, upper, f"{user_name} = {declaration_text(root)}")
+    def _named(self, name: str, size: int | None, dim: NamedDim) -> Term:
+        root, (lower, upper) = dim.root, dim.bounds
+        term: Term = dim.derive(symbol(root))
+        if root in self._groups.values():
+            raise UsageError(f"`{root}` is declared twice, as {dim.root_text} and as a shape_id")
+        known = self._dims.setdefault(root, dim)
+        if known.bounds != dim.bounds:
+            raise UsageError(f"`{root}` is declared twice, as {known.root_text} and as {dim.root_text}")
+        if root not in self.variables:
+            user_name = name if term is symbol(root) else root
+            self._declare(Variable(root, user_name, "dim"), lower, upper, f"{user_name} = {dim.root_text}")
             if lower < 0:
-                raise UsageError(f"`{root.__name__}` has min={lower}, but a size is never negative")
+                raise UsageError(f"`{root}` has min={lower}, but a size is never negative")
             if lower == 0 and upper is None:
-                self.liftable.add(root.__name__)
-        elif term is symbol(root.__name__) and self.variables[root.__name__].user_name == root.__name__:
-            self.variables[root.__name__] = Variable(root.__name__, name, "dim")
-        if term is not symbol(root.__name__):
-            self._add(f.ge(term, 0), f"{name} = {declaration_text(dim)}", name)
+                self.liftable.add(root)
+        elif term is symbol(root) and self.variables[root].user_name == root:
+            self.variables[root] = Variable(root, name, "dim")
+        if term is not symbol(root):
+            self._add(f.ge(term, 0), f"{name} = {dim.text}", name)
         if size is not None:
-            self._solve_example(name, size, root.__name__, derive, dim)
+            self._solve_example(name, size, dim)
         return term
 
-    def _solve_example(self, name: str, size: int, root: str, derive: Any, dim: Any) -> None:
+    def _solve_example(self, name: str, size: int, dim: NamedDim) -> None:
         """Record the root's value in the example; raise if no value gives this size (`2*b + 1` is never 6)."""
-        offset = derive(0)
-        step = derive(1) - offset
+        offset = dim.derive(0)
+        step = dim.derive(1) - offset
         if (size - offset) % step:
-            raise UsageError(f"the example has {name} = {size}, which is not of the declared form {dim!r}")
+            raise UsageError(f"the example has {name} = {size}, which is not of the declared form {dim.shown}")
         value = (size - offset) // step
-        if self.example.setdefault(root, value) != value:
-            raise UsageError(f"the example has {name} = {size}, but elsewhere `{root}` is {self.example[root]}")
+        if self.example.setdefault(dim.root, value) != value:
+            raise UsageError(f"the example has {name} = {size}, but elsewhere `{dim.root}` is {self.example[dim.root]}")
 
-    def _hinted(self, leaf: Leaf, name: str, size: int | None, hint: Any) -> Term:
-        lower, upper = dims.hint_bounds(hint)
+    def _hinted(self, leaf: Leaf, name: str, size: int | None, hint: Hint) -> Term:
+        lower, upper = hint.bounds
         floor = 0 if leaf.is_tensor and lower is None else lower
         own = f"{name}_" if name in self._roots else name  # an int input may have the name of a dim
         variable = Variable(own, name, "size" if leaf.is_tensor else "int")
-        self._declare(variable, floor, upper, f"{name} = {declaration_text(hint)}")
+        self._declare(variable, floor, upper, f"{name} = {hint.text}")
         if lower is None and upper is None:
             self.inferred.add(own)
-            if dims.must_stay_dynamic(hint):
+            if hint.stays_dynamic:
                 self.fixed.add(own)
         if size is not None:
             self.example[own] = size

@@ -54,12 +54,6 @@ def _form(value: Any, leaves: list[_Leaf]) -> Any:
     return kind
 
 
-def _said(leaf: _Leaf) -> str | None:
-    """Return the text that is kept of an input: a constant, or the layout of a tensor."""
-    numbers, strides, constant = leaf
-    return constant if strides is None else layout(numbers, strides)
-
-
 class CallReader:
     """Reads the calls of one model."""
 
@@ -93,11 +87,12 @@ class CallReader:
             known = self._known[form] = self._learned(args, kwargs)
         kind, order = known
         ordered = [leaves[i] for i in order]
+        texts = [text if strides is None else layout(numbers, strides) for numbers, strides, text in ordered]
         return Call(
             kind,
             tuple(itertools.chain.from_iterable([numbers for numbers, _, _ in ordered])),
             tuple([strides for _, strides, _ in ordered]),
-            tuple(map(_said, ordered)),
+            tuple(texts),
         )
 
     def _learned(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Kind, list[int]]:

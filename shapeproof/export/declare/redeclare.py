@@ -73,7 +73,7 @@ def redeclared(inputs: Inputs, formulas: Sequence[Formula]) -> Declarations:
     if not formulas:
         return Declarations(inputs.dynamic_shapes, inputs.constraints)
     writer = _Writer(inputs)
-    parts = [part for formula in formulas for part in (formula.args if isinstance(formula, f.And) else (formula,))]
+    parts = [part for formula in formulas for part in formula.conjuncts]
     parts = writer.derive(parts)
     joint = [part for part in parts if len(part.symbols) != 1]
     for name in sorted({name for part in parts if part not in joint for name in part.symbols}):

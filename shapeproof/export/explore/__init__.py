@@ -2,10 +2,8 @@
 
 The files find facts about programs; verdicts and their wording are made elsewhere.
 
-explore        main program, cells, findings         explorer.py, cells.py, coincidences.py, findings.py, limits.py,
-                                                     sizes.py
+explore        main program, cells, findings         explorer.py, cells.py, coincidences.py, findings.py, sizes.py
 several        programs of a split model             regions.py
-given          given inputs that are not served      unserved.py
 compare/       proves that two programs are the same on a region
 inferred/      decides how an inferred domain may be narrowed
 beside_eager/  runs program and eager on the same inputs

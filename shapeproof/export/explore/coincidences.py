@@ -33,7 +33,5 @@ def equated(decision: Decision) -> Term | None:
 
 def alike(region: Facts, example: Mapping[str, int]) -> Facts:
     """Return the part of a region that keeps the example's equal sizes equal, since these may belong together."""
-    part, first = region.fork(), dict[int, str]()
-    for name, value in example.items():
-        part.learn(f.eq(symbol(name), symbol(first.setdefault(value, name))))
-    return part
+    first = dict[int, str]()
+    return region.assuming(*(f.eq(symbol(n), symbol(first.setdefault(value, n))) for n, value in example.items()))

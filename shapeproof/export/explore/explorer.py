@@ -40,10 +40,11 @@ from shapeproof.export.explore.findings import (
     attributed,
     narrowed,
 )
+from shapeproof.export.explore.inferred.as_main import as_main
 from shapeproof.export.explore.inferred.narrowing import condensed, given_up, lifted, nonempty, sayable
 from shapeproof.export.explore.inferred.scout import Looks, Scout
-from shapeproof.export.explore.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, SMALL_POINTS, TRACE_LIMIT
 from shapeproof.export.explore.sizes import Sizes
+from shapeproof.export.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, SMALL_POINTS, TRACE_LIMIT
 from shapeproof.export.source.errors import raised_at_run_time, raised_by_user
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.checks import raising
@@ -90,7 +91,7 @@ class Explorer:
         self._observed: dict[str, float] = {}
         self._raising: raising.Raisings = {}
         self._forms: list[replay.Form] = []
-        self._scout = Scout(mod, inputs, self._cut.about_data, budget, self._quickly, self._sizes.generic)
+        self._scout = Scout(mod, inputs, self._cut.about_data, budget, self._attempt, self._sizes.generic)
         self._adopted: list[Narrowing] = []
         self._settled_for = False
 
@@ -185,7 +186,7 @@ class Explorer:
         seen = self._scout.look(domain, example)
         if seen is None:
             return None
-        main = self._trace_in(narrowed(domain, seen.domain), seen.point)
+        main = as_main(seen, domain) or self._trace_in(narrowed(domain, seen.domain), seen.point)
         serves = takes(main.trial, {**self._observed, **example}) or self.same(main, seen.at_example)
         if main.program is None or not serves:
             return None
@@ -249,10 +250,8 @@ class Explorer:
         """
         if not any(map(pins, example.trial.decisions)):
             return example
-        region = domain.fork()
-        for decision in example.trial.decisions:
-            if not pins(decision) and not self._cut.about_data(decision.formula):
-                region.learn(decision.taken)
+        kept = (each for each in example.trial.decisions if not pins(each) and not self._cut.about_data(each.formula))
+        region = domain.assuming(*(decision.taken for decision in kept))
         for cell in (region, alike(region, self._inputs.example or {})):
             point = self._sizes.generic(cell)
             if point is None or point in tried:
@@ -267,11 +266,8 @@ class Explorer:
 
     def _elsewhere(self, domain: Facts, failed: Traced) -> Traced:
         """Without an example, trace at another point where the failed checks hold, or else at the smallest point."""
-        points = [self._sizes.smallest(domain)]
-        for step in failed.trial.steps:
-            cell = step.given.fork()
-            cell.learn(flipped(step))
-            points.append(self._sizes.generic(cell))
+        others = (self._sizes.generic(step.given.assuming(flipped(step))) for step in failed.trial.steps)
+        points = [self._sizes.smallest(domain), *others]
         for point in reversed(points):
             other = self._trace_in(domain, point, self._oblivious) if point is not None else failed
             if other.program is not None:
@@ -412,8 +408,7 @@ class Explorer:
     def _judge(self, step: Step, cell: Facts, there: Traced, main: Traced) -> Finding | None:
         """Return a finding unless the main program serves the traced part of the cell."""
         if main.program is None:
-            message = "there is no program to judge"
-            raise ValueError(message)
+            raise ValueError("there is no program to judge")
         if there.program is None:
             return self._judge_failure(step, cell, there, main.program)
         difference = equivalence.difference(main.program, there.program, there.trial)
@@ -475,7 +470,7 @@ class Explorer:
             traced = self._attempt(known, point, oblivious, in_place=False)
         return traced
 
-    def _attempt(self, known: Facts, point: dict[str, int], oblivious: Container[Formula], **how: bool) -> Traced:
+    def _attempt(self, known: Facts, point: dict[str, int], oblivious: Container[Formula] = (), **how: bool) -> Traced:
         self._traces += 1
         self._progress(f"tracing at {self._sizes.describe(point)}")
         trial = Trial(
@@ -493,7 +488,3 @@ class Explorer:
             return Traced(trial, None, error)
         finally:
             trial.leave()
-
-    def _quickly(self, known: Facts, point: dict[str, int]) -> Traced:
-        """Trace without discharging decisions where operators make them."""
-        return self._attempt(known, point, (), in_place=False, repeating=True)

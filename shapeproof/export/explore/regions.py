@@ -17,15 +17,13 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.findings import Exploration, Finding, Impossible, Outcome, narrowed
+from shapeproof.export.limits import REGIONS
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-
-REGIONS = 16
-"""The most programs that one model may be split into."""
 
 
 @dataclass(slots=True)
@@ -124,9 +122,7 @@ def _seen_in(region: Region, done: Split, look: Callable[[Exploration, Facts], N
 
 def proved(done: Split, budget: Budget) -> bool:
     """True if the solver proves that the regions, as worded, cover the domain and do not overlap."""
-    domain, holds = done.domain.fork(), [region.holds for region in done.regions]
-    for formula in done.inferred:
-        domain.learn(formula)
+    domain, holds = done.domain.assuming(*done.inferred), [region.holds for region in done.regions]
     claims = [f.disjunction(*holds)]
     claims += [f.negate(f.conjunction(a, b)) for i, a in enumerate(holds) for b in holds[:i]]
     return all(decide(claim, domain, budget).status == "proved" for claim in claims)

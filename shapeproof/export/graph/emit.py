@@ -16,15 +16,10 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.operators import COMPARISONS
 from shapeproof.constraints.terms import Term
 from shapeproof.contract.sizes import plainly
 
-_COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
 _INTEGER: Mapping[str, Callable[..., Any]] = {
     "pow": operator.pow,
     "lshift": operator.lshift,
@@ -90,9 +85,9 @@ class Computation:
             case f.Compare(op, term):
                 plus = [(factors, value) for factors, value in term.monomials if value > 0]
                 minus = [(factors, -value) for factors, value in term.monomials if value < 0]
-                return self._call(_COMPARE[op], self._sum(plus), self._sum(minus))
+                return self._call(COMPARISONS[op], self._sum(plus), self._sum(minus))
             case f.RealCompare(op, left, right, negated):
-                condition = self._call(_COMPARE[op], self._number(left), self._number(right))
+                condition = self._call(COMPARISONS[op], self._number(left), self._number(right))
                 return self._call(torch.sym_not, condition) if negated else condition
             case f.And(parts):
                 return functools.reduce(self._joined(operator.and_), map(self.formula, parts))

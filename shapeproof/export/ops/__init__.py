@@ -8,7 +8,6 @@ decompositions.py   functions of torch that freeze a size, rewritten in function
 recurrent.py        results of LSTM, GRU and RNN
 elementwise.py      operators whose result has the operand's layout
 shape_functions.py  the sizes of a result whose operands are contiguous, row by row
-layouts.py          calls that act on the layout of a tensor
 properties.py       calls that read what no operator computes again: strides, offset, requires_grad
 schemas.py          arguments by name, mutated arguments, views
 call.py, reading.py an operator's call, as the rules receive it

@@ -7,7 +7,7 @@ the model does to its gradients, beside its operators, is in no graph.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -66,3 +66,28 @@ def properties_read(func: Any) -> frozenset[str]:
     (frozenset({'strides'}), frozenset())
     """
     return _READ.get(func, frozenset())
+
+
+_REFUSING = frozenset({torch.view_as_complex})
+"""Functions that reject a stride even where the size is 1."""
+
+
+def acts_on_layout(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """True if a function of torch acts on a tensor's layout in its storage, not only on the elements that it reaches.
+
+    >>> x = torch.ones(2, 2)
+    >>> acts_on_layout(torch.Tensor.view, (x, torch.int32), {}), acts_on_layout(torch.Tensor.view, (x, 4), {})
+    (True, False)
+    """
+    given = (*args, *kwargs.values())
+    as_another_type = func is torch.Tensor.view and any(isinstance(each, torch.dtype) for each in given)
+    return as_another_type or func in _REFUSING or STRIDES in properties_read(func)
+
+
+def tensor_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
+    """Return the tensor whose layout such a call acts on.
+
+    >>> tuple(tensor_of((), {"input": torch.ones(3, 2)}).shape)
+    (3, 2)
+    """
+    return next(each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor))

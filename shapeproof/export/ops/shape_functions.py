@@ -57,6 +57,8 @@ class Sizes:
 
 
 _MATRIX = _PLANE = 2
+_LARGEST_FACTOR = 2**10
+"""Eager multiplies as doubles: far below 2**53, products are exact."""
 Named = Mapping[str, Any]
 Rule = Callable[[Named, Sizes], Shape | None]
 Result = tuple[Shape, torch.dtype]
@@ -272,6 +274,17 @@ def _pooling(named: Named, sizes: Sizes) -> Shape | None:
     return None if found is None else (*x.shape[:2], *found)
 
 
+def _enlarged(named: Named, sizes: Sizes) -> Shape | None:
+    """Return the shape of an image that is enlarged by whole factors."""
+    x, factors = named["input"], named["scale_factors"]
+    if x.dim() != 4 or named["output_size"] is not None or factors is None or len(factors) != _PLANE:
+        return None
+    whole = all(type(each) is float and 1 <= each <= _LARGEST_FACTOR and each.is_integer() for each in factors)
+    if not whole or not all(sizes.at_least(size, 1) for size in x.shape[1:]):
+        return None
+    return (*x.shape[:2], *(size * int(factor) for size, factor in zip(x.shape[2:], factors, strict=True)))
+
+
 def _cat(named: Named, sizes: Sizes) -> Shape | None:
     tensors, dim = named["tensors"], named["dim"]
     rank = tensors[0].dim()
@@ -357,6 +370,7 @@ _MODULES: Mapping[Any, ShapeFunction] = {
         ShapeFunction(_convolution, _of_floats("input", "weight", "bias")),
     ),
     **dict.fromkeys((_aten.max_pool2d.default, _aten.avg_pool2d.default), ShapeFunction(_pooling, _of_floats("self"))),
+    _aten.upsample_nearest2d.vec: ShapeFunction(_enlarged, _of_floats("input")),
     _aten.embedding.default: ShapeFunction(_embedding, _of_floats("weight")),
 }
 _COMPUTING: Mapping[Any, ShapeFunction] = {

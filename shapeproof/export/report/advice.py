@@ -17,7 +17,7 @@ from shapeproof.constraints.meaning.evaluate import holds
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.records.diagnostics import Help, Note
 from shapeproof.constraints.syntax.text import format_formula
-from shapeproof.export.explore.demands.unmet import left_by
+from shapeproof.export.explore.demands.preconditions import left_by
 from shapeproof.export.explore.findings import Finding, Outcome
 from shapeproof.export.source.names import fresh_name, statement_of
 from shapeproof.export.trace.trial import Trial
@@ -58,11 +58,9 @@ def advice(finding: Finding, trial: Trial, names: Mapping[str, str], budget: Bud
         return ()
     known = trial.facts_before(finding.decision.formula)
     needed = simplified([finding.requirement], known, budget)
-    parts = [part for each in needed for part in (each.args if isinstance(each, f.And) else (each,))]
+    parts = [part for each in needed for part in each.conjuncts]
     there = _there(finding, parts, trial)
-    passing = known.fork()
-    for part in parts:
-        passing.learn(part)
+    passing = known.assuming(*parts)
     if there is None or not _settles(passing, finding.requirement, budget):
         return ()
     checks = (f"torch._check({check_text(part, there.names, trial.flags)})" for part in parts)

@@ -96,11 +96,9 @@ def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
     """Return the diagnostic of a check that no data pass."""
     check = trial.impossible
     if check is None:
-        message = "there is no such check"
-        raise ValueError(message)
+        raise ValueError("there is no such check")
     names = inputs.user_names | dict(check.place.names)
-    facts = trial.region.fork()
-    facts.learn(check.formula)
+    facts = trial.region.assuming(check.formula)
     known = [format_formula(formula, rename=names) for formula in clash(facts) if formula is not check.formula]
     required = format_formula(check.formula, rename=names)
     where = check.place.user or check.place.framework

@@ -1,20 +1,23 @@
-"""Words a finding that excludes a given input (AdditionalInputs): the diagnostic is about that input.
+"""Words a finding that excludes an input given beside the example (AdditionalInputs): the diagnostic is about it.
+
+Inference keeps all of these inputs in the domain. If the model needs a condition that one of them violates, that is an
+error whatever other sizes are concerned; the smallest such input is run.
 
 The help to split appears only if several programs are proved to serve the given inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
+from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.beside_eager.replay import Relation
-from shapeproof.export.explore.findings import Exploration
-from shapeproof.export.explore.unserved import Unserved, unserved
+from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.findings import Exploration, Finding, Outcome
 from shapeproof.export.report.explain import in_user_terms
 from shapeproof.export.report.remedies import Cause
 from shapeproof.export.report.report import Report
@@ -24,7 +27,7 @@ def of_given(
     mod: torch.nn.Module, inputs: Inputs, found: Exploration, cause: Cause, diagnostic: Diagnostic
 ) -> Diagnostic:
     """Return the diagnostic of a cause; if the cause excludes a given input, that input's diagnostic."""
-    lost = unserved(mod, found.forms, inputs, [cause.finding, *cause.others])
+    lost = _unserved(mod, found.forms, inputs, [cause.finding, *cause.others])
     if lost is None:
         return diagnostic
     named = in_user_terms(lost.point, inputs.user_names) or {}
@@ -41,12 +44,34 @@ def of_given(
     )
 
 
-def _happened(lost: Unserved) -> tuple[str, str]:
-    if lost.seen.relation is Relation.BOTH_RAISE:
+def _happened(lost: _Unserved) -> tuple[str, str]:
+    if lost.seen.relation is replay.Relation.BOTH_RAISE:
         return "fails at", f"replayed; eager raises {lost.seen.text}"
     if not lost.seen.agrees:
         return "fails at", f"replayed; {lost.seen.sentence}"
     return "where", "the two agree there, but not where sizes are required to be the same"
+
+
+@dataclass(frozen=True, slots=True)
+class _Unserved:
+    """The point of a given input, and what eager and the program do there."""
+
+    point: dict[str, int]
+    seen: replay.Replay
+
+
+def _unserved(
+    mod: torch.nn.Module, forms: Sequence[replay.Form], inputs: Inputs, findings: Sequence[Finding]
+) -> _Unserved | None:
+    """Return the smallest additional input in a part of the domain that findings call unserved."""
+    sizes = [finding for finding in findings if finding.outcome is not Outcome.DATA]
+    lost = [point for point in inputs.anchors[1:] if not all(_served(finding, point) for finding in sizes)]
+    point = min(lost, key=lambda each: (max(each.values()), sum(each.values())), default=None)
+    return None if point is None else _Unserved(point, replay.compare(mod, forms, inputs, point))
+
+
+def _served(finding: Finding, point: dict[str, int]) -> bool:
+    return holds_at(finding.requirement, point) and holds_at(finding.served, point)
 
 
 def offering_split(report: Report, several: Callable[[], Report]) -> Report:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch.fx.passes import shape_prop
 
 import shapeproof
 from shapeproof.constraints import formulas as f
@@ -29,15 +29,23 @@ _TRACER = tuple(str(Path(TORCH) / name) for name in ("export", "_export", "fx", 
 """The folders of torch's tracer, which records what it reads of a tensor but does not branch on it."""
 _HELPERS = str(Path(TORCH) / "_prims_common")
 _FAKE_INPUTS = str(Path(TORCH) / "_subclasses" / "meta_utils.py")
+_OF_A_NODE = shape_prop._extract_tensor_metadata.__code__
 _DEPTH_OF_A_NOTE = 17
 
 
 def outwards() -> Iterator[FrameType]:
     """Yield the frames of the call stack, starting with the caller's own.
 
-    No frame may hold itself: its contents would live until the next garbage collection.
+    No frame may hold itself: its contents would live until the next garbage collection. Nor is a line number read, as
+    `traceback.walk_stack` does: Python computes it from the start of the frame's code.
     """
-    return (frame for frame, _ in traceback.walk_stack(sys._getframe(1)))
+    return _outwards(sys._getframe(1))
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 def sentence() -> str | None:
@@ -96,10 +104,7 @@ def noting() -> bool:
 
     The trace does not depend on this metadata: the answer changes no size, stride or operator.
     """
-    return any(
-        frame.f_code.co_name == "_extract_tensor_metadata" or frame.f_code.co_filename == _FAKE_INPUTS
-        for frame in _near()
-    )
+    return any(frame.f_code is _OF_A_NODE or frame.f_code.co_filename == _FAKE_INPUTS for frame in _near())
 
 
 def _near() -> Iterator[FrameType]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from shapeproof.export.limits import HELD
+
 
 def registered(modules: Iterable[torch.nn.Module]) -> list[tuple[dict[str, Any], str]]:
     """Return each parameter, buffer and submodule, as the dict that holds it and its name there."""
@@ -31,8 +33,6 @@ def parts(module: torch.nn.Module) -> tuple[dict[Any, Any], ...]:
     return (*held, module._forward_hooks, module._forward_pre_hooks, module._backward_hooks)
 
 
-_MOST_HELD = 10_000
-"""A container with more entries is taken for data."""
 _OWN = frozenset(vars(torch.nn.Module()))
 _PLAIN = (bool, int, float, complex, str, type(None), torch.Tensor)
 
@@ -49,7 +49,7 @@ def attributes(modules: Iterable[torch.nn.Module]) -> Iterator[tuple[Any, list[A
         held = pending.pop()
         own = _OWN if id(held) in roots else ()
         keys = [*range(len(held))] if isinstance(held, list | tuple) else [key for key in held if key not in own]
-        keys = keys if len(keys) <= _MOST_HELD else []
+        keys = keys if len(keys) <= HELD else []
         yield held, [key for key in keys if isinstance(held[key], _PLAIN)]
         for inner in (_inside(held[key]) for key in keys):
             if inner is not None and id(inner) not in met:

@@ -24,5 +24,4 @@ def check_version(version: str | None = None) -> None:
     version = version or importlib.metadata.version("torch")
     if not version.startswith(tuple(f"{series}." for series in SUPPORTED_TORCH)):
         supported = ", ".join(f"{series}.x" for series in SUPPORTED_TORCH)
-        message = f"torch {version} is not supported; supported: {supported}"
-        raise UsageError(message)
+        raise UsageError(f"torch {version} is not supported; supported: {supported}")

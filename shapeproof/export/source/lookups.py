@@ -37,8 +37,7 @@ def hash_looked_up(size: torch.SymInt, frame: FrameType) -> int | None:
         return None
     others = _numbers_looked_at(frame)
     if others is None:
-        message = "a size cannot be put into a dict or a set, whose order and places are those of one number"
-        raise TypeError(message)
+        raise TypeError("a size cannot be put into a dict or a set, whose order and places are those of one number")
     found = next((other for other in others if size == other), None)
     return hash(found) if found is not None else 1 + max(map(hash, others), default=0)
 

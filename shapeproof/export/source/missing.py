@@ -71,8 +71,7 @@ def attribute(number: Any, frame: FrameType, name: str) -> Any:
         return None
     if isinstance(number, torch.SymInt) and name in _OF_WHOLE:
         return _OF_WHOLE[name](number)
-    message = f"the model reads `{name}` of {_named(plain)} that is not known while it is traced"
-    raise AttributeError(message)
+    raise AttributeError(f"the model reads `{name}` of {_named(plain)} that is not known while it is traced")
 
 
 def unlike(number: Any, frame: FrameType, other: object) -> None:

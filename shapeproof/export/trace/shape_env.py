@@ -326,8 +326,7 @@ class ProofShapeEnv(ExactShapeEnv):
             self.handlers.must_not_catch(None, "torch's question")
             if self.about_data(orig_expr):
                 raise self._make_data_dependent_error(orig_expr, orig_expr) from None
-            message = f"what {orig_expr} is cannot be told: {error}"
-            raise NotImplementedError(message) from None
+            raise NotImplementedError(f"what {orig_expr} is cannot be told: {error}") from None
 
     def evaluate_sym_node(
         self,

@@ -32,13 +32,21 @@ from shapeproof.constraints.terms import symbol
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_of
-from shapeproof.export.ops.layouts import acts_on_layout, tensor_of
-from shapeproof.export.ops.properties import DISABLED, FUNCTION, GRAD_FN, properties_read, read_in_bodies
+from shapeproof.export.ops.properties import (
+    DISABLED,
+    FUNCTION,
+    GRAD_FN,
+    acts_on_layout,
+    properties_read,
+    read_in_bodies,
+    tensor_of,
+)
 from shapeproof.export.shim.autograd import has_own_backward
 from shapeproof.export.shim.callers import read_by_the_model
 from shapeproof.export.shim.inputs.binding import bind, map_leaves
 from shapeproof.export.shim.numbers.protocols import Answers, answered
 from shapeproof.export.shim.numbers.symbols import value_range, values
+from shapeproof.export.shim.process.deferred_code import code_deferred, code_generated
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
 from shapeproof.export.shim.storages import is_wrapped, storages
@@ -158,6 +166,7 @@ def trace(  # noqa: PLR0913 - what torch.export takes, and how it is answered
             note_branches(program, env)
     _note_ranges(program, inputs, env)
     env.left = watched.left(functools.partial(_hold_the_same, env))
+    code_generated(program.graph_module)
     _refuse_computed(program)
     _share_constants(program, copied)
     make_serializable(program)
@@ -204,8 +213,7 @@ def _refuse_computed(program: torch.export.ExportedProgram) -> None:
             which = (
                 "a tensor that this makes of another" if transforms(program.graph) else f"`{name}`, which it computes,"
             )
-            message = f"torch.export cannot follow {what}: {which} is taken for a constant"
-            raise UsageError(message)
+            raise UsageError(f"torch.export cannot follow {what}: {which} is taken for a constant")
 
 
 def _note_ranges(program: torch.export.ExportedProgram, inputs: Inputs, env: ProofShapeEnv) -> None:
@@ -229,6 +237,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         transforms_ended(),
         kept_symbolic(model) as names,
         answered(env, _answers(refusals)),
+        code_deferred(),
     ):
         env.trial.reads |= read_in_bodies(names)
         try:
@@ -377,8 +386,7 @@ def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
             return value.fake_mode.shape_env
         if isinstance(value, torch.SymInt) and isinstance(value.node.shape_env, ProofShapeEnv):
             return value.node.shape_env
-    message = "the program was not traced here"
-    raise LookupError(message)
+    raise LookupError("the program was not traced here")
 
 
 def left_in(program: torch.export.ExportedProgram) -> Left:

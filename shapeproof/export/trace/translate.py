@@ -76,8 +76,7 @@ class Translator:
         """Return the integer term of an expression."""
         value = self._value(expr)
         if not isinstance(value, t.Term):
-            message = f"{expr} is not an integer"
-            raise Untranslatable(message)
+            raise Untranslatable(f"{expr} is not an integer")
         return value
 
     def formula(self, expr: sympy.Basic) -> f.Formula:
@@ -87,8 +86,7 @@ class Translator:
             return value
         if isinstance(value, t.Term):
             return f.ne(value, 0)
-        message = f"{expr} is not a condition"
-        raise Untranslatable(message)
+        raise Untranslatable(f"{expr} is not a condition")
 
     def real(self, expr: sympy.Basic) -> t.Real:
         """Return the float expression of an expression."""
@@ -157,8 +155,7 @@ def _compare(kind: str, left: Value, right: Value) -> f.Formula:
         return build(left, right)
     if any(isinstance(side, t.RealConstant) for side in (left, right)):
         return f.real_compare(symbol, _as_term_or_constant(left), _as_term_or_constant(right))
-    message = "a comparison of floats, which sympy may have rearranged"
-    raise Untranslatable(message)
+    raise Untranslatable("a comparison of floats, which sympy may have rearranged")
 
 
 def _same(left: f.Formula, right: f.Formula) -> f.Formula:
@@ -200,8 +197,7 @@ def _where(kind: str, args: list[Value]) -> Value:
 def _opaque(kind: str, args: list[Value]) -> t.Term:
     """Return an opaque term for an unknown function of integers: equal arguments give an equal value."""
     if any(isinstance(arg, t.Real) for arg in args):
-        message = f"{kind} of floats is not known"
-        raise Untranslatable(message)
+        raise Untranslatable(f"{kind} of floats is not known")
     return t.unknown(kind, *(t.where(arg, 1, 0) if isinstance(arg, f.Formula) else arg for arg in args))
 
 
@@ -259,8 +255,7 @@ def _real(kind: str, args: list[Value]) -> Value:
     if kind in _ROUNDINGS:
         return _rounded(_ROUNDINGS[kind], _as_number(args[0]))
     if kind not in _REALS:
-        message = f"{kind} of floats, which sympy may have rearranged"
-        raise Untranslatable(message)
+        raise Untranslatable(f"{kind} of floats, which sympy may have rearranged")
     return t.real_call(_REALS[kind], *map(_as_number, args))
 
 
@@ -277,29 +272,25 @@ def _rounded(rounding: str, value: t.Term | t.Real) -> t.Term:
 
 def _as_formula(value: Value) -> f.Formula:
     if not isinstance(value, f.Formula):
-        message = f"{value} is not a condition"
-        raise Untranslatable(message)
+        raise Untranslatable(f"{value} is not a condition")
     return value
 
 
 def _as_term_or_constant(value: Value) -> t.Term | t.RealConstant:
     if not isinstance(value, t.Term | t.RealConstant):
-        message = "a comparison of floats, which sympy may have rearranged"
-        raise Untranslatable(message)
+        raise Untranslatable("a comparison of floats, which sympy may have rearranged")
     return value
 
 
 def _as_number(value: Value) -> t.Term | t.Real:
     if isinstance(value, f.Formula):
-        message = "a condition was compared with a number"
-        raise Untranslatable(message)
+        raise Untranslatable("a condition was compared with a number")
     return value
 
 
 def _as_term(value: Value) -> t.Term:
     if not isinstance(value, t.Term):
-        message = f"{value} is not an integer"
-        raise Untranslatable(message)
+        raise Untranslatable(f"{value} is not an integer")
     return value
 
 
@@ -354,8 +345,7 @@ class Writer:
             case t.Max(args):
                 return self._maximum(*(self._written[arg] for arg in args))
             case _:
-                message = f"{type(node).__name__} has no form in sympy"
-                raise Untranslatable(message)
+                raise Untranslatable(f"{type(node).__name__} has no form in sympy")
 
     def _monomial(self, factors: Any, coefficient: int) -> sympy.Expr:
         return sympy.Mul(coefficient, *(sympy.Pow(self._written[atom], power) for atom, power in factors))

@@ -33,6 +33,7 @@ from shapeproof.constraints.reals import Real, RealSymbol
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.syntax.text import format_node
 from shapeproof.constraints.terms import Term, symbol
+from shapeproof.export.limits import ROUNDS
 from shapeproof.export.source.places import Place
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.answers.wording import equals, has_value
@@ -82,9 +83,6 @@ class Where(Container[Formula]):
 
 _EVERYTHING = Where(lambda _: True)
 
-
-MOST_ROUNDS = 256
-"""The maximal number of branches on one question about data: if the answer does not change, the loop has no end."""
 
 _FREEZING = (
     "the program serves more than one `{}`, and {} asks for one number: "
@@ -233,9 +231,8 @@ class Trial:
         """
         if kind is Kind.BRANCH and self.about_data(formula):
             self._rounds[formula] += 1
-            if self._rounds[formula] > MOST_ROUNDS:
-                message = f"a loop has no end: it has asked one question about data {MOST_ROUNDS} times"
-                raise RecursionError(message)
+            if self._rounds[formula] > ROUNDS:
+                raise RecursionError(f"a loop has no end: it has asked one question about data {ROUNDS} times")
         answer = self.settled(formula)
         if answer is None and fallback is None and self._taken_apart is not None and place().operator is None:
             answer = truth(formula, self._taken_apart(), self._budget).always
@@ -335,10 +332,7 @@ class Trial:
 
     def facts_before(self, question: Formula) -> Facts:
         """Return what held wherever the question was asked, without later checks and one-sided checks."""
-        facts = self.known.fork()
-        for fact in self.learned[: self._learned_before.get(question, 0)]:
-            facts.learn(fact)
-        return facts
+        return self.known.assuming(*self.learned[: self._learned_before.get(question, 0)])
 
     def elsewhere(self, cell: Facts, point: Mapping[str, int]) -> Trial:
         """Return a separate trial in a part of the domain."""
@@ -354,9 +348,7 @@ class Trial:
 
         The trial is `refusing`: no open size is specialized to a number, and no side of a branch is assumed.
         """
-        known = self.facts.fork()
-        for formula in enforced:
-            known.learn(formula)
+        known = self.facts.assuming(*enforced)
         after = Trial(known, self.point, data=self._data, budget=self._budget, oblivious=_EVERYTHING)
         return after.refusing(names, taken_apart)
 
@@ -384,9 +376,7 @@ class Trial:
         data may have been learned since then.
         """
         steps, self.steps = self.steps[first:], self.steps[:first]
-        self.region = steps[0].given.fork()
-        for promise in self.learned[known:]:
-            self.region.learn(promise)
+        self.region = steps[0].given.assuming(*self.learned[known:])
         for index, step in enumerate(steps):
             if index in harmless:
                 self.harmless.append(step)
@@ -466,8 +456,7 @@ class Trial:
         valued = {name for name in formula.symbols & self.point.keys() if self._data(name)}
         if not valued or (formula.symbols <= self.point.keys() and holds(formula, self.point)):
             return True
-        wanted = self.region.fork()
-        wanted.learn(formula)
+        wanted = self.region.assuming(formula)
         return self._move_data(wanted, formula.symbols)
 
     def _move_data(self, wanted: Facts, symbols: frozenset[str]) -> bool:

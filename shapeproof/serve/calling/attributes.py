@@ -1,8 +1,8 @@
-"""What a model keeps in attributes beside its parameters and buffers: plain values, and tensors in whatever containers.
+"""Attributes of a model beside its parameters and buffers: plain values, and tensors in any containers.
 
-A program has them as they were when it was traced: tensors themselves, so that what is written into them is seen. Where
-one is replaced from outside, the programs are for another model. What the model is seen to change when it runs, a
-counter say, is left alone from then on.
+A program holds their values at the time of the trace. It shares the tensors themselves, so it sees writes into them. If
+code outside the model replaces an attribute, the programs belong to another model. Attributes that the model itself
+changes when it runs, such as a counter, are ignored from then on.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Attributes:
 
     def __init__(self, modules: Sequence[torch.nn.Module]) -> None:
         self._own: dict[tuple[int, Any], Any] = {}
-        """What the model changes itself: what holds it, and the key there."""
+        """Attributes that the model changes itself: the holder and the key."""
         self.take(modules)
 
     def take(self, modules: Sequence[torch.nn.Module]) -> None:
-        """Look at what there is now."""
+        """Record the current attributes."""
         self._modules = modules
         found = list(attributes(modules))
         watched = [(held, key) for held, keys in found for key in keys if (id(held), key) not in self._own]
@@ -44,7 +44,7 @@ class Attributes:
         self._now = ([held for held, _ in watched], [key for _, key in watched], values, containers, _sizes(containers))
 
     def is_current(self) -> bool:
-        """Whether nothing was replaced, added or taken away."""
+        """True if no attribute was replaced, added or removed."""
         holders, keys, values, containers, lengths = self._now
         try:
             same = all(map(operator.is_, map(operator.getitem, holders, keys), values))
@@ -53,12 +53,12 @@ class Attributes:
         return same and _sizes(containers) == lengths
 
     def likeness(self) -> list[Any]:
-        """What programs depend on: values, and which tensors there are."""
+        """Return what programs depend on: values, and the identities of tensors."""
         _, _, values, _, lengths = self._now
         return [*(id(each) if isinstance(each, torch.Tensor) else repr(each) for each in values), *lengths]
 
     def leave_alone(self, call: Callable[[], Any]) -> Any:
-        """What a call of the model gives; what it changes here is its own from now on."""
+        """Run a call of the model; ignore from now on the attributes that the call changes."""
         current = self.is_current()
         try:
             return call()
@@ -71,7 +71,7 @@ class Attributes:
                 self.take(self._modules)
 
     def _all(self) -> list[tuple[tuple[int, Any], Any, Any]]:
-        """For each value, and each container's length: the key of both, what holds it, and what it is."""
+        """For each value, and each container's length: its key, its holder, and the value."""
         holders, keys, values, containers, lengths = self._now
         found = [((id(held), key), held, value) for held, key, value in zip(holders, keys, values, strict=True)]
         return found + [((id(held), _LENGTH), held, size) for held, size in zip(containers, lengths, strict=True)]

@@ -1,6 +1,6 @@
-"""What runs a program: a function from a program to a callable. A library is imported when its backend is chosen.
+"""Backends: functions from a program to a callable. The library of a backend is imported when the backend is chosen.
 
-A program is always run on inputs in its proved domain alone: the dispatch sees to that before a backend is called.
+The dispatch calls a backend only with inputs in the proved domain of its program.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Reads one call: its flat sizes, and all else that a program may depend on, as a key.
+"""Reads one call: its flat sizes, and as a key everything else that a program may depend on.
 
-Two calls of one key differ in sizes and data alone. What cannot be read is served by no program.
+Law: two calls with one key differ in sizes and data alone. No program serves a call that cannot be read.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[CallForm, list[
     """
     leaves: Sequence[Any] = (*args, *kwargs.values()) if kwargs else args
     structure: Hashable = (len(args), *kwargs)
-    if not all(type(each) in _PLAIN for each in leaves):
+    if not _PLAIN.issuperset(map(type, leaves)):
         leaves, structure = flattened((args, kwargs))
     kinds: list[Hashable] = []
     graded = torch.is_grad_enabled()

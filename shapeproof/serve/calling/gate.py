@@ -1,8 +1,8 @@
-"""Programs run in many threads at once; a model is traced while none runs.
+"""Lets programs run in many threads at once, and a trace only while no program runs.
 
-While torch traces, it patches `torch.nn.Module.__call__`, and an export puts functions into the model's classes: what
-runs meanwhile in another thread would meet both. One gate serves the whole process, since the patches do. Runs inside a
-run pass: a thread that is inside never waits. What runs outside of served models is not seen.
+While torch traces, it patches `torch.nn.Module.__call__`, and an export puts functions into the model's classes. Other
+threads would run with both. The patches are process-wide, so one gate serves the whole process. Runs nest: a thread
+that is inside never waits. The gate does not see code outside served models.
 """
 
 from __future__ import annotations
@@ -10,6 +10,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+
+
+class _Mine(threading.local):
+    depth = 0
+    """The number of nested runs of this thread."""
 
 
 class Gate:
@@ -22,38 +27,40 @@ class Gate:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()  # taken itself: a Condition takes it by a function of Python
+        self._changed = threading.Condition(self._lock)
         self._running = 0
         self._closed = False
-        self._mine = threading.local()
+        self._mine = _Mine()
 
     def is_inside(self) -> bool:
-        """Whether this thread runs or traces."""
-        return getattr(self._mine, "depth", 0) > 0
+        """True if this thread runs a program or traces."""
+        return self._mine.depth > 0
 
     def enter(self) -> None:
-        """Begin a run, as soon as nothing is traced."""
-        depth = getattr(self._mine, "depth", 0)
-        if not depth:
-            with self._changed:
+        """Begin a run; wait while another thread traces."""
+        mine = self._mine
+        if not mine.depth:
+            with self._lock:
                 while self._closed:
                     self._changed.wait()
                 self._running += 1
-        self._mine.depth = depth + 1
+        mine.depth += 1
 
     def leave(self) -> None:
         """End a run."""
-        self._mine.depth -= 1
-        if not self._mine.depth:
-            with self._changed:
+        mine = self._mine
+        mine.depth -= 1
+        if not mine.depth:
+            with self._lock:
                 self._running -= 1
                 if self._closed:
                     self._changed.notify_all()
 
     @contextlib.contextmanager
     def closed(self) -> Iterator[None]:
-        """Let nothing run but this thread; called by one that is not inside."""
-        with self._changed:
+        """Let only this thread run inside the block. The thread must not be inside a run."""
+        with self._lock:
             while self._closed:
                 self._changed.wait()
             self._closed = True
@@ -64,10 +71,10 @@ class Gate:
             yield
         finally:
             self._mine.depth = 0
-            with self._changed:
+            with self._lock:
                 self._closed = False
                 self._changed.notify_all()
 
 
 gate = Gate()
-"""Of this process."""
+"""The gate of this process."""

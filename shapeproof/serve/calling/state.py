@@ -13,13 +13,14 @@ from typing import Any
 import torch
 
 from shapeproof.export.shim.modules import GLOBAL_HOOKS, parts, registered
+from shapeproof.export.shim.process.default_device import default_device
 from shapeproof.serve.calling.attributes import Attributes
 
 _DTYPE, _DEVICE, _SHAPE, _REQUIRES_GRAD, _TRAINING = map(
     operator.attrgetter, ("dtype", "device", "shape", "requires_grad", "training")
 )
 _CASTING = ("cpu", "cuda")
-"""The kinds of devices whose autocast is looked at."""
+"""The device types whose autocast state is a mode."""
 
 
 class ModelState:
@@ -41,13 +42,13 @@ class ModelState:
         self._take()
 
     def read(self) -> bool:
-        """Take the tensors and modules that the model has now: whether they are like those that it had."""
+        """Record the current tensors and modules; return True if they are like the previous ones."""
         before = self._likeness()
         self._take()
         return before == self._likeness()
 
     def _likeness(self) -> list[Any]:
-        """What programs depend on: the modules themselves, and of each tensor all but its data."""
+        """Return what programs depend on: the modules themselves, and everything about each tensor but its data."""
         first = {id(each): place for place, each in reversed(list(enumerate(self._held)))}
         shared = [first[id(each)] for each in self._held]
         looks = [_looks(each) if isinstance(each, torch.Tensor) else each for each in self._held]
@@ -65,11 +66,11 @@ class ModelState:
         self._attributes.take(self._modules)
 
     def _counts(self) -> list[int]:
-        """How many parts and hooks each module has."""
+        """Return the number of parts and hooks of each module."""
         return list(map(len, self._parts))
 
     def is_current(self) -> bool:
-        """Whether no tensor and no module was replaced, no part or hook added or taken away, and no attribute."""
+        """True if no tensor, module, part, hook or attribute was replaced, added or removed."""
         try:
             same = all(map(operator.is_, map(operator.getitem, self._holders, self._names), self._held))
         except KeyError:
@@ -77,12 +78,12 @@ class ModelState:
         return same and self._counts() == self._counted and self._attributes.is_current()
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the model itself gives."""
+        """Run the model itself."""
         return self._attributes.leave_alone(lambda: self._model(*args, **kwargs))
 
     def modes(self) -> tuple[Hashable, ...]:
-        """What a program is traced under beside its inputs: MODES says what each is."""
-        casting = tuple(torch.get_autocast_dtype(kind) for kind in _CASTING if torch.is_autocast_enabled(kind))
+        """Return the modes that a trace depends on beside its inputs; MODES describes each."""
+        casting = tuple([torch.get_autocast_dtype(kind) for kind in _CASTING if torch.is_autocast_enabled(kind)])
         return (
             torch.is_grad_enabled(),
             torch.is_inference_mode_enabled(),
@@ -93,7 +94,7 @@ class ModelState:
             tuple(map(_DEVICE, self._tensors)),
             tuple(map(_SHAPE, self._tensors)),
             tuple(map(_REQUIRES_GRAD, self._tensors)),
-            torch.get_default_device(),
+            default_device(),
         )
 
 
@@ -113,7 +114,7 @@ MODES = (
     "which parameters and buffers require gradients",
     "the default device",
 )
-"""What `modes` gives, in words."""
+"""The entries of `modes`, in words."""
 
 
 def share_state(module: torch.nn.Module, model: torch.nn.Module, constants: Iterable[str] = ()) -> None:
@@ -129,7 +130,7 @@ def share_state(module: torch.nn.Module, model: torch.nn.Module, constants: Iter
 
 
 def attribute(module: torch.nn.Module, path: str) -> Any:
-    """What a module has at a dotted path; None if there is nothing."""
+    """Return the attribute of a module at a dotted path; None if there is none."""
     found: Any = module
     for name in path.split("."):
         found = getattr(found, name, None)

@@ -96,7 +96,7 @@ class Forecast:
 
     @property
     def least(self) -> bool:
-        """Whether no fewer do."""
+        """True if no fewer programs suffice."""
         return self.at_least == self.programs
 
     def __str__(self) -> str:
@@ -190,7 +190,7 @@ class _Counter:
         return fewest_blocks(len(self._holds), may_be, at_least)
 
     def _is_one(self, block: tuple[int, ...]) -> bool:
-        """Whether one program is proved to serve all of these regions."""
+        """True if one program is proved to serve all these regions."""
         union = f.disjunction(*(self._holds[index] for index in block))
         inputs = _claiming(self._inputs, (union,), self._points[block[0]][:1])
         try:
@@ -199,7 +199,7 @@ class _Counter:
             return False
 
     def _served(self) -> list[frozenset[Any]]:
-        """Of every program that is traced in the domain, the points of regions at which it does what eager does."""
+        """For every program traced in the domain, the points of regions at which it agrees with eager."""
         return [
             frozenset(
                 key
@@ -270,7 +270,7 @@ def _keys(points: Sequence[Point]) -> list[tuple[tuple[str, int], ...]]:
 
 
 def _static(inputs: Inputs) -> int | None:
-    """How many points the domain has."""
+    """Return the number of points of the domain."""
     known = inputs.domain.ranges()
     boxes = [known.get(name, Interval()) for name in inputs.domain.symbols]
     if any(each.lower is None or each.upper is None for each in boxes):

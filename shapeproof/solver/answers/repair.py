@@ -25,7 +25,7 @@ from math import lcm
 from typing import Literal, TypeAlias
 
 from shapeproof.constraints.atoms import Max, Min, Where
-from shapeproof.constraints.formulas import TRUE, And, Compare, Formula, conjunction, disjunction, eq, ge, gt, le, lt
+from shapeproof.constraints.formulas import TRUE, Compare, Formula, conjunction, disjunction, eq, ge, gt, le, lt
 from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.meaning.evaluate import evaluate, holds_at
 from shapeproof.constraints.nodes import Node, postorder
@@ -166,7 +166,7 @@ def _parts(required: Sequence[Formula]) -> list[Formula]:
     """Group the requirements by their symbols; groups of few symbols come first."""
     parts: dict[frozenset[str], list[Formula]] = {}
     for formula in required:
-        for part in formula.args if isinstance(formula, And) else (formula,):
+        for part in formula.conjuncts:
             parts.setdefault(part.symbols, []).append(part)
     ordered = sorted(parts, key=lambda names: (len(names), sorted(names)))
     return [conjunction(*parts[names]) for names in ordered]
@@ -321,8 +321,7 @@ def _simplest(found: Sequence[Repair], facts: Facts, point: Point) -> Repair:
 
 def _is_simple(formula: Formula) -> bool:
     """True if a formula divides only to state a residue of a symbol, and contains no min, max or conditional."""
-    parts = formula.args if isinstance(formula, And) else (formula,)
-    return all(_is_residue(part) or not any(map(_is_involved, postorder(part))) for part in parts)
+    return all(_is_residue(part) or not any(map(_is_involved, postorder(part))) for part in formula.conjuncts)
 
 
 def _is_involved(node: Node) -> bool:

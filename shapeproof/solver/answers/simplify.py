@@ -43,8 +43,7 @@ def simplified(formulas: Sequence[Formula], facts: Facts, budget: Budget | None 
 
 def in_few_words(required: Formula, known: Facts, budget: Budget) -> Formula:
     """Return the same requirement under the facts; a symbol with one remaining value gets the equality `n == value`."""
-    facts = known.fork()
-    facts.learn(required)
+    facts = known.assuming(required)
     ends = [(name, facts.range_of(name)) for name in sorted(required.symbols)]
     pinned = [eq(symbol(name), end.lower) for name, end in ends if end.lower is not None and end.lower == end.upper]
     return conjunction(*simplified([*pinned, required], known, budget))

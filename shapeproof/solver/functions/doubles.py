@@ -29,12 +29,7 @@ if TYPE_CHECKING:
 
     Bounds = Callable[[Term], Interval]
 
-ROUNDINGS: dict[str, Callable[[float], int]] = {
-    "trunc": math.trunc,
-    "floor": math.floor,
-    "ceil": math.ceil,
-    "round": round,
-}
+ROUNDINGS: dict[str, Callable[[float], int]] = {op: operators.INTEGER[op] for op in ("trunc", "floor", "ceil", "round")}
 """The functions from a double to an integer."""
 
 _GREATEST = sys.float_info.max

@@ -444,9 +444,8 @@ def _inside(term: Term, interval: Interval) -> list[Formula]:
 
 def _box(formula: Formula) -> dict[str, Interval]:
     """Return the bounds that a formula alone puts on single symbols."""
-    parts = formula.args if isinstance(formula, And) else (formula,)
     box: dict[str, Interval] = {}
-    for part in parts:
+    for part in formula.conjuncts:
         if isinstance(part, Compare) and part.op != "!=":
             name = _single_symbol(part.term)
             if name is not None:

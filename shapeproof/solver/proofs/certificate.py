@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.formulas import And, Formula, conjunction, eq
+from shapeproof.constraints.formulas import Formula, conjunction, eq
 from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.records.verdicts import Proved, Refuted, Undecided
 from shapeproof.constraints.syntax.text import format_formula
@@ -142,8 +142,7 @@ def _rebuilt(history: History, known: dict[History, Facts]) -> Facts:
     facts = known[here]
     for each in reversed(missing):
         if each.formula is not None:
-            facts = facts.fork()
-            facts.learn(each.formula)
+            facts = facts.assuming(each.formula)
             known[each] = facts
     return facts
 
@@ -153,7 +152,7 @@ def _said(entry: Entry, known: Facts) -> Iterator[Claim]:
     definitions = tuple(known.known.definitions.items())
     match entry.verdict:
         case Proved(evidence):
-            for part in (*_parts(defined(entry.formula)), *_parts(entry.formula)):
+            for part in (*defined(entry.formula).conjuncts, *entry.formula.conjuncts):
                 if part.constant is not True:
                     yield Claim(f"proved by {evidence}", entry.facts, definitions, part)
         case Refuted(witness, evidence):
@@ -162,10 +161,6 @@ def _said(entry: Entry, known: Facts) -> Iterator[Claim]:
                 point = point.then(eq(symbol(name), value))
             fails = conjunction(defined(entry.formula), entry.formula).negation
             yield Claim(f"refuted by {evidence}", point, (), conjunction(*entry.facts.formulas, fails))
-
-
-def _parts(formula: Formula) -> tuple[Formula, ...]:
-    return formula.args if isinstance(formula, And) else (formula,)
 
 
 def _block(checked: Checked, names: Mapping[str, str]) -> Iterator[str]:

@@ -128,8 +128,7 @@ def load_regions(path: str | Path) -> Regions:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or said_by(error)}") from None
     except Exception as error:  # noqa: BLE001 - torch raises what it likes on a damaged program
-        message = f"{path} holds no regions: {said_by(error)}"
-        raise UsageError(message) from None
+        raise UsageError(f"{path} holds no regions: {said_by(error)}") from None
     if _MANIFEST not in extra:
         raise UsageError(f"{path} holds programs, but not what regions they serve: it was not written by Regions.save")
     try:

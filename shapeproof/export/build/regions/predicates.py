@@ -39,8 +39,7 @@ def kept_inside(formula: Formula, point: Mapping[str, int], domain: Facts) -> di
     >>> str(kept_inside(parse("n % 2 == 0 and n <= 9"), {"n": 4}, domain)["n"])
     '2*min(4, max(0, n//2))'
     """
-    region = domain.fork()
-    region.learn(formula)
+    region = domain.assuming(formula)
     names = sorted(formula.symbols)
     near = {name: _nearest(name, formula, point[name], region) for name in names}
     known = [(substitute(formula, near), domain), *((f.eq(term, symbol(name)), region) for name, term in near.items())]

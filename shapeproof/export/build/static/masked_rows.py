@@ -220,7 +220,7 @@ def _flip(given: Given) -> Tensor:
     value = source.value
     for dim in dims_of(given["dims"], value.dim()):
         places = torch.arange(value.shape[dim], device=value.device)
-        end = source.dims.get(dim, torch.tensor(value.shape[dim]))
+        end = source.dims.get(dim, value.shape[dim])
         value = value.index_select(dim, (end - 1 - places).clamp(min=0))
     return value
 
@@ -266,7 +266,7 @@ def _index_put(given: Given) -> Tensor:
         return onto.index_put(at, given_rows, bool(given["accumulate"]))
 
     if values.dims:
-        have = columns[first].dims.get(0, torch.tensor(rows))
+        have = columns[first].dims.get(0, rows)
         if values.dims[0] is not have:
             assert_all(values.dims[0] == have, "shape mismatch: as many values as places are expected")
     return _onto(given, first, columns[first], write)
@@ -308,7 +308,7 @@ def _masked_scatter(given: Given) -> Tensor:
         raise Refused("the elements of its source are not the first ones")
     each = source.value[:1].numel() if len(source.value) else 0
     places = mask.expand(target.shape) if mask.dim() <= target.dim() else mask
-    have = source.dims[0] * each if source.dims else torch.tensor(source.value.numel())
+    have = source.dims[0] * each if source.dims else source.value.numel()
     assert_all(places.sum() <= have, "mask has more elements than the source")
     lacking = max(0, target.numel() - source.value.numel())
     elements = torch.cat([source.value.flatten(), source.value.new_zeros(lacking)])

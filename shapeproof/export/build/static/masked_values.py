@@ -43,9 +43,9 @@ def _sum(given: Given) -> Tensor:
 def _mean(given: Given) -> Tensor:
     operand = given.tensor("self")
     total = _sum(given)
-    number = torch.ones((), dtype=torch.int64)
+    number: Tensor | int = 1
     for dim in dims_of(given["dim"], operand.value.dim()):
-        number *= operand.dims.get(dim, torch.tensor(operand.value.shape[dim]))
+        number = operand.dims.get(dim, operand.value.shape[dim]) * number
     return total / number
 
 
@@ -131,7 +131,9 @@ def _cat(given: Given) -> Tensor:
         raise Refused("its operands have other sizes from data")
     value = torch.cat([each.value for each in operands], dim)
     masks = [
-        rows_of(each, dim) if dim in each.dims else torch.ones(each.value.shape[dim], dtype=torch.bool)
+        rows_of(each, dim)
+        if dim in each.dims
+        else torch.ones(each.value.shape[dim], dtype=torch.bool, device=each.value.device)
         for each in operands
     ]
     order = (~torch.cat(masks)).to(torch.uint8).argsort(stable=True)

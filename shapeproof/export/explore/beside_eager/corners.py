@@ -21,19 +21,12 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.findings import Exploration
+from shapeproof.export.limits import CORNERS, LAYOUT_POINTS, REPLAY_ELEMENTS, REPLAY_GROWTH
 from shapeproof.export.trace.trial import flipped
 from shapeproof.solver.answers.witness import find, smallest
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
-ELEMENTS = 2**13
-"""The most elements of inputs that are built for a replay, unless the example is larger."""
-GROWTH = 4
-"""The largest ratio of a replay's inputs to the example's."""
-CORNERS = 16
-"""The most corners that are run."""
-LAYOUTS = 16
-"""The most points with sizes of 1 that are run for each tensor whose layout the model reads."""
 SEEDS = (None, 1, 2, 3)
 """The data seeds at which eager must raise to be said to raise for all data; None repeats the example's data."""
 
@@ -156,7 +149,7 @@ def _where_laid_otherwise(found: Exploration, domain: Facts) -> Iterator[dict[st
         varying = [size for size in dict.fromkeys(sizes) if not size.is_constant]
         several = itertools.chain.from_iterable(itertools.combinations(varying, n) for n in range(1, len(varying) + 1))
         ones = (f.conjunction(*(f.eq(size, 1) for size in each)) for each in several)
-        for where in (*itertools.islice(ones, LAYOUTS), *(f.eq(size, 0) for size in varying)):
+        for where in (*itertools.islice(ones, LAYOUT_POINTS), *(f.eq(size, 0) for size in varying)):
             if not where.symbols <= begun.keys():
                 continue
             kept = (f.eq(symbol(name), size) for name, size in begun.items() if name not in where.symbols)
@@ -199,8 +192,7 @@ def _corner(ends: Mapping[str, bool], begun: Mapping[str, int], inputs: Inputs, 
         if bounds is None:
             continue
         for wanted in _towards(bounds.upper if high else bounds.lower, bounds.lower):
-            nearer = facts.fork()
-            nearer.learn(f.eq(symbol(name), wanted))
+            nearer = facts.assuming(f.eq(symbol(name), wanted))
             point = find(f.TRUE, nearer)
             whole = {n: point.get(n, begun[n]) for n in begun} if isinstance(point, dict) else None
             if whole is not None and fits(inputs, begun, whole):
@@ -221,4 +213,4 @@ def _towards(end: int | None, lower: int | None) -> Iterator[int]:
 
 def fits(inputs: Inputs, begun: Mapping[str, int], point: Mapping[str, int]) -> bool:
     """True if the inputs at a point are not much larger than those that were run first."""
-    return inputs.elements(point) <= max(ELEMENTS, GROWTH * inputs.elements(begun))
+    return inputs.elements(point) <= max(REPLAY_ELEMENTS, REPLAY_GROWTH * inputs.elements(begun))

@@ -22,7 +22,7 @@ from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import fits
 from shapeproof.export.explore.findings import Finding, Outcome
 from shapeproof.export.explore.inferred.narrowing import sayable
-from shapeproof.export.explore.limits import EXTENT_BOX, EXTENT_POINTS
+from shapeproof.export.limits import EXTENT_BOX, EXTENT_POINTS
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import ascending
 from shapeproof.solver.budget import Budget

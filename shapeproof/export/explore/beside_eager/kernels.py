@@ -29,8 +29,8 @@ from shapeproof.export.explore.beside_eager.checked import is_checked
 from shapeproof.export.explore.beside_eager.corners import fits, points
 from shapeproof.export.explore.beside_eager.statements import broken_statement
 from shapeproof.export.explore.findings import Exploration
-from shapeproof.export.explore.limits import KERNEL_ELEMENTS, KERNEL_POINTS
 from shapeproof.export.graph import nodes
+from shapeproof.export.limits import KERNEL_ELEMENTS, KERNEL_POINTS
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storage_of

@@ -20,6 +20,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import told_apart
+from shapeproof.export.limits import INPUT_ELEMENTS
 from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
@@ -29,9 +30,6 @@ from shapeproof.export.trace import tracer
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.trial import Trial
 from shapeproof.wording import with_kind
-
-ELEMENTS = 2**27
-"""The most elements of inputs that are made, except for the example's: the system kills a process without memory."""
 
 SEED = 20_011
 """The random seed of both runs. A seed that users set themselves might also be the trace's."""
@@ -90,8 +88,7 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
     A program that torch cannot decompose (for every size, or at all) is run only in its own form.
     """
     if program is None:
-        message = "there is no program to run"
-        raise ValueError(message)
+        raise ValueError("there is no program to run")
     left = tracer.left_in(program)
     found = [Form(fresh_modules(program), left=left)]
     if told_apart(program.graph):
@@ -161,7 +158,7 @@ def _eager_error(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int],
 
 
 def _too_large(inputs: Inputs, point: Mapping[str, int]) -> bool:
-    return point != inputs.example and inputs.elements(point) > ELEMENTS
+    return point != inputs.example and inputs.elements(point) > INPUT_ELEMENTS
 
 
 def compare(

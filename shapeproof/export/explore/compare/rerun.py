@@ -100,8 +100,7 @@ def _as_it_is(value: Any) -> Any:
 
 def _taken_from_data(node: torch.fx.Node, other: torch.fx.Node | None) -> Any:
     if other is None or other.target != node.target:
-        message = f"`{node.target}` takes a size from data, and nothing like it does there"
-        raise LookupError(message)
+        raise LookupError(f"`{node.target}` takes a size from data, and nothing like it does there")
     return other.meta.get("val")
 
 

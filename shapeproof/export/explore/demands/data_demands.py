@@ -20,7 +20,7 @@ from shapeproof.constraints.meaning.evaluate import evaluate, holds_at
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.materialize import is_ordered
-from shapeproof.export.explore.demands import indices
+from shapeproof.export.explore.demands.graph_demands import indexed
 from shapeproof.export.explore.findings import Traced
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers import symbols
@@ -83,9 +83,9 @@ def _of_operators(
     examples: Mapping[str, Any],
 ) -> Iterator[Meet]:
     for node in program.graph.nodes:
-        for indexed, dim, index, _ in indices.indexed(node):
+        for source, dim, index, _ in indexed(node):
             if index in sources:
-                size = _size(indexed, dim, read)
+                size = _size(source, dim, read)
                 yield _Within(sources[index], size, is_ordered(examples[sources[index]]))
         named = (
             schemas.by_name(node.target, node.args, node.kwargs) if str(node.target) in {*_OFFSETS, *_LENGTHS} else {}

@@ -24,9 +24,10 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.kernels import Known
-from shapeproof.export.explore.demands import indices, reductions
+from shapeproof.export.explore.demands.graph_demands import requirements
 from shapeproof.export.explore.findings import Exploration, SharedFailure
 from shapeproof.export.graph import nodes
+from shapeproof.export.limits import DRAWS
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.source.errors import is_stated, led_to, users_variables
@@ -38,9 +39,6 @@ from shapeproof.wording import short, with_kind
 
 _FILLS = (float("nan"), -1000.0, 0.0, 1000.0)
 """Data of which a threshold passes all or none. Comparisons with NaN are false, even after a network."""
-
-DRAWS = 8
-"""The number of random inputs that follow these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ def shared_failures(mod: torch.nn.Module, inputs: Inputs, found: Exploration) ->
 
 def _of_nodes(program: torch.export.ExportedProgram, trial: Trial) -> Iterator[tuple[str, _Demand]]:
     """Yield the unchecked demands of operators on sizes from data, with the names of the operators' nodes."""
-    for node, formula in (*reductions.requirements(program), *indices.requirements(program)):
+    for node, formula in requirements(program):
         if trial.about_data(formula) and decide(formula, trial.facts).status != "proved":
             yield node.name, _Demand(formula, str(node.target), nodes.line_of(node), {})
 

@@ -20,12 +20,10 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.findings import Exploration, Narrowing
 from shapeproof.export.explore.inferred.narrowing import given_up
+from shapeproof.export.limits import TIED_SIZES
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-
-MOST_TIED = 24
-"""The most equalities of the example that may be kept; if more are not known to hold, none is kept."""
 
 
 def equal_in_example(inputs: Inputs, example: Mapping[str, int], apart_from: Container[str] = ()) -> Sequence[Formula]:
@@ -42,7 +40,7 @@ def kept_equal(  # noqa: PLR0913, PLR0917 - what was found, where the two differ
 ) -> list[Narrowing]:
     """Return the example's equalities that cause a difference at a point; none if they are not the cause."""
     broken = [each for each in equal_in_example(inputs, inputs.example or {}) if not holds_at(each, dict(point))]
-    if not broken or len(broken) > MOST_TIED or not _agree(mod, inputs, found, domain.assuming(*broken), point):
+    if not broken or len(broken) > TIED_SIZES or not _agree(mod, inputs, found, domain.assuming(*broken), point):
         return []
     for each in list(broken):
         others = [other for other in broken if other is not each]

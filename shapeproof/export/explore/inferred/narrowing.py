@@ -17,14 +17,12 @@ from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration, Narrowing, narrowed
 from shapeproof.export.graph.emit import has_graph_form
+from shapeproof.export.limits import COMPARISONS
 from shapeproof.solver.answers.repair import repaired
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-
-MOST_COMPARISONS = 8
-"""A requirement with more comparisons than this is not readable at a glance."""
 
 
 def given_up(
@@ -80,8 +78,7 @@ def _stays_dynamic(
     requirement: Formula, facts: Facts, anchor: Mapping[str, int], inputs: Inputs, budget: Budget
 ) -> bool:
     """True if each size that must stay dynamic still has a value other than the anchor's."""
-    here = facts.fork()
-    here.learn(requirement)
+    here = facts.assuming(requirement)
     others = (f.ne(symbol(name), anchor[name]) for name in sorted(requirement.symbols & inputs.fixed))
     return all(isinstance(find(other, here, budget), dict) for other in others)
 
@@ -126,18 +123,14 @@ def condensed(found: Exploration, inputs: Inputs, budget: Budget) -> list[Narrow
     whole = f.conjunction(*(repair.formula for repair in chosen or ()))
     if chosen is None or not _stays_dynamic(whole, domain, anchors[0], inputs, budget):
         return found.narrowings
-    parts = [part for repair in chosen for part in _conjuncts(repair.formula)]
+    parts = [part for repair in chosen for part in repair.formula.conjuncts]
     return [Narrowing(part, _asked_by(part, found.narrowings, domain)) for part in parts]
-
-
-def _conjuncts(formula: Formula) -> tuple[Formula, ...]:
-    return formula.args if isinstance(formula, f.And) else (formula,)
 
 
 def sayable(formula: Formula) -> bool:
     """True if a user can read a formula at a glance and a graph can assert it."""
     comparisons = sum(isinstance(node, f.Compare) for node in postorder(formula))
-    return comparisons <= MOST_COMPARISONS and has_graph_form(formula)
+    return comparisons <= COMPARISONS and has_graph_form(formula)
 
 
 def _asked_by(formula: Formula, narrowings: Sequence[Narrowing], domain: Facts) -> Decision:
@@ -153,6 +146,4 @@ def _asked_by(formula: Formula, narrowings: Sequence[Narrowing], domain: Facts) 
 
 
 def _implies(one: Formula, other: Formula, domain: Facts) -> bool:
-    facts = domain.fork()
-    facts.learn(one)
-    return decide(other, facts).status == "proved"
+    return decide(other, domain.assuming(one)).status == "proved"

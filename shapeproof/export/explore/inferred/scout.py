@@ -19,14 +19,11 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager.replay import eager_failure
 from shapeproof.export.explore.coincidences import pins
 from shapeproof.export.explore.findings import Narrowing, Traced, narrowed
-from shapeproof.export.explore.inferred.kept_equal import MOST_TIED, equal_in_example
+from shapeproof.export.explore.inferred.kept_equal import equal_in_example
 from shapeproof.export.explore.inferred.narrowing import asked_for
-from shapeproof.export.explore.limits import LOOK_LIMIT, LOOK_NODES
+from shapeproof.export.limits import LOOK_LIMIT, LOOK_NODES, SCOUT_ELEMENTS, TIED_SIZES
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-
-MOST_ELEMENTS = 2**20
-"""The most input elements of a run that tests whether eager accepts generic sizes: such a run must be cheap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +64,7 @@ class Scout:
 
     def look(self, domain: Facts, example: dict[str, int]) -> Scouted | None:
         """Return the simple domain that the model asks for; None if eager accepts generic sizes or none is found."""
-        if not self.inputs.inferred or self._runs_in(domain, MOST_ELEMENTS):
+        if not self.inputs.inferred or self._runs_in(domain, SCOUT_ELEMENTS):
             return None
         traced = self.trace(domain, example)
         if traced.program is None:
@@ -120,7 +117,7 @@ class Scout:
         return not region.assuming(formula.negation).contradictory
 
     def _serves(self, region: Facts, equal: Sequence[Formula]) -> bool:
-        return len(equal) <= MOST_TIED and self._runs_in(region.assuming(*equal))
+        return len(equal) <= TIED_SIZES and self._runs_in(region.assuming(*equal))
 
     def _runs_in(self, region: Facts, elements: int | None = None) -> bool:
         """True if eager accepts a generic point; a point with more than `elements` elements is not run."""

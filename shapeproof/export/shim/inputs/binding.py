@@ -66,21 +66,17 @@ def map_shapes(
     given = given or _tree_map_with_path(lambda _path, _leaf: None, combined)
     if isinstance(given, Mapping):
         if set(given) != set(names):
-            message = f"dynamic_shapes names {sorted(map(str, given))}, but the inputs are {names}"
-            raise UsageError(message)
+            raise UsageError(f"dynamic_shapes names {sorted(map(str, given))}, but the inputs are {names}")
     elif isinstance(given, tuple | list):
         if len(given) != len(names):
-            message = f"dynamic_shapes has {len(given)} entries for {len(names)} inputs ({', '.join(names)})"
-            raise UsageError(message)
+            raise UsageError(f"dynamic_shapes has {len(given)} entries for {len(names)} inputs ({', '.join(names)})")
         given = dict(zip(names, given, strict=True))
     else:
-        message = f"dynamic_shapes must be a dict, a tuple or a list, not {type(given).__name__}"
-        raise UsageError(message)
+        raise UsageError(f"dynamic_shapes must be a dict, a tuple or a list, not {type(given).__name__}")
     try:
         mapped = map_leaves(change, combined, given)
     except (ValueError, AssertionError, TorchConstraintError) as error:
-        message = f"dynamic_shapes does not match the inputs: {first_line(error)}"
-        raise UsageError(message) from None
+        raise UsageError(f"dynamic_shapes does not match the inputs: {first_line(error)}") from None
     return type(shapes)(mapped.values()) if isinstance(shapes, tuple | list) else mapped
 
 
@@ -121,8 +117,7 @@ def bind(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     try:
         bound = dict(_combine_args(mod, args, kwargs))
     except TypeError as error:
-        message = f"the example inputs do not fit the model's forward: {error}"
-        raise UsageError(message) from None
+        raise UsageError(f"the example inputs do not fit the model's forward: {error}") from None
     # Positional arguments come first in the program, keywords in the order given.
     return {k: v for k, v in bound.items() if k not in kwargs} | {k: bound[k] for k in kwargs if k in bound}
 

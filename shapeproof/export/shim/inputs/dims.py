@@ -3,12 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch.utils._pytree as pytree
 from torch.export import Dim
 from torch.export.dynamic_shapes import _DerivedDim, _Dim, _DimHint, _DimHintType
 from torch.utils._sympy.numbers import int_oo
+
+
+@dataclass(frozen=True, slots=True)
+class NamedDim:
+    """A named or derived Dim as data.
+
+    Attributes:
+        root: the name of the Dim itself, or of the one that it is derived from.
+        derive: the function from the size of the root to that of the Dim.
+        bounds: the bounds of the root; None for no upper bound.
+        root_text: the root as source code.
+        text: the Dim as source code.
+        shown: torch's own repr of the Dim.
+    """
+
+    root: str
+    derive: Callable[[Any], Any]
+    bounds: tuple[int, int | None]
+    root_text: str
+    text: str
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Dim.AUTO or Dim.DYNAMIC as data; the latter forbids specialization to a constant."""
+
+    bounds: tuple[int | None, int | None]
+    text: str
+    stays_dynamic: bool
+
+
+def read(entry: Any) -> Any:
+    """Return an entry as data: a NamedDim or a Hint, and None for Dim.STATIC; every other entry is returned as it is.
+
+    >>> read(2 * Dim("n", max=4)).root, read(Dim.AUTO(min=1)).bounds, read(Dim.STATIC), read(7)
+    ('n', (1, None), None, 7)
+    """
+    if is_dim(entry):
+        root, derive = dim_root(entry)
+        texts = declaration_text(root), declaration_text(entry)
+        return NamedDim(root.__name__, derive, dim_bounds(root), *texts, repr(entry))
+    if not is_hint(entry):
+        return entry
+    if entry.type == _DimHintType.STATIC:
+        return None
+    return Hint(hint_bounds(entry), declaration_text(entry), must_stay_dynamic(entry))
 
 
 def declaration_text(entry: Any) -> str:
@@ -48,11 +96,6 @@ def is_dim(entry: Any) -> bool:
 def is_hint(entry: Any) -> bool:
     """True if the entry is Dim.AUTO, Dim.DYNAMIC or Dim.STATIC."""
     return isinstance(entry, _DimHint)
-
-
-def is_static_hint(entry: Any) -> bool:
-    """True if the entry is Dim.STATIC."""
-    return isinstance(entry, _DimHint) and entry.type == _DimHintType.STATIC
 
 
 def must_stay_dynamic(hint: Any) -> bool:

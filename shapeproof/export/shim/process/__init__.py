@@ -1,8 +1,10 @@
 """Process-wide state of torch and Python, controlled during an export. No file here changes an answer.
 
-one_thread.py   one export at a time
-quiet.py        logs and warnings
-collecting.py   the garbage collector
-transforms.py   the stack of torch.vmap and similar transforms
-ranks.py        the store that ranks share
+one_thread.py      one export at a time
+quiet.py           logs and warnings
+collecting.py      the garbage collector
+deferred_code.py   the Python code of graphs, generated once
+transforms.py      the stack of torch.vmap and similar transforms
+default_device.py  the default device, cheaply
+ranks.py           the store that ranks share
 """

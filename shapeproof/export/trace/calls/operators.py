@@ -207,8 +207,7 @@ class _Operation:
             args, kwargs = self._aliased() if self._changes else self.arguments
             result = self._run(self._func, args, kwargs)
             if self._env.brought != before:
-                message = "the operator takes other sizes from data, or checks data, there"
-                raise LookupError(message)
+                raise LookupError("the operator takes other sizes from data, or checks data, there")
         return _tensors((args, kwargs)), leaves(result)
 
 

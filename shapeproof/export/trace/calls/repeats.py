@@ -59,8 +59,7 @@ class _Differentiable(torch.autograd.Function):
     def backward(ctx: Any, *_gradients: Any) -> None:
         """Mark the trial as doubtful: the model takes gradients itself, which needs a run of every operator."""
         ctx.trial.doubtful = True
-        message = "an operator that was not run has no derivative"
-        raise NotImplementedError(message)
+        raise NotImplementedError("an operator that was not run has no derivative")
 
 
 class Repeats:

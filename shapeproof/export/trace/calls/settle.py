@@ -11,9 +11,10 @@ Every operand must also be the same, since an in-place operator may change it.
 Laws:
 - A decision is forgotten only together with every conclusion from it: the region returns to its state before the
   operator, and learns the kept decisions again. A later question is asked again.
-- An assertion is never settled here: eager raises there. The same goes for a decision of an operator that checks data
-  or may change the size of a storage. An operator that takes sizes from data must return the same sizes again; torch
-  remembers these with the operand.
+- An assertion is never settled here: eager raises there. Inputs that violate the operator's own assertion belong to the
+  assertion's cell, so the operator's other decisions are settled for the inputs that meet it. A decision of an operator
+  that checks data or may change the size of a storage is never settled here either. An operator that takes sizes from
+  data must return the same sizes again; torch remembers these with the operand.
 - A forgotten decision may have been a question about a layout, whose answer the tensor remembers. If the model reads a
   layout afterwards, the induction fails: `Trial.doubtful`.
 
@@ -33,15 +34,13 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import ONE, Term
+from shapeproof.export.limits import RERUNS
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
-
-RERUNS = 16
-"""The maximal number of reruns of one operator for one decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,33 +83,30 @@ def settle(trial: Trial, first: int, known: int, call: Call, recalled: Recalled 
 def _harmless_ones(
     trial: Trial, steps: Sequence[Step], promised: Sequence[Formula], call: Call, recalled: Recalled | None
 ) -> Iterator[int]:
-    base = steps[0].given.fork()
-    for promise in promised:
-        base.learn(promise)
+    checked = [step.decision.taken for step in steps if _is_check(step) and step.teaches and step.decision.taken.total]
+    base = steps[0].given.assuming(*promised, *checked)
     for index, step in enumerate(steps):
-        if step.decision.kind is not Kind.ASSERTED and _makes_no_difference(trial, step, base, call, recalled):
+        if not _is_check(step) and _makes_no_difference(trial, step, base, call, recalled):
             yield index
         if step.teaches:
             base.learn(step.decision.taken)
 
 
+def _is_check(step: Step) -> bool:
+    return step.decision.kind is Kind.ASSERTED
+
+
 def _makes_no_difference(trial: Trial, step: Step, base: Facts, call: Call, recalled: Recalled | None) -> bool:
     """True if the operator returns the same under the other answer; with data, no other trace is consulted."""
     if recalled is None or trial.origins:
-        return _harmless(trial, _without(base, step), call)
+        return _harmless(trial, base.assuming(flipped(step)), call)
     taken, known = step.decision.taken, frozenset(base.formulas)
     if recalled.is_harmless(call.key, taken, known):
         return True
-    found = _harmless(trial, _without(base, step), call)
+    found = _harmless(trial, base.assuming(flipped(step)), call)
     if found:
         recalled.note_harmless(call.key, taken, known)
     return found
-
-
-def _without(given: Facts, step: Step) -> Facts:
-    cell = given.fork()
-    cell.learn(flipped(step))
-    return cell
 
 
 def _harmless(trial: Trial, cell: Facts, call: Call) -> bool:
@@ -138,11 +134,11 @@ def _left_out(trial: Trial, cell: Facts, call: Call) -> list[Facts] | None:
         operands, result = call.again(again)
     except Exception:  # noqa: BLE001 - it raises there: not the same
         return None
-    if any(step.decision.kind is Kind.ASSERTED for step in again.steps):
+    if any(map(_is_check, again.steps)):
         return None
     if not _Comparison(call.read, again.region).same([*call.operands, *call.result], [*operands, *result]):
         return None
-    return [_without(step.given, step) for step in again.steps]
+    return [step.given.assuming(flipped(step)) for step in again.steps]
 
 
 class _Comparison:

@@ -32,7 +32,7 @@ Raisings = dict[Formula, list[Raising]]
 
 def note(known: Raisings, step: Step, there: Trial, domain: Facts, text: str) -> None:
     """Note that a trace of the other side of a step raised, without any decision in that trace."""
-    side = _on(flipped(step), domain)
+    side = domain.assuming(flipped(step))
     asked = [formula for formula in there.answered if truth(formula, side).always is None]
     given = tuple(formula if there.settled(formula) else negate(formula) for formula in asked)
     known.setdefault(step.decision.taken, []).append(Raising(text, step.decision.where, given))
@@ -57,7 +57,7 @@ def side_that_raises(
 
 def _raised(trial: Trial, holding: Formula, place: Callable[[], Place]) -> Raising | None:
     """Return the exception of the model where `holding` is false, asked at the present line, if it is known."""
-    here, side = place().user, _on(negate(holding), trial.region)
+    here, side = place().user, trial.region.assuming(negate(holding))
     return next(
         (
             each
@@ -66,9 +66,3 @@ def _raised(trial: Trial, holding: Formula, place: Callable[[], Place]) -> Raisi
         ),
         None,
     )
-
-
-def _on(formula: Formula, known: Facts) -> Facts:
-    side = known.fork()
-    side.learn(formula)
-    return side

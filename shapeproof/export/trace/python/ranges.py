@@ -19,8 +19,7 @@ class Range(Sequence[Any]):
 
     def __init__(self, start: Any, stop: Any, step: Any) -> None:
         if step == 0:
-            message = "range() arg 3 must not be zero"
-            raise ValueError(message)
+            raise ValueError("range() arg 3 must not be zero")
         self.start, self.stop, self.step = start, stop, step
         self.length = torch.sym_max(0, -((start - stop) // step))
 
@@ -47,8 +46,7 @@ class Range(Sequence[Any]):
             return Range(self._at(taken.start), self._at(taken.stop), self.step * taken.step)
         number = index + self.length if index < 0 else index
         if number < 0 or number >= self.length:
-            message = "range object index out of range"
-            raise IndexError(message)
+            raise IndexError("range object index out of range")
         return self._at(number)
 
     def __contains__(self, value: object) -> bool:
@@ -80,8 +78,7 @@ class Range(Sequence[Any]):
     def index(self, value: Any, *_: Any) -> Any:
         """Return the position of the value among the numbers."""
         if value not in self:
-            message = f"{value} is not in range"
-            raise ValueError(message)
+            raise ValueError(f"{value} is not in range")
         return (value - self.start) // self.step
 
     def _at(self, number: Any) -> Any:

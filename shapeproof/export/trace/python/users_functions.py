@@ -14,10 +14,9 @@ from typing import Any
 
 import torch
 
+from shapeproof.export.limits import HELD
 from shapeproof.export.source.frames import is_users_file
 
-_LARGEST = 10_000
-"""A larger container counts as data."""
 _WRAPPED = (staticmethod, classmethod, MethodType, functools.partial, property, type(functools.cache(len)))
 
 
@@ -47,7 +46,7 @@ def _is_walked(value: Any) -> bool:
     if isinstance(value, FunctionType):
         return is_users_file(value.__code__.co_filename)
     if isinstance(value, dict | list | tuple | set | frozenset):
-        return len(value) <= _LARGEST
+        return len(value) <= HELD
     if isinstance(value, torch.Tensor):
         return False
     return isinstance(value, (CellType, *_WRAPPED)) or _is_of_users_class(value)

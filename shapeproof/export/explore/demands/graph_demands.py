@@ -1,7 +1,9 @@
-"""Check indices that depend on sizes alone: `x[[0, 3]]` or `x[arange(4)]` of fewer than four rows.
+"""Read what the operators of a graph require of sizes, where torch leaves the check to run time.
 
-Torch traces such a program and leaves the check to run time, because indices are data. An index made only from sizes
-and constants is the same for all data, so eager raises for all data or for none.
+Indices are data: torch traces `x[[0, 3]]` or `x[arange(4)]` of fewer than four rows. An index made only from sizes and
+constants is the same for all data, so eager raises for all data or for none.
+
+Torch traces a reduction that needs an element (`x.max(0)` of no rows) at any size; eager raises if there is no element.
 """
 
 from __future__ import annotations
@@ -33,7 +35,19 @@ _BY_POSITION = frozenset({"aten.index.Tensor", "aten.index_put.default", "aten.i
 """Operators that take one index per dimension; an index may count from the end."""
 
 
+_ALONG = frozenset(f"aten.{name}" for name in ("max.dim", "min.dim", "median.dim", "nanmedian.dim", "mode.default"))
+"""Operators that reduce along a dimension, whose fake kernel does not check for an element."""
+_OF_ALL = frozenset({"aten.max.default", "aten.min.default"})
+"""Operators that reduce all elements to one."""
+
+
 def requirements(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
+    """Yield what sizes must meet: first for each index, then for each reduction."""
+    yield from _of_indices(program)
+    yield from _of_reductions(program)
+
+
+def _of_indices(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
     """Yield what sizes must meet for each index that is made only from sizes and constants."""
     constants = _constants(program)
     for node in program.graph.nodes:
@@ -45,6 +59,17 @@ def requirements(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.
                     yield node, f.lt(span.high, size)
                 if span.low is not None:
                     yield node, f.ge(span.low, lowest * size)
+
+
+def _of_reductions(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
+    """Yield for each reduction the condition on sizes under which an element exists."""
+    for node in program.graph.nodes:
+        if str(node.target) in _ALONG | _OF_ALL:
+            named = schemas.by_name(node.target, node.args, node.kwargs)
+            shape = named["self"].meta["val"].shape
+            sizes = shape if str(node.target) in _OF_ALL else shape[named["dim"] :][:1]
+            env = tracer.shape_env_of(program)
+            yield node, f.conjunction(*(f.ge(env.read(size), 1) for size in sizes))
 
 
 def indexed(node: torch.fx.Node) -> Iterator[tuple[torch.fx.Node, int, torch.fx.Node, int]]:

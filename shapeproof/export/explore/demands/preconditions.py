@@ -1,0 +1,172 @@
+"""Find the sizes that eager rejects for all data, although no decision of the trace says so.
+
+A requirement comes from three places:
+
+- An operator of the graph, whose check torch leaves to run time: indices out of range, empty reductions.
+- The model's checks on data. A check stays in the program, and where it fails the program raises as eager does. Where a
+  check always fails, the model does not support the size. The checks bound a size, or the difference of two, by its
+  least upper bound wherever all of them hold. Beyond that bound it is proved that no data pass.
+- An inferred size that may be 0. `x.max(0)` of an empty tensor raises in eager and in the program, although the trace
+  asked no question about the size. A written bound is a claim, and corners.py refutes it; an unwritten bound may rise.
+
+Law: a requirement counts only where eager is seen to raise at a point that violates it. It narrows inferred sizes; if
+it cannot, it refutes the claim.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
+from shapeproof.constraints.terms import symbol
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.corners import failing_point, raises_whatever_the_data
+from shapeproof.export.explore.demands.graph_demands import requirements
+from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, Outcome, narrowed
+from shapeproof.export.explore.inferred.narrowing import conceded
+from shapeproof.export.graph import nodes
+from shapeproof.export.trace.trial import DataCheck, Trial
+from shapeproof.solver.answers.optimum import tighter
+from shapeproof.solver.answers.simplify import simplified
+from shapeproof.solver.answers.witness import find
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
+
+
+def take_preconditions(mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts, budget: Budget) -> None:
+    """Add to an exploration what the domain allows and eager rejects: findings, or narrowings of inferred sizes."""
+    beside = _BesideEager(mod, inputs, found, budget)
+    for rejected in (beside.by_operators, beside.by_checks, beside.where_empty):
+        found.take(list(rejected(narrowed(domain, found.narrowings))))
+
+
+@dataclass(frozen=True, slots=True)
+class _BesideEager:
+    """Holds requirements against eager; each method takes the domain as it is narrowed so far."""
+
+    mod: torch.nn.Module
+    inputs: Inputs
+    found: Exploration
+    budget: Budget
+
+    def by_operators(self, facts: Facts) -> Iterator[Finding | Narrowing]:
+        """Yield what the operators of the graph require of sizes."""
+        program = self.found.main.program
+        required = requirements(program) if program is not None else ()
+        sized = ((node, each) for node, formula in required for each in self._of_sizes(formula, facts))
+        for node, formula in sized:
+            point = failing_point(self.inputs, formula, facts, self.budget) if _fails(formula, facts) else None
+            if point is None:
+                continue
+            decision = _asserted(formula, nodes.line_of(node), str(node.target))
+            rejected = self._rejected(decision, point, f"{replay.Relation.EAGER_RAISES.value}: {{}}")
+            if rejected is not None:
+                yield rejected
+                facts.learn(formula)
+
+    def by_checks(self, declared: Facts) -> Iterator[Finding | Narrowing]:
+        """Yield the sizes at which no data pass the model's checks."""
+        trial = self.found.main.trial
+        if not trial.checks:
+            return
+        for required in left_by(trial.facts, declared, self._declared_in(trial), self.budget):
+            point = failing_point(self.inputs, required, declared, self.budget)
+            if point is None:
+                continue
+            place = _first_unmet(trial, point, self.budget).place
+            rejected = self._rejected(_asserted(required, place.user, place.operator), point, "{}; no data pass there")
+            if rejected is not None:
+                yield rejected
+
+    def where_empty(self, domain: Facts) -> Iterator[Narrowing]:
+        """Yield the lower bounds to raise from 0 to 1, if eager serves the exploration's first sizes.
+
+        Eager is run with one size at 0 and all others unchanged.
+        """
+        refused = [
+            name
+            for name, point in self._emptied(domain)
+            if raises_whatever_the_data(self.mod, self.inputs, self.found, point)
+        ]
+        if not refused or replay.eager_failure(self.mod, self.inputs, self.found.begun, None) is not None:
+            return
+        for name in refused:
+            raised = conceded(_asserted(f.ge(symbol(name), 1)), self.found, self.inputs, self.budget)
+            if raised is not None:
+                yield raised
+
+    def _rejected(self, required: Decision, point: dict[str, int], sentence: str) -> Finding | Narrowing | None:
+        """Return the consequence of a requirement that fails at a point; None unless eager raises there."""
+        failure = replay.failure_at(self.mod, self.inputs, point, required.where)
+        if failure is None:
+            return None
+        narrowing = conceded(required, self.found, self.inputs, self.budget)
+        text = sentence.format(failure)
+        return narrowing or Finding(Outcome.RAISES, required, point, text, served=required.formula)
+
+    def _of_sizes(self, formula: Formula, domain: Facts) -> list[Formula]:
+        """Return what a requirement says about declared sizes.
+
+        A requirement about data is reduced to the sizes at which some data meet it.
+        """
+        trial = self.found.main.trial
+        if formula.symbols <= frozenset(self.inputs.domain.symbols):
+            return [formula]
+        if decide(formula, trial.facts, self.budget).status == "proved":
+            return []
+        return left_by(trial.facts.assuming(formula), domain, self._declared_in(trial), self.budget)
+
+    def _declared_in(self, trial: Trial) -> frozenset[str]:
+        """Return the declared sizes in the promises of operators and the checks on data."""
+        return frozenset(self.inputs.domain.symbols) & frozenset().union(*(each.symbols for each in trial.learned))
+
+    def _emptied(self, domain: Facts) -> Iterator[tuple[str, dict[str, int]]]:
+        """Yield each inferred or liftable size that may be 0, and the point at which that size alone is 0."""
+        for name in sorted(self.inputs.inferred | self.inputs.liftable):
+            point = self.found.begun | {name: 0}
+            if self.found.begun[name] > 0 and domain.contains(point):
+                yield name, point
+
+
+def _asserted(formula: Formula, where: SourceLocation | None = None, operator: str | None = None) -> Decision:
+    return Decision(formula, Kind.ASSERTED, outcome=True, where=where, operator=operator)
+
+
+def _fails(formula: Formula, facts: Facts) -> bool:
+    """True if a requirement is known to fail somewhere."""
+    return decide(formula, facts).status == "refuted"
+
+
+def left_by(passing: Facts, declared: Facts, names: Collection[str], budget: Budget) -> list[Formula]:
+    """Return what holds for declared sizes wherever some data pass all checks, beyond what the declared domain says.
+
+    Args:
+        passing: the facts that hold where the checks pass.
+        declared: the declared domain.
+        names: the sizes to examine, singly and in pairs.
+        budget: the work that one solver question may cost.
+    """
+    facts = passing.assuming(*declared.formulas)
+    sizes = [symbol(name) for name in sorted(names)]
+    ends = [end for size in sizes for end in (size, -size)]
+    differences = [one - other for one, other in itertools.permutations(sizes, 2)]
+    return simplified(list(tighter([*ends, *differences], facts, declared, budget)), declared, budget)
+
+
+def _first_unmet(trial: Trial, point: dict[str, int], budget: Budget) -> DataCheck:
+    """Return the first check that fails at these sizes for all data that pass the checks before it."""
+    facts = trial.known.assuming(*(f.eq(symbol(name), value) for name, value in point.items()))
+    checks = {check.formula: check for check in trial.checks}
+    for formula in trial.learned:
+        facts.learn(formula)
+        if formula in checks and find(f.TRUE, facts, budget) is None:
+            return checks[formula]
+    return trial.checks[-1]
