@@ -18,6 +18,9 @@ INSTALL := $(RUN) -m pip install --quiet --no-input --disable-pip-version-check 
 IN_PARALLEL := --numprocesses auto --dist worksteal --durations=80
 EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 
+# Tests start many interpreters, and pytest rewrites each file that it loads: keep what they compile.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-thorough test-slow lint cases bench bench-solver bench-scaling bench-graphs bench-dispatch sweep-operators fuzz clean
 

@@ -9,12 +9,11 @@ from torch.export import Dim
 from shapeproof.export import export
 
 transformers = pytest.importorskip("transformers")
-registration = pytest.importorskip("transformers.integrations.executorch")
 
 
 @pytest.fixture(scope="module")
 def llama():
-    registration.register_dynamic_cache_export_support()
+    pytest.importorskip("transformers.integrations.executorch").register_dynamic_cache_export_support()
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
         hidden_size=16,

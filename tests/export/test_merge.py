@@ -221,6 +221,7 @@ def test_what_cannot_be_merged_is_refused_in_one_sentence(name):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.thorough
 def test_regions_from_a_file_are_not_merged(three, tmp_path):
     three[1].save(tmp_path / "three.pt2")
     with pytest.raises(UsageError, match="loaded from a file cannot be merged"):

@@ -99,6 +99,7 @@ class StrideOfATransform(torch.nn.Module):
         return torch.full((), torch.ops.aten._fft_c2r(torch.complex(x, x), [0], 0, 8).stride(2))
 
 
+@pytest.mark.thorough
 def test_a_stride_that_reaches_no_element_is_compared_where_the_other_sizes_tell():
     given = torch.ones(5, 6, 4)
     assert StrideOfATransform()(given[..., :1]) == 48

@@ -343,6 +343,7 @@ def test_a_check_that_the_model_catches(example):
     assert report.status == "refuted"
 
 
+@pytest.mark.thorough
 def test_a_check_that_the_model_catches_and_that_always_holds():
     probes = [(torch.randn(n, 4),) for n in range(2, 17, 2)]
     shapes = ({0: 2 * Dim("k", min=1, max=8)},)
