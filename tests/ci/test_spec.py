@@ -146,8 +146,8 @@ MEANINGS = {  # beyond what a schema can say
     "a value should follow. (column 13)",
     changed("batch*seq <= 16", "batch"): "11: relation 'batch' is a number; a relation such as 'batch == 0' was "
     "expected",
-    changed("batch*seq <= 16", "batch*sec <= 16"): "11: relation 'batch*sec <= 16' names `sec`, which no dim is "
-    "called; did you mean `seq`?",
+    changed("batch*seq <= 16", "batch*sec <= 16"): "11: relation 'batch*sec <= 16' names `sec`, but no dim "
+    "has that name; did you mean `seq`?",
     changed("2*seq + 1", "10**10**10*seq"): "14: '10**10**10*seq' is not a size: a dim makes one, or a dim with a "
     "factor and an offset (2*batch + 1)",
 }  # fmt: skip
