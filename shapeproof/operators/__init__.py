@@ -1,12 +1,12 @@
-"""Operators of one's own: what is stated of them, and what their fake kernels say, held against their real kernels.
+"""Check a custom operator: compare its fake kernel and the user's statements with its real kernel.
 
 calling.py  a model that only calls an operator
-check.py    `check_operator`: the fake explored alone, real runs, torch.library.opcheck, the verdict
-proof.py    a real kernel in Python, traced and proved equal to the fake
-report.py   what was found
+check.py    `check_operator`: explore the fake alone, run the real kernel, run torch.library.opcheck, decide the verdict
+proof.py    trace a real kernel in Python and prove it equal to the fake
+report.py   the report
 
-Rules are stated with `promise` and `contents`, over a `Call` of the operator: `Shape`s with sizes that are terms, and
-`Span`s of integers. `le`, `ge`, `eq`... make formulas of terms.
+Users state rules with `promise` and `contents`. A rule receives a `Call` of the operator, whose `Shape`s have terms for
+sizes, and whose integers are `Span`s. `le`, `ge`, `eq` and others make formulas from terms.
 """
 
 from __future__ import annotations

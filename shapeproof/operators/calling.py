@@ -1,4 +1,4 @@
-"""A model that only calls an operator, or the function in Python that computes it. Nothing is checked here."""
+"""Makes a model that only calls an operator, or the Python function that computes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shapeproof.export.ops import schemas
 
 
 def shown_names(operator: Any) -> dict[str, str]:
-    """What the arguments of an operator are called in reports: no argument of a model can be called `self`.
+    """Map an operator's argument names to those in reports: no argument of a model can be named `self`.
 
     >>> shown_names(torch.ops.aten.relu.default), shown_names(torch.ops.aten.dot.default)
     ({'self': 'input'}, {'self': 'input', 'tensor': 'tensor'})
@@ -23,11 +23,11 @@ def shown_names(operator: Any) -> dict[str, str]:
 
 
 class Calling(torch.nn.Module):
-    """The model.
+    """A model that calls one function.
 
     Args:
-        function: what is called: the operator, or its kernel.
-        operator: whose schema names the arguments.
+        function: the operator or its kernel.
+        operator: the operator whose schema names the arguments.
     """
 
     def __init__(self, function: Callable[..., Any], operator: Any) -> None:
@@ -55,12 +55,12 @@ def _with_names(function: Callable[..., Any], operator: Any) -> Callable[..., An
 
 
 def renamed(operator: Any, kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Arguments that are given by the names in the schema, by those of the model."""
+    """Return keyword arguments under the model's names instead of the schema's."""
     shown = shown_names(operator)
     return {shown.get(name, name): value for name, value in (kwargs or {}).items()}
 
 
 def by_schema(operator: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that are given by the names of the model, by those in the schema."""
+    """Return keyword arguments under the schema's names instead of the model's."""
     named = {shown: name for name, shown in shown_names(operator).items()}
     return {named[name]: value for name, value in kwargs.items()}

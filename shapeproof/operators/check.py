@@ -1,12 +1,12 @@
-"""`check_operator`: is an operator what its fake kernel says?
+"""`check_operator`: does an operator do what its fake kernel says?
 
-1. The fake is explored alone, over the declared sizes; the operator is run beside it at every point of a small box,
-   and beside each border of what the fake asks. What is stated (`promise`, `contents`) is held against the same runs.
-2. torch.library.opcheck holds the schema against runs: aliases, writes.
-3. A size that the fake takes from data has an upper bound.
-4. A kernel in Python is traced and proved equal to the fake (proof.py). Any other was run, and is not proved.
+1. Explore the fake alone over the declared sizes. Run the operator and the fake at every point of a small box, and
+   beside each border that the fake asks about. Compare the user's statements (`promise`, `contents`) with these runs.
+2. torch.library.opcheck compares the schema with runs: aliases and writes.
+3. Every size that the fake takes from data must have an upper bound.
+4. Trace a kernel in Python and prove it equal to the fake (proof.py). Any other kernel is only run, never proved.
 
-Trusted: that inputs lie in memory as those here do (contiguous); dtypes other than the declared are not looked at.
+Trusted: inputs are contiguous, as they are here. Only the declared dtypes are checked.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ def check_operator(  # noqa: PLR0913 - as export
     constraints: Sequence[str] = (),
     budget: Budget | None = None,
 ) -> OperatorReport:
-    """Hold an operator against its fake kernel, over declared sizes.
+    """Compare an operator with its fake kernel over declared sizes.
 
     Args:
-        operator: what `torch.library.custom_op` gave, an operator of `torch.ops`, or its name.
-        args: its arguments: a TensorSpec for each tensor, or an example of it; other values as they are.
-        kwargs: those that are given by name.
-        dynamic_shapes: which sizes of examples, and which ints, are dynamic, in any form that `export` takes.
+        operator: the result of `torch.library.custom_op`, an operator of `torch.ops`, or its name.
+        args: the operator's arguments: a TensorSpec or an example for each tensor; other values unchanged.
+        kwargs: the keyword arguments.
+        dynamic_shapes: the dynamic sizes of examples and the dynamic ints, in any form that `export` takes.
         constraints: relations over the sizes.
-        budget: what one question may cost.
+        budget: the work that one solver question may cost.
 
     Returns:
         A report whose status is "proved", "agrees", "refuted", "undecided" or "vacuous".
 
     Raises:
-        UsageError: that is no operator, it has no fake kernel, or the declarations are invalid.
+        UsageError: `operator` is no operator, it has no fake kernel, or the declarations are invalid.
 
     >>> import torch
     >>> from shapeproof.operators import TensorSpec, check_operator
@@ -105,11 +105,11 @@ def check_operator(  # noqa: PLR0913 - as export
 
 
 Declared = Callable[[Callable[..., Any]], tuple[torch.nn.Module, Inputs]]
-"""Makes a model that only calls a function, and its declared inputs."""
+"""Return a model that only calls a function, and its declared inputs."""
 
 
 _SHOWN = 300
-"""Characters of what torch says that are shown."""
+"""The maximal number of characters of a message of torch that a report shows."""
 
 
 def _checked(operator: Any, declared: Declared, budget: Budget) -> OperatorReport:
@@ -162,7 +162,7 @@ _OURS = inspect.getfile(Calling)
 
 
 def _without_line(diagnostic: Diagnostic) -> Diagnostic:
-    """The only line of the model is ours, and says nothing."""
+    """Return a diagnostic without the line of the calling model, which is not the user's."""
     return replace(diagnostic, file=None, line=None) if diagnostic.file == _OURS else diagnostic
 
 
@@ -172,7 +172,7 @@ def _programs(report: Report) -> list[Program]:
 
 
 def _refused(operator: Any, inputs: Inputs, alone: Report) -> Diagnostic | None:
-    """The smallest sizes that the fake refuses, though the operator runs; None if there is no program to tell by."""
+    """Report the smallest sizes that the fake rejects and the operator accepts; None if there are none to compare."""
     if alone.status != "undecided" or not isinstance(alone.program, Regions):
         return None
     names, domain = sorted(inputs.domain.symbols), Facts(inputs.domain.formulas)
@@ -188,13 +188,13 @@ def _refused(operator: Any, inputs: Inputs, alone: Report) -> Diagnostic | None:
 
 
 def _raised(operator: Any, inputs: Inputs, point: dict[str, int], device: str) -> Exception | None:
-    """What an operator raises at a point; on `meta` its fake is run."""
+    """Return the exception that an operator raises at a point; device `meta` runs its fake."""
     args, kwargs = map_tensors(inputs.at(point, filled=True), lambda tensor: tensor.to(device))
     return replay.outcome(operator, args, by_schema(operator, kwargs))[1]
 
 
 def _results(program: Program, inputs: Inputs) -> str:
-    """What a program gives, in words."""
+    """Return dtype and sizes of a program's results as text."""
     names = inputs.user_names
 
     def text(value: Any) -> str:
@@ -207,7 +207,7 @@ def _results(program: Program, inputs: Inputs) -> str:
 
 
 def _against_schema(operator: Any, inputs: Inputs, fakes: Sequence[Program]) -> Diagnostic | None:
-    """What torch.library.opcheck finds at the smallest sizes of a region."""
+    """Report what torch.library.opcheck finds at the smallest sizes of each region."""
     for point in _smallest(inputs, fakes):
         args, kwargs = inputs.at(point, filled=True)
         with quiet():
@@ -233,7 +233,7 @@ def _smallest(inputs: Inputs, fakes: Sequence[Program]) -> Iterator[dict[str, in
 
 
 def _unbounded(program: Program, operator: Any, inputs: Inputs) -> Iterator[Diagnostic]:
-    """The sizes from data that may be anything, though all declared sizes are known."""
+    """Report sizes from data that have no upper bound although all declared sizes are known."""
     point = next(iter(reversed(list(_smallest(inputs, [program])))), {})
     facts = Facts([*program.facts, *(f.eq(symbol(name), value) for name, value in point.items())])
     for number, result in enumerate(program.results):

@@ -1,13 +1,13 @@
-"""A kernel in Python, traced like a model, and proved to do what fake and schema say.
+"""Traces a kernel in Python like a model, and proves that it does what the fake kernel and the schema say.
 
-That is: it gives results of the same sizes, dtype and strides, which share the same storage, and writes into no operand
-but those that the schema names.
+The kernel must return results of the fake's sizes, dtypes and strides, with the same shared storage, and write only
+into the operands that the schema names.
 
-Both are programs over the declared sizes, each with regions. A size that the fake takes from data is any number that
-its facts allow (a range, a promise): these are what has to be proved of the size that the kernel gives.
+Fake and kernel are both programs over the declared sizes, with regions. A size that the fake takes from data may be any
+number that its facts allow (a range, a promise); the size that the kernel returns is proved to meet these facts.
 
-Law: `proved` covers every declared size at which the fake gives a result. A claim that the solver refutes is believed
-once a run shows it; whatever else is not proved is said as a reason.
+Law: `proved` covers every declared size at which the fake returns a result. A claim that the solver refutes becomes a
+fault only once a run shows it. Every other claim without a proof is listed as a reason.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from shapeproof.solver.prove import decide
 
 @dataclass(slots=True)
 class Comparison:
-    """What became of the claims: none left open and no fault is a proof."""
+    """The outcome of the claims. It is a proof if there is no fault and no open claim."""
 
     faults: list[Diagnostic] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program, what it gives, and what holds wherever it is entered."""
+    """A program with its inputs, its results, and the facts of its region."""
 
     exported: torch.export.ExportedProgram
     given: Sequence[Any]
@@ -59,7 +59,7 @@ class Program:
 
     @classmethod
     def of(cls, exported: torch.export.ExportedProgram, holds: Formula) -> Program:
-        """The program of a region."""
+        """Return the program of a region."""
         (returned,) = next(iter(reversed(exported.graph.nodes))).args
         try:
             facts = tracer.shape_env_of(exported).trial.facts.formulas
@@ -73,12 +73,12 @@ class Program:
         return cls(exported, given, results, (*facts, holds))
 
     def term(self, size: Any) -> Term:
-        """The term of a size that it notes."""
+        """Return the term of a size in the program's metadata."""
         return tracer.translator_of(self.exported).term(size_expression(size))
 
 
 def writes_unsaid(kernel: Program, operator: Any) -> bool:
-    """Whether a kernel may write into an operand, though the schema of the operator does not say so."""
+    """True if a kernel may write into an operand that the operator's schema does not mark as written."""
     arguments = schemas.schema_of(operator).arguments
     shown = shown_names(operator)
     said = {shown[each.name]: each.alias_info is not None and each.alias_info.is_write for each in arguments}
@@ -96,12 +96,12 @@ def writes_unsaid(kernel: Program, operator: Any) -> bool:
 
 
 def _argument(placeholder: str, names: Iterable[str]) -> str:
-    """The argument that an input of a program is, or is a part of: `xs_0` is one of `xs`."""
+    """Return the argument that contains a program's input: `xs_0` belongs to `xs`."""
     return max((each for each in names if f"{placeholder}_".startswith(f"{each}_")), key=len)
 
 
 def compare(fakes: Sequence[Program], kernels: Sequence[Program], inputs: Inputs, operator: Any) -> Comparison:
-    """Compare what the fake says with what the kernel gives, wherever a region of one meets a region of the other."""
+    """Compare fake and kernel wherever a region of one overlaps a region of the other."""
     found = Comparison()
     names = frozenset(inputs.domain.symbols)
     for fake in fakes:
@@ -138,7 +138,7 @@ def _compare(fake: Program, claims: Iterable[Formula], facts: Facts, inputs: Inp
 
 
 _ELEMENTS = 2**24
-"""Inputs with more elements are not made to show what the solver has found."""
+"""Inputs with more elements are not created to show a witness of the solver."""
 
 
 def _is_small(inputs: Inputs, point: Mapping[str, int]) -> bool:
@@ -146,7 +146,7 @@ def _is_small(inputs: Inputs, point: Mapping[str, int]) -> bool:
 
 
 def _alike(fake: Program, kernel: Program) -> Iterator[Formula]:
-    """FALSE for whatever differs and is no size."""
+    """Yield FALSE for each difference other than of sizes: number of results, dtype, shared storage."""
     if len(fake.results) != len(kernel.results) or any(map(_unlike, fake.results, kernel.results)):
         yield f.FALSE
         return
@@ -162,7 +162,7 @@ def _unlike(mine: Any, other: Any) -> bool:
 
 
 def _claims(fake: Program, kernel: Program, names: frozenset[str]) -> Iterator[Formula]:
-    """What the fake says of sizes and strides, about the kernel's."""
+    """Yield what the fake says of sizes and strides, as claims about the kernel's."""
     if len(fake.results) != len(kernel.results) or any(map(_unlike, fake.results, kernel.results)):
         return
     known: dict[str, Term] = {}
@@ -183,7 +183,7 @@ def _claims(fake: Program, kernel: Program, names: frozenset[str]) -> Iterator[F
 
 
 def _replaced(formula: Formula, said: Term, had: Term, known: Mapping[str, Term], names: frozenset[str]) -> Formula:
-    """An equation of what the fake says, its sizes from data replaced by the kernel's."""
+    """Return an equation of the fake with its sizes from data replaced by the kernel's."""
     if said.symbols <= names:
         return formula
     return f.eq(substitute(said, known), had) if said.symbols <= names | known.keys() else f.FALSE
@@ -198,7 +198,7 @@ def _numbers(mine: Any, other: Any) -> list[tuple[Any, Any]]:
 def _strides(  # noqa: PLR0913, PLR0917 - two programs, two tensors
     fake: Program, kernel: Program, mine: Any, other: Any, known: Mapping[str, Term], names: frozenset[str]
 ) -> Iterator[Formula]:
-    """Strides are equal, or reach no element."""
+    """Yield for each stride: it is the fake's, or reaches no element."""
     if mine.layout != torch.strided:
         return
     empty = [f.eq(kernel.term(size), 0) for size in other.shape]

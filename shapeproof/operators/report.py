@@ -1,4 +1,4 @@
-"""What was found of an operator: the verdict, with how it was reached, and one diagnostic per fault."""
+"""The report on an operator: the verdict, how it was reached, and one diagnostic per fault."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class OperatorReport:
     """The outcome of `check_operator`; `str()` is the rendered text.
 
     Attributes:
-        operator: its name, `namespace::name.overload`.
-        status: "proved": the kernel, which is Python over torch's operators, gives what the fake says at every declared
-            size. "agrees": no run differs, and nothing is proved. "refuted": a run differs. "undecided": what is stated
-            does not say enough, or the budget ran out. "vacuous": no input satisfies the declarations.
+        operator: the operator's name, `namespace::name.overload`.
+        status: "proved": the kernel, which is Python over torch's operators, returns what the fake says at every
+            declared size. "agrees": no run differs, and nothing is proved. "refuted": a run differs. "undecided": a
+            size from data has no stated bound, or the budget ran out. "vacuous": no input satisfies the declarations.
         diagnostics: the faults, each with the sizes of a run that shows it.
-        results: dtype and sizes of each result as the fake says them, over the declared sizes; one for each region.
-        compared: at how many inputs the operator was run and compared with its fake.
-        notes: what else is to be said.
+        results: dtype and sizes of each result according to the fake, over the declared sizes; one text per region.
+        compared: the number of inputs at which the operator was run and compared with its fake.
+        notes: why a verdict is not stronger.
         alone: the report on a model that only calls the operator.
     """
 
@@ -35,7 +35,7 @@ class OperatorReport:
 
     @property
     def passed(self) -> bool:
-        """Whether no fault is known, and the fake says enough: "proved" or "agrees"."""
+        """True for "proved" and "agrees"."""
         return self.status in {"proved", "agrees"}
 
     def __str__(self) -> str:
