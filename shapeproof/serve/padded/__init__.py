@@ -1,8 +1,8 @@
-"""Inputs that are padded to a few sizes.
+"""Pads inputs to a few sizes.
 
 bucketing.py   `buckets`: the sizes to pad to
-plans.py       the search for them
-sized.py       the sizes that are to be padded
-padding.py     whether a program may be padded, proved or tried
-trials.py      at which sizes and on which data it is tried
+plans.py       the search for these sizes
+sized.py       the sizes to be padded
+padding.py     whether a program's inputs may be padded: proved or tried
+trials.py      the sizes and the data of a trial
 """

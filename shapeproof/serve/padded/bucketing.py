@@ -1,4 +1,4 @@
-"""Which static sizes to compile for, so that little is wasted where inputs are padded up to them.
+"""Chooses the static sizes to compile for, so that padding inputs up to them wastes little.
 
 The plan is the best that there is, and what is said of it (each size has a bucket, so much is wasted) is counted over
 every size of the domain in integers. Whether a program may be padded at all is another question: padding.py.
@@ -32,13 +32,13 @@ _RESOLUTIONS = (12, 24, 48)
 
 @dataclass(frozen=True)
 class Buckets:
-    """Sizes to pad to, each declared size to the cheapest that holds it.
+    """The sizes to pad to; each declared size goes to the cheapest bucket that holds it.
 
     Attributes:
         names: the dims.
         corners: the buckets, a number for each dim, in order.
-        waste: what all sizes cost padded, over what they cost as they are; None where these cost nothing.
-        worst: the same of the single size that is padded worst; None where one that costs nothing is padded.
+        waste: the cost of all sizes padded, divided by their cost unpadded; None if that is 0.
+        worst: the largest such ratio of a single size; None if a size of cost 0 is padded.
         status: "proved": no other plan is better; "undecided": the search was cut off, another plan may be.
     """
 
@@ -79,7 +79,7 @@ class Buckets:
         return self._shown(self.corner_of(tuple(sizes[name] for name in self.names)))
 
     def corner_of(self, point: Point) -> Point:
-        """As `bucket`, of numbers in the order of the names."""
+        """Return the bucket of a point whose numbers are in the order of the names."""
         if len(self.names) == 1:
             index = bisect.bisect_left(self.corners, point)
             found = self.corners[index : index + 1] if point >= self._least else ()
@@ -186,14 +186,14 @@ def buckets(
     waste: str | Fraction | int | None = None,
     cost: str | None = None,
 ) -> Buckets:
-    """The best sizes to pad to: the least waste for at most so many, or the fewest for at most so much waste.
+    """Return the best sizes to pad to: the least waste for a number of buckets, or the fewest buckets for a waste.
 
     Args:
         domain: the least and the greatest size of each dim, `{"n": (1, 4096)}` or `{"n": Dim("n", min=1, max=4096)}`;
-            or what was seen; or a program, whose dims are taken, and which is held against padding.
-        at_most: how many buckets; the sum over all sizes of what their buckets cost is then least.
-        waste: no size is padded to more than so many times its cost, `"1.25"`; the buckets are then the fewest.
-        cost: what a size costs, as text over the dims, `"n*n + 64*n"`; their product where it is left out.
+            or a `Seen`; or a program, whose dims are used, and whose padding is checked.
+        at_most: the maximal number of buckets; the sum of the buckets' costs over all sizes is then least.
+        waste: the maximal ratio of a padded size's cost to its own, `"1.25"`; the buckets are then the fewest.
+        cost: the cost of a size as text over the dims, `"n*n + 64*n"`; by default the product of the dims.
 
     Returns:
         The buckets: `.sizes`, `.waste`, `.status`, `.tensorrt()`, and `.pad(args)` for a program.
@@ -215,7 +215,7 @@ def buckets(
 
 
 def _wanted(at_most: Any, waste: Any) -> Fraction | None:
-    """The greatest ratio of a padded size's cost to its own; None where the number of buckets is given."""
+    """Return the maximal ratio of a padded size's cost to its own; None if the number of buckets is given."""
     if (at_most is None) == (waste is None):
         raise UsageError(
             "expected either at_most= (how many buckets) or waste= (how much padding), got both or neither"
@@ -234,7 +234,7 @@ def _wanted(at_most: Any, waste: Any) -> Fraction | None:
 
 
 def _costs(sizes: Sizes, text: str | None) -> Cost:
-    """What a size costs; it must not be negative."""
+    """Return the cost function; a cost must not be negative."""
     term = _cost_term(sizes.names, "*".join(sizes.names) if text is None else text)
 
     @functools.cache
@@ -293,7 +293,7 @@ def _several(sizes: Sizes, cost: Cost, at_most: int | None, ratio: Fraction | No
 
 
 def _spread(values: Sequence[int], most: int) -> list[int]:
-    """So many of the values, the last among them, spread by their ratios where they are many."""
+    """Return at most this many of the values, including the last, spread by ratio."""
     if len(values) <= most:
         return list(values)
     step = math.log(len(values)) / most
@@ -302,7 +302,7 @@ def _spread(values: Sequence[int], most: int) -> list[int]:
 
 
 def _search(sizes: Sizes, cost: Cost, axes: Sequence[Sequence[int]]) -> Search:
-    """The search over corners of these values only; sizes that the same corners hold count as one."""
+    """Return a search over corners of these values; sizes that the same corners hold count as one."""
     groups: dict[Point, list[int]] = {}
     for point in sizes.points:
         cell = tuple(axis[bisect.bisect_left(axis, size)] for axis, size in zip(axes, point, strict=True))
@@ -316,7 +316,7 @@ def _search(sizes: Sizes, cost: Cost, axes: Sequence[Sequence[int]]) -> Search:
 
 
 def _counted(sizes: Sizes, cost: Cost, plan: Plan, ratio: Fraction | None) -> Buckets:
-    """The buckets of a plan, with what they waste: counted over every size, by the definition alone."""
+    """Return the buckets of a plan with their waste, counted over every size by the definition alone."""
     least = tuple(map(min, zip(*sizes.points, strict=True)))
     status: Literal["proved", "undecided"] = "proved" if plan.best else "undecided"
     found = Buckets(sizes.names, tuple(sorted(plan.corners)), None, None, status, least, cost)

@@ -1,8 +1,8 @@
-"""May the inputs of a program be padded? Proved by a rule for each operator, else tried with NaN in the padding.
+"""Decides whether a program's inputs may be padded: by a rule per operator, or else by a trial with NaN in the padding.
 
-Padded along some dims, a program must give the rows that it gives without, and raise nowhere where it does not. Rules
-prove that node by node (row_by_row.py). Where a node has no rule, the program is run at some sizes, with NaN in the
-padding: that is a trial, its status says so, and it is never called a proof. What leaks is refused, and its node named.
+A program with padded inputs must return the rows that it returns without padding, and may raise only where it raises
+without. Rules prove that node by node (row_by_row.py). If a node has no rule, the program is run at some sizes with NaN
+in the padding. That is a trial and never a proof; the status says so. A leak is an error that names the node.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _KEEPING_VALUES = ("aten.view.", "aten.reshape.", "aten.to.", "aten._to_copy.", 
 
 @dataclass(frozen=True)
 class Padding:
-    """What is known of padding a program along some dims.
+    """Whether a program may be padded along some dims, and how that is known.
 
     Attributes:
         status: "proved": each operator keeps rows apart, by a rule; "tried": some has no rule, and what the program
@@ -67,18 +67,18 @@ class Padding:
     def pad(
         self, locate: Locate, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The inputs at the sizes of their bucket, zeros where nothing was."""
+        """Return the inputs at the sizes of their bucket, padded with zeros."""
         padded, _ = self._padded(locate, args, kwargs, fill=0)
         return padded  # type: ignore[no-any-return]
 
     def call(self, locate: Locate, args: Sequence[Any], kwargs: Mapping[str, Any], *, fill: float = 0) -> Any:
-        """What the program gives for padded inputs, cut back."""
+        """Return the program's result for padded inputs, cut back."""
         (padded, keywords), point = self._padded(locate, args, kwargs, fill=fill)
         results = iter(self._results)
         return map_all(self._module(*padded, **keywords), lambda each: _cut(each, next(results), point))
 
     def _padded(self, locate: Locate, args: Sequence[Any], kwargs: Mapping[str, Any], *, fill: float) -> Any:
-        """The padded inputs, and the symbols of what was given."""
+        """Return the padded inputs and the original sizes by symbol."""
         given = (tuple(args), {name: kwargs[name] for name in self._keywords if name in kwargs} | dict(kwargs))
         flat = leaves(given)
         if len(flat) != len(self._sizes):
@@ -91,7 +91,7 @@ class Padding:
 
 
 def _grown(value: Any, terms: Sequence[Term], to: Mapping[str, int], fill: float) -> Any:
-    """An input at other sizes; an int that says one says the other."""
+    """Return an input at other sizes; an int input that equals a size changes with it."""
     sizes = [evaluate(term, to) for term in terms]
     if not isinstance(value, torch.Tensor):
         return sizes[0] if isinstance(value, int) and not isinstance(value, bool) and sizes else value
@@ -104,7 +104,7 @@ def _grown(value: Any, terms: Sequence[Term], to: Mapping[str, int], fill: float
 
 
 def _cut(value: Any, terms: tuple[Term, ...] | None, point: Mapping[str, int]) -> Any:
-    """A result at the sizes that it has without padding."""
+    """Return a result cut to its sizes without padding."""
     for dim, term in enumerate(terms or ()):
         value = value.narrow(dim, 0, evaluate(term, point)) if term.symbols & point.keys() else value
     return value
@@ -145,7 +145,7 @@ def padding_of(program: VerifiedProgram, names: Sequence[str], corners: Sequence
 
 
 def _leak(program: VerifiedProgram, rows: Rows) -> torch.fx.Node | None:
-    """The first node that may mix rows, or a result whose rows are not its first."""
+    """Return the first node that may mix rows, or a result whose rows are not at its start."""
     mixing = (node for node in program.graph.nodes if not rows.apart(node) and not _reads_zero(rows, node))
     results = (node for node in _results(program) if isinstance(node, torch.fx.Node))
     return next(mixing, None) or next((node for node in results if not rows.first(node)), None)
@@ -174,7 +174,7 @@ def _results(program: VerifiedProgram) -> list[Any]:
 
 
 def _result_sizes(rows: Rows, node: Any, varying: Varying, known: set[str]) -> tuple[Term, ...] | None:
-    """The sizes of a result, by which it is cut back; None for what is no tensor."""
+    """Return the sizes to which a result is cut; None if it is no tensor."""
     value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
     if isinstance(value, torch.Tensor):
         sizes = rows.sizes(value)
@@ -186,7 +186,7 @@ def _result_sizes(rows: Rows, node: Any, varying: Varying, known: set[str]) -> t
 
 
 def _constant_like(size: Term) -> Term:
-    """A size that is not cut back."""
+    """Return a size along which nothing is cut."""
     return size - size
 
 

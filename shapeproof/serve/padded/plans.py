@@ -1,7 +1,7 @@
-"""Which sizes to pad to: the least waste for so many buckets, or the fewest buckets for so much waste.
+"""Searches the sizes to pad to: the least waste for a number of buckets, or the fewest buckets for a waste.
 
-One dim is solved exactly by dynamic programming, or greedily from below; several by branch and bound. Integers only: no
-rounding enters a comparison. A plan says whether it is the best; that it covers every point is checked by who asks.
+One dim is solved exactly, by dynamic programming or greedily from below; several dims by branch and bound. All numbers
+are integers, so no comparison rounds. A plan says whether it is the best; the caller checks that it covers every point.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Plan:
 
 
 def dominates(corner: Point, point: Point) -> bool:
-    """Whether a point can be padded to a corner.
+    """True if a point can be padded to a corner.
 
     >>> dominates((8, 64), (8, 37)), dominates((8, 64), (9, 37))
     (True, False)
@@ -59,7 +59,7 @@ def least_waste(weights: Sequence[int], costs: Sequence[int], at_most: int) -> l
 
 
 def _one_more(best: Sequence[int], total: Sequence[int], costs: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The least sums with one bucket more, and where its last bucket begins; a bucket may be left unused."""
+    """Return the least sums with one more bucket, and the start of its last bucket; a bucket may stay unused."""
     count = len(best)
     sums, first = list(best), [-1] * count
     waiting = [(0, count - 1, 0, count - 1)]
@@ -80,7 +80,7 @@ def _one_more(best: Sequence[int], total: Sequence[int], costs: Sequence[int]) -
 
 
 def _ends(starts: Sequence[Sequence[int]], last: int) -> list[int]:
-    """The buckets of the last plan, from where each begins; -1 says that the plan with one bucket less is as good."""
+    """Return the buckets of the last plan; a start of -1 means that the plan with one bucket less is as good."""
     found: list[int] = []
     for level in reversed(starts):
         if level[last] >= 0 and last >= 0:
@@ -143,14 +143,14 @@ class Search:
     # -- at most so many, least sum
 
     def least_waste(self, at_most: int) -> Plan | None:
-        """At most so many corners with the least sum of weight times cost; None where none was found."""
+        """Return at most this many corners with the least sum of weight times cost; None if none was found."""
         self._incumbent = self._greedy(at_most)
         self._least = None if self._incumbent is None else self._sum(set(self._incumbent))
         self._split(frozenset(), frozenset(range(len(self.corners))), at_most)
         return None if self._incumbent is None else self._plan(sorted(self._incumbent))
 
     def _sum(self, allowed: set[int] | frozenset[int]) -> int | None:
-        """The sum if every point goes to its cheapest allowed corner: exact for a plan, a bound for what is open."""
+        """Return the sum if every point goes to its cheapest allowed corner: exact for a plan, a lower bound before."""
         self.left -= len(self.points)
         total = 0
         for weight, serving in zip(self.weights, self.serving, strict=True):
@@ -161,7 +161,7 @@ class Search:
         return total
 
     def _greedy(self, at_most: int) -> frozenset[int] | None:
-        """From all corners that are some point's cheapest, the one whose loss costs least left out, again and again."""
+        """Start with every point's cheapest corner, and repeatedly drop the corner whose loss costs least."""
         chosen = set().union(*({serving[0]} for serving in self.serving if serving)) if all(self.serving) else set()
         while len(chosen) > at_most:
             options = [(total, each) for each in sorted(chosen) if (total := self._sum(chosen - {each})) is not None]
@@ -192,7 +192,7 @@ class Search:
     # -- so much waste, fewest
 
     def fewest(self, ratio: Fraction) -> Plan | None:
-        """The fewest corners so that each point has one of at most `ratio` times its cost; None where some has none."""
+        """Return the fewest corners such that each point has one of at most `ratio` times its cost, or None."""
         allowed = [ratio * own for own in self.own]
         covers = [
             sum(1 << p for p, point in enumerate(self.points) if dominates(c, point) and self.cost[c] <= allowed[p])

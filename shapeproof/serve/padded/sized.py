@@ -1,4 +1,4 @@
-"""The sizes that are to be padded: every one that is declared, or those that were seen."""
+"""Lists the sizes to be padded: all that are declared, or those that were seen."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sizes:
     holds: Callable[[Point], bool] = field(default=lambda _: True)
 
     def said(self, point: Point) -> str:
-        """A point in words.
+        """Return a point as text.
 
         >>> Sizes(("b", "s"), [(1, 2)]).said((1, 2))
         'b = 1, s = 2'
@@ -40,7 +40,7 @@ class Sizes:
 
 
 def sizes_of(domain: Any) -> Sizes:
-    """The sizes of a domain, in whatever form it is given.
+    """Return the sizes of a domain in any of its forms.
 
     Raises:
         UsageError: it is none, is empty, has no upper bound, or has too many sizes.
@@ -87,7 +87,7 @@ def _box(names: Sequence[str], ends: Sequence[tuple[int, int]]) -> list[Point]:
 
 
 def _of_program(program: VerifiedProgram) -> Sizes:
-    """The sizes that a program takes; it is padded to sizes that it takes, too."""
+    """Return the sizes that a program accepts; the buckets must be among them."""
     contract = program.contract
     symbols = sorted(set().union(*(term.symbols for terms in contract.sizes for term in terms)))
     if not symbols:
@@ -107,7 +107,7 @@ def _within(name: str, known: Interval) -> tuple[int, int]:
 
 
 def _of_seen(seen: Seen) -> Sizes:
-    """The sizes seen, each once; of those that are always equal, the first stands for all."""
+    """Return the sizes seen, each once; of sizes that are always equal, the first stands for all."""
     if len(seen.joints) != 1:
         raise UsageError(f"expected calls of one kind to plan buckets for, got {len(seen.joints)} kinds")
     ((kind, joint),) = seen.joints.items()
@@ -124,7 +124,7 @@ def _of_seen(seen: Seen) -> Sizes:
 
 
 def _points(joint: Joint, columns: Sequence[int]) -> list[Point]:
-    """The values of one size; of several, the points kept, and one above all."""
+    """Return the values of one size; for several sizes, the points kept and one above all of them."""
     if len(columns) == 1:
         (index,) = columns
         values, (low, high) = joint.values[index], joint.bounds[index]

@@ -1,7 +1,7 @@
-"""At which sizes, and on which data, a program is tried that is to be padded.
+"""Chooses the sizes and the data for the trials of a padded program.
 
-A leak may show at some sizes, for some amounts of padding and for some values alone: `x.clamp(max=x.shape[0])` gives
-the same until a value is larger than the size. So all three vary. That is a trial, and never a proof.
+A leak may show only at some sizes, for some amounts of padding and for some values: `x.clamp(max=x.shape[0])` returns
+the same until a value is larger than the size. So all three vary. That is a trial and never a proof.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
 
 def pairs(corners: Sequence[Point], least: Point) -> Iterator[tuple[Point, Point]]:
-    """Sizes, each with a bucket above: one below it, the least, one between; then those with the greatest bucket.
+    """Yield sizes with a bucket above: one below it, the least, one between; then those with the largest bucket.
 
     >>> list(pairs([(4,), (8,)], (2,)))[:4]
     [((3,), (4,)), ((7,), (8,)), ((2,), (4,)), ((2,), (8,))]
@@ -45,7 +45,7 @@ def _as_they_are(tensor: torch.Tensor, _: torch.Generator) -> torch.Tensor:
 
 
 def _times(factor: int) -> Change:
-    """Large values, of one sign more than of the other; integers that are greater by one or two, or all the same."""
+    """Return large values, more of one sign than of the other; integers larger by one or two, or all equal."""
 
     def change(tensor: torch.Tensor, _: torch.Generator) -> torch.Tensor:
         if tensor.dtype == torch.bool:
@@ -58,7 +58,7 @@ def _times(factor: int) -> Change:
 
 
 def _drawn(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Values of every size; integers from 0 to one beyond the greatest."""
+    """Return values of all magnitudes; integers from 0 to one above the maximum."""
     if tensor.is_floating_point() or tensor.is_complex():
         scale = torch.rand(tensor.shape, generator=generator).mul(6).exp2()
         return tensor * scale.to(tensor.device, tensor.dtype) + 1
