@@ -65,23 +65,21 @@ def test_a_trace_raises_what_eager_raises_of_a_number(call, x):
 
 
 @pytest.mark.parametrize(
-    ("call", "dtype", "largest"),
+    ("call", "dtype"),
     [
-        (lambda x: x.clamp(0, x.shape[0]), torch.int8, 127),
-        (lambda x: x.clamp(-x.shape[0], 3), torch.int8, 128),
-        (lambda x: x.clamp(0, x.shape[0]), torch.uint8, 255),
-        (lambda x: torch.full((3,), x.shape[0], dtype=x.dtype), torch.int8, 127),
-        (lambda x: x.masked_fill(x > 0, x.shape[0]), torch.int8, 127),
-        (lambda x: x + x.shape[0], torch.int8, None),
-        (lambda x: x.clamp(0, x.shape[0]), torch.int64, None),
+        (lambda x: x.clamp(0, x.shape[0]), torch.int8),
+        (lambda x: x.clamp(-x.shape[0], 3), torch.int8),
+        (lambda x: x.clamp(0, x.shape[0]), torch.uint8),
+        (lambda x: torch.full((3,), x.shape[0], dtype=x.dtype), torch.int8),
+        (lambda x: x.masked_fill(x > 0, x.shape[0]), torch.int8),
+        (lambda x: x + x.shape[0], torch.int8),
+        (lambda x: x.clamp(0, x.shape[0]), torch.int64),
     ],
     ids=["clamp", "negative", "unsigned", "full", "masked_fill", "wrapped", "wide"],
 )
-def test_a_symbolic_number_stays_within_the_dtype(call, dtype, largest):
-    report = check(Calls(call), (torch.ones(4, dtype=dtype),), dynamic_shapes=({0: Dim("n", min=2, max=1000)},))
-    if largest is None:
-        assert report.status == "proved"
-        return
-    assert [each.witness for each in report.diagnostics] == [{"x.shape[0]": largest + 1}]
-    assert raised(lambda: call(torch.ones(largest, dtype=dtype))) == "proved"
-    assert raised(lambda: call(torch.ones(largest + 1, dtype=dtype))) != "proved"
+def test_a_symbolic_number_stays_within_what_eager_takes(call, dtype):
+    """Releases of torch differ in where eager raises: it is asked at every size."""
+    report = check(Calls(call), (torch.ones(4, dtype=dtype),), dynamic_shapes=({0: Dim("n", min=2, max=300)},))
+    failing = [n for n in range(2, 301) if raised(lambda n=n: call(torch.ones(n, dtype=dtype))) != "proved"]
+    assert report.status == ("refuted" if failing else "proved")
+    assert [each.witness for each in report.diagnostics] == [{"x.shape[0]": n} for n in failing[:1]]
