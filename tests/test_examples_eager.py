@@ -39,6 +39,7 @@ EXPECTED_SHAPES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "sizes"), CASES, ids=str)
 def test_runs_at_the_corners(name, sizes):
     outputs = run(name, sizes)

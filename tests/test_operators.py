@@ -33,6 +33,7 @@ def those(planted):
     return [pytest.param(name, marks=[] if name in CHEAP else [pytest.mark.slow]) for name in planted]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", those(RIGHT))
 def test_a_right_fake_of_a_kernel_in_python_is_proved(name):
     report = check_operator(operator(RIGHT[name]), RIGHT[name].specs)

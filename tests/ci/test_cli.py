@@ -97,6 +97,7 @@ def test_the_exit_status_is_the_verdict(monkeypatch, status, code):
     assert (done.exit_code, done.stdout) == (code, f"{status}\n")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("status", ["proved", "refuted", "vacuous"])
 def test_the_report_goes_to_stdout_as_it_is(status):
     done = explain(f"subject:{status}")

@@ -56,6 +56,7 @@ def test_the_answers_are_those_of_this_machine(cluster, tmp_path):
     assert there[2].result.status == "proved"
 
 
+@pytest.mark.thorough
 def test_a_machine_without_the_project_gives_no_verdict(cluster, tmp_path):
     ((_, answer),) = Dask(cluster).run([Job(root=str(tmp_path / "absent"), target="nets:build")], silent)
     assert answer.result.status is None

@@ -30,6 +30,7 @@ class Halved(torch.nn.Module):
         return torch.maximum(x, x[: min(x.shape[0], 1)])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mod", [Expanded(), Added(), Halved()], ids=lambda mod: type(mod).__name__)
 def test_a_row_that_may_be_missing_is_broadcast_at_every_size(mod):
     program = export(mod, (torch.randn(4, 3),), dynamic_shapes=({0: N, 1: M},))

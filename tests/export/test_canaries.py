@@ -351,6 +351,7 @@ def test_without_guards_the_exporter_consults_only_the_stub():
     assert env.nothing.consulted == ["solve", "forced_specializations", "prettify_results"]
 
 
+@pytest.mark.thorough
 def test_an_exported_program_is_its_dict():
     """program.VerifiedProgram relies on it: an instance of a subclass over the same state is the same program."""
 

@@ -30,6 +30,7 @@ def test_torch_loads_no_pickle_of_a_program():
         pickle.loads(pickle.dumps(program)).module()  # noqa: S301 - written here
 
 
+@pytest.mark.thorough
 def test_executorch_admits_no_function_of_torch_and_all_of_pythons_operators():
     pytest.importorskip("executorch")
     from executorch.exir.passes.executorch_prim_ops_registry import _PYTHON_SYM_OPS_TO_EXECUTORCH_SYM_OPS as known

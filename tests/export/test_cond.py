@@ -66,6 +66,7 @@ def test_a_branch_of_cond_that_the_sizes_decide_is_compared_as_what_is_taken(for
     assert all(agree(mod, report.program.module(), (torch.ones(n),)) for n in range(2, 13))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("branches", ["error", "split"])
 def test_a_branch_that_asserts_its_condition_again_contradicts_nothing(branches):
     """Dynamo reads the branch where it is not taken, and its check fails there: that part is left out, not refuted."""

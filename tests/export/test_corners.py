@@ -99,6 +99,7 @@ def test_what_torch_cannot_take_apart_is_run_whole() -> None:
     assert report.status == "proved", str(report)
 
 
+@pytest.mark.thorough
 def test_a_region_takes_what_is_inferred_of_its_sizes() -> None:
     """The fault: a region was said to serve none of a size, which eager and its program refuse."""
     mod = model(lambda x: x.max(1).values if x.shape[1] < 4 else x.sum(1))

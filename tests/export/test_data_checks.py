@@ -164,6 +164,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_a_suggested_check_settles_the_question(tmp_path, name):
     source = model_of(PROGRAMS[name])
@@ -181,6 +182,7 @@ def test_a_suggested_check_settles_the_question(tmp_path, name):
     assert torch.equal(report.program.module()(ROWS, COUNTS), load(tmp_path, source)(ROWS, COUNTS))
 
 
+@pytest.mark.thorough
 def test_a_check_is_written_in_the_words_of_the_function_that_asks(tmp_path):
     source = model_of(
         "return scaled(x, n[0].item())",
@@ -199,6 +201,7 @@ def test_both_answers_are_shown_with_the_sizes_they_need(tmp_path):
     assert notes["false at"] == "x.shape[0] = 4, kept.shape[0] = 4"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("body", "help_"),
     [
@@ -373,6 +376,7 @@ def test_a_check_in_one_branch_is_no_fact_elsewhere():
     assert (report.status, found.id, found.help[0].text) == ("refuted", "data-dependent", "torch._check(count >= 5)")
 
 
+@pytest.mark.thorough
 def test_a_check_in_one_branch_is_made_in_that_branch_alone():
     model = Branches(asking=False)
     program = export(model, (torch.ones(5), torch.tensor(7)), dynamic_shapes=({0: M}, None))

@@ -53,6 +53,7 @@ def test_dropout_that_nothing_writes_into_stays_in_the_graph():
     ] == [(0.5, False)]
 
 
+@pytest.mark.thorough
 def test_dropout_that_drops_all_is_a_copy():
     report = check(Written(lambda x: F.dropout(x, 1.0)), (torch.ones(3, 2),), dynamic_shapes=SHAPES)
     assert report.status == "proved"

@@ -208,6 +208,7 @@ def same_where(one, other):
     return difference(first.program, second)[0] is None
 
 
+@pytest.mark.thorough
 def test_a_body_writes_into_what_it_is_given():
     """`torch.no_grad` around an operator in place becomes a body, and the copy that it writes into counts."""
     assert same_where(kept(lambda _: True), kept(lambda _: True))
@@ -223,6 +224,7 @@ def test_no_gradient_goes_through_a_detached_tensor():
     assert not same_where(forward(detached=True), forward(detached=False))
 
 
+@pytest.mark.thorough
 def test_a_wrong_note_in_a_body_is_seen():
     first, second = twice("branch")
     seen = 0

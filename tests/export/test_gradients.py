@@ -70,6 +70,7 @@ class Nested(nn.Module):
         return {"y": [self.linear(x["a"][0]) + more[0] * named["b"]], "n": 3, "z": x["a"][0].detach()}
 
 
+@pytest.mark.thorough
 def test_the_gradients_of_a_perceptron_are_eagers_at_every_size():
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 2))
     program = export(model, (torch.randn(3, 4, requires_grad=True),), dynamic_shapes=({0: N},))
@@ -90,6 +91,7 @@ def test_the_gradients_of_a_perceptron_are_eagers_at_every_size():
         run(torch.ones(4, 4), tangents=[torch.ones(3, 2)])
 
 
+@pytest.mark.thorough
 def test_parameters_of_two_names_unused_ones_and_frozen_ones():
     model = Tied()
     run = export(model, (torch.randn(3, 4),), dynamic_shapes=({0: N},)).with_gradients().module()
@@ -127,6 +129,7 @@ def test_inputs_in_containers_positional_ones_and_keywords():
         assert not unequal(want, run(*args, **kwargs, tangents=tangents))
 
 
+@pytest.mark.thorough
 def test_random_numbers_are_drawn_as_eager_draws_them():
     model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
     run = export(model, (torch.randn(3, 4),), dynamic_shapes=({0: N},)).with_gradients().module()

@@ -86,6 +86,7 @@ def test_what_is_inferred_of_two_sizes_is_said_in_a_line():
     assert report.domain[-1] == "x.shape[0] == y.shape[0]"
 
 
+@pytest.mark.thorough
 def test_narrow_infers_what_was_claimed():
     shapes = {"x": {0: Dim("n", min=0, max=16)}}
     assert check(Quotient(), (vector(5),), dynamic_shapes=shapes).status == "refuted"

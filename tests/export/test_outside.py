@@ -114,6 +114,7 @@ def test_every_form_refuses_what_was_not_declared(runs, form, case):
             runs[form](*args)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", ["another length", "a list for a tensor"])
 def test_another_structure_is_outside_the_domain(runs, case):
     changed, said = OUTSIDE[case]

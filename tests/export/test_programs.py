@@ -267,6 +267,7 @@ class Draws(torch.nn.Module):
         return torch.bernoulli(x).sum() * 0
 
 
+@pytest.mark.thorough
 def test_data_that_both_refuse_refute_nothing():
     matrices, size = torch.eye(3).repeat(2, 1, 1), Dim("n", min=1, max=8)
     for shapes in ({0: size}, {1: size, 2: size}):
@@ -350,6 +351,7 @@ def test_a_check_that_the_model_catches_and_that_always_holds():
     assert never_silently_wrong(CatchesACheck(), (torch.randn(4, 4),), shapes, probes).status == "proved"
 
 
+@pytest.mark.thorough
 def test_a_counter_that_forward_changes():
     """Eager answers the second call otherwise than the first; a program cannot."""
     mod = CountsCalls()

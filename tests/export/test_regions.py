@@ -136,6 +136,7 @@ def test_the_regions_of_a_program_that_asks_for_layouts_partition_its_box(progra
     judged(program, branches="split")
 
 
+@pytest.mark.thorough
 @few(16)
 @given(programs().filter(lambda program: not program.raising))
 def test_the_number_of_regions_does_not_depend_on_the_example(program):

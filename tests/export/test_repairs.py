@@ -198,6 +198,7 @@ def test_a_finite_set_is_found_by_narrowing():
     assert report.repair().constraints == ("n == 4 or n == 8 or n == 11",)
 
 
+@pytest.mark.thorough
 def test_hints_and_ints_are_declared_anew():
     mod = model("torch._check(k >= 3)\nreturn x.view(-1, 4) * k", "xk")
     shapes = ({0: Dim.AUTO(min=1, max=99)}, Dim.AUTO(min=0, max=9))

@@ -161,6 +161,7 @@ def test_a_negative_bound_of_an_int_is_a_constraint_and_a_negative_constant_an_e
     assert fixed.status == "proved"
 
 
+@pytest.mark.thorough
 def test_a_tensor_without_an_example_closes():
     mod = model("return x.view(-1, 4)", "x")
     assert closed(mod, (TensorSpec(torch.float32, (N,)),), None, ("n <= 30",))

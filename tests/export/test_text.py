@@ -47,6 +47,7 @@ def report():
     return defined(EXPORT, "export.py", model=model)["report"]
 
 
+@pytest.mark.thorough
 def test_a_report_of_two_causes(report, golden):
     golden.check("export/two_causes.txt", str(report))
 

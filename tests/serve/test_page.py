@@ -53,6 +53,7 @@ def test_the_page_of_a_served_model(tmp_path):
     assert (declared.traced, run.traced) == (1, 3)  # as the page says
 
 
+@pytest.mark.thorough
 def test_a_model_that_was_not_called_and_one_of_two_sizes_and_two_dtypes():
     class Wide(torch.nn.Module):
         def forward(self, x):

@@ -204,6 +204,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(HOSTILE) | st.text(max_size=9), max_size=3).map("\n".join))
 def test_no_name_changes_what_is_claimed(path, name):

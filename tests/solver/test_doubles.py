@@ -208,6 +208,7 @@ def boxed_points(draw):
     return ranges, points
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(400))
 @given(real_texts, boxed_points())
 def test_the_range_of_a_float_expression_holds_every_value_that_python_computes(text, boxed):
