@@ -21,10 +21,9 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.graph.emit import Computation, NoGraphForm
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Span
-from shapeproof.export.ops.output_sizes import promises
 from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.stated import is_stated, stated_contents, stated_promises
-from shapeproof.export.ops.value_ranges import contents
+from shapeproof.export.ops.table import contents, promises
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace.known.values import Contents
