@@ -1,4 +1,4 @@
-"""Operators that torch has wrong where they are given no elements: their fake kernels, or what their kernels return.
+"""Operators that torch has wrong: fake kernels and results where there are no elements, a rank that no kernel checks.
 
 `make sweep-operators` finds them. Functions of torch that call one go by a rule of decompositions.py instead.
 """
@@ -20,12 +20,21 @@ _UNWRITTEN_WHERE_EMPTY = {
 }
 """Losses that return memory which their kernels have not written: another number at each call."""
 
+_OF_CHANNELS = {
+    "aten.batch_norm.default",
+    "aten._batch_norm_impl_index.default",
+    "aten.native_batch_norm.default",
+    "aten._batch_norm_with_update.default",
+    "aten._native_batch_norm_legit.default",
+}
+"""Norms whose kernels read the size of dimension 1 without a check of the rank: of a vector, memory beyond its sizes."""
+
 
 def refuse_mistaken(func: Any, args: Sequence[Any]) -> None:
     """Refuse an operator where torch has it wrong; elsewhere the trace has asked if it is there.
 
     Raises:
-        UsageError: it is given no elements.
+        UsageError: it is given no elements, or a tensor of too low a rank.
 
     >>> import torch
     >>> refuse_mistaken(torch.ops.aten.pixel_unshuffle.default, (torch.ones(1, 1, 2, 2), 2))
@@ -38,3 +47,5 @@ def refuse_mistaken(func: Any, args: Sequence[Any]) -> None:
         )
     if str(func) in _UNWRITTEN_WHERE_EMPTY and args[0].numel() == 0:
         raise UsageError(f"torch's kernel of `{func}` returns arbitrary numbers where there are no elements")
+    if str(func) in _OF_CHANNELS and args[0].dim() < 2:
+        raise UsageError(f"`{func}` expects a tensor of at least 2 dimensions, got {args[0].dim()}")
