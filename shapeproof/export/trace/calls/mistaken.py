@@ -27,7 +27,7 @@ _OF_CHANNELS = {
     "aten._batch_norm_with_update.default",
     "aten._native_batch_norm_legit.default",
 }
-"""Norms whose kernels read the size of dimension 1 without a check of the rank: of a vector, memory beyond its sizes."""
+"""Norms whose kernels read the size of dimension 1 unchecked: of a vector, memory beyond its sizes."""
 
 
 def refuse_mistaken(func: Any, args: Sequence[Any]) -> None:
