@@ -254,10 +254,10 @@ def cut(ends):
     return with_dim(tensors(shapes=st.lists(small, min_size=1, max_size=2)), *ends).map(lambda found: (found, {}))
 
 
-def normed():
+def normed(taken=9):
     stats = st.builds(lambda: (torch.zeros(1), torch.ones(1)))
     return st.tuples(pictures, stats, flags).map(
-        lambda found: ((found[0], None, None, *found[1], found[2], 0.1, 1e-5, False), {})
+        lambda found: ((found[0], None, None, *found[1], found[2], 0.1, 1e-5, False)[:taken], {})
     )
 
 
@@ -324,6 +324,10 @@ _BY_NAME |= {
     "nanmedian.dim": with_dim(floats).map(lambda args: (args, {})),
     "batch_norm": normed(),
     "instance_norm": normed(),
+    "_batch_norm_impl_index": normed(),
+    "native_batch_norm": normed(8),
+    "_native_batch_norm_legit": normed(8),
+    "_batch_norm_with_update": normed(8).map(lambda found: ((*found[0][:5], *found[0][6:]), {})),
     "lstm.input": recurrent(torch.nn.LSTM, 2),
     "gru.input": recurrent(torch.nn.GRU, 1),
     "rnn_tanh.input": recurrent(torch.nn.RNN, 1),

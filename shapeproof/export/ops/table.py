@@ -78,6 +78,7 @@ class Operator:
         statistics: the argument that turns on that it updates running statistics, which its schema does not say.
         resizes: it may change the size of a storage.
         states_range: it states the user's range of a number.
+        least_rank: its kernel reads memory beyond the sizes of a tensor with fewer dims.
         wrong_when_empty: what torch has wrong where there are no elements, as a sentence about `{}`.
     """
 
@@ -108,6 +109,7 @@ class Operator:
     statistics: str | None = None
     resizes: bool = False
     states_range: bool = False
+    least_rank: int | None = None
     wrong_when_empty: str | None = None
 
 
@@ -256,7 +258,10 @@ _MODULES: Mapping[str, Operator] = {
     "batch_norm.default": Operator(
         shape=ShapeFunction(shapes.batch_norm, of_floats("input", "weight", "bias", "running_mean", "running_var")),
         statistics="training",
+        least_rank=2,
     ),
+    **_each("_batch_norm_impl_index.default native_batch_norm.default _batch_norm_with_update.default", least_rank=2),
+    "_native_batch_norm_legit.default": Operator(least_rank=2),
     "instance_norm.default": Operator(statistics="use_input_stats"),
     **_each(
         "conv1d.default conv2d.default conv3d.default",

@@ -1,4 +1,4 @@
-"""Operators that torch has wrong where they are given no elements: their fake kernels, or what their kernels return.
+"""Operators that torch has wrong: fake kernels and results where there are no elements, a rank that no kernel checks.
 
 `make sweep-operators` finds them. Functions of torch that call one go by a rule of decompositions.py instead.
 """
@@ -16,11 +16,13 @@ def refuse_mistaken(func: Any, args: Sequence[Any]) -> None:
     """Refuse an operator where torch has it wrong; elsewhere the trace has asked if it is there.
 
     Raises:
-        UsageError: it is given no elements.
+        UsageError: it is given no elements, or a tensor of too low a rank.
 
     >>> import torch
     >>> refuse_mistaken(torch.ops.aten.pixel_unshuffle.default, (torch.ones(1, 1, 2, 2), 2))
     """
-    wrong = known_of(func).wrong_when_empty
-    if wrong is not None and args[0].numel() == 0:
-        raise UsageError(wrong.format(func))
+    known = known_of(func)
+    if known.wrong_when_empty is not None and args[0].numel() == 0:
+        raise UsageError(known.wrong_when_empty.format(func))
+    if known.least_rank is not None and args[0].dim() < known.least_rank:
+        raise UsageError(f"`{func}` expects a tensor of at least {known.least_rank} dimensions, got {args[0].dim()}")
