@@ -34,6 +34,30 @@ def evaluate(term: Term, env: Environment) -> int:
     return value
 
 
+def value_at(term: Term, env: Environment) -> int | None:
+    """Return the value of `term` at `env`; None if it has none: a symbol is missing, or Python raises.
+
+    >>> from shapeproof.constraints.syntax.text import parse_term
+    >>> [value_at(parse_term("8 // n"), {"n": n}) for n in (4, 0)], value_at(parse_term("n"), {})
+    ([2, None], None)
+    """
+    try:
+        return evaluate(term, env)
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+
+
+def values_at(terms: Mapping[str, Term], env: Environment) -> dict[str, int] | None:
+    """Return the values of named terms at `env`; None if one of them has none."""
+    found: dict[str, int] = {}
+    for name, term in terms.items():
+        value = value_at(term, env)
+        if value is None:
+            return None
+        found[name] = value
+    return found
+
+
 def evaluate_real(real: Real, env: Environment) -> float:
     """Return the double value of `real` at `env`."""
     return float(_value(real, env))

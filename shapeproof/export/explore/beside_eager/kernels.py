@@ -18,9 +18,8 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import evaluate, holds_at
+from shapeproof.constraints.meaning.evaluate import holds_at, value_at
 from shapeproof.constraints.records.diagnostics import Diagnostic, Note
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
@@ -220,10 +219,7 @@ class Known:
         """Return the value of a size from the metadata in this run; None if unknown."""
         if not isinstance(size, torch.SymInt):
             return size
-        try:
-            return evaluate(self.term(symbols.size_expression(size)), self._point)
-        except (ArithmeticError, KeyError, Unevaluable):
-            return None
+        return value_at(self.term(symbols.size_expression(size)), self._point)
 
 
 class _Interpreter(torch.fx.Interpreter):

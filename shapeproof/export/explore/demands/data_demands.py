@@ -15,8 +15,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.meaning.evaluate import evaluate, holds_at
+from shapeproof.constraints.meaning.evaluate import holds_at, value_at
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.materialize import is_ordered
@@ -101,7 +100,7 @@ class _Within:
     ordered: bool
 
     def __call__(self, point: Mapping[str, int], values: dict[str, Any]) -> None:
-        size, tensor = _value(self.size, point), values[self.source]
+        size, tensor = value_at(self.size, point), values[self.source]
         if size is None or size <= 0:
             return
         outside = (tensor < 0) | (tensor >= size)
@@ -117,7 +116,7 @@ class _AddingUp:
     size: Term
 
     def __call__(self, point: Mapping[str, int], values: dict[str, Any]) -> None:
-        total, tensor = _value(self.size, point), values[self.source]
+        total, tensor = value_at(self.size, point), values[self.source]
         if total is not None and total >= 0:
             _add_up(tensor, total)
 
@@ -128,13 +127,6 @@ def _add_up(tensor: torch.Tensor, total: int) -> None:
     if count and bool((tensor.sum(-1) != total).any()):
         tensor.fill_(total // count)
         tensor[..., -1] += total % count
-
-
-def _value(term: Term, point: Mapping[str, int]) -> int | None:
-    try:
-        return evaluate(term, point)
-    except (ArithmeticError, KeyError, Unevaluable):
-        return None
 
 
 # ---------------------------------------------------------------------- of checks on numbers that are taken out

@@ -23,7 +23,7 @@ import sympy
 import torch
 
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.meaning.evaluate import evaluate, value_at
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.terms import Symbol, Term, symbol
 from shapeproof.export.shim.numbers import symbols
@@ -132,10 +132,7 @@ class KnownSizes:
         top = {name: self._facts.range_of(name).upper for name in term.symbols}
         if None in top.values():
             return False
-        try:
-            return self._facts.contains(top) and evaluate(term, top) == upper  # type: ignore[arg-type]
-        except Unevaluable:
-            return False
+        return self._facts.contains(top) and value_at(term, top) == upper  # type: ignore[arg-type]
 
     def _roots(self, expr: sympy.Expr, term: Term) -> dict[str, tuple[sympy.Symbol, int, int]]:
         """Return for each name in a term an input size `offset + step*name`, or a data symbol of `expr`."""
