@@ -25,9 +25,10 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.checked import is_checked
-from shapeproof.export.explore.beside_eager.corners import fits, points
+from shapeproof.export.explore.beside_eager.corners import points
 from shapeproof.export.explore.beside_eager.statements import broken_statement
 from shapeproof.export.explore.findings import Exploration
+from shapeproof.export.explore.points import Fitting
 from shapeproof.export.graph import nodes
 from shapeproof.export.limits import KERNEL_ELEMENTS, KERNEL_POINTS
 from shapeproof.export.ops import schemas
@@ -100,16 +101,15 @@ def _chosen(inputs: Inputs, found: Exploration, domain: Facts, weight: int) -> I
 
 
 def _further(inputs: Inputs, found: Exploration, domain: Facts) -> Iterator[Point]:
-    names = sorted(inputs.domain.symbols)
-    for point in itertools.chain(_borders(found, domain), _along_each(names, found, domain), _smallest(names, domain)):
-        whole = {name: point.get(name, found.begun[name]) for name in names}
-        if domain.contains(whole) and fits(inputs, found.begun, whole):
-            yield whole
+    fitting = Fitting(inputs, found.begun)
+    beside, along = _borders(found, domain), _along_each(fitting.names, found, domain)
+    further = fitting.among(itertools.chain(beside, along, _smallest(fitting.names, domain)))
+    return (point for point in further if domain.contains(point))
 
 
 def _smaller(point: Point, inputs: Inputs, domain: Facts) -> Iterator[Point]:
-    names = sorted(inputs.domain.symbols)
-    lying = (each for each in _smallest(names, domain) if domain.contains(each) and fits(inputs, point, each))
+    fitting = Fitting(inputs, point)
+    lying = (each for each in fitting.among(_smallest(fitting.names, domain)) if domain.contains(each))
     return itertools.islice(
         itertools.takewhile(lambda each: sum(each.values()) < sum(point.values()), lying), KERNEL_POINTS
     )

@@ -27,10 +27,11 @@ from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocat
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
-from shapeproof.export.explore.beside_eager.corners import failing_point, raises_whatever_the_data
+from shapeproof.export.explore.beside_eager.corners import raises_whatever_the_data
 from shapeproof.export.explore.demands.graph_demands import requirements
 from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, Outcome, narrowed
 from shapeproof.export.explore.inferred.narrowing import conceded
+from shapeproof.export.explore.points import failing_point
 from shapeproof.export.graph import nodes
 from shapeproof.export.trace.trial import DataCheck, Trial
 from shapeproof.solver.answers.optimum import tighter
