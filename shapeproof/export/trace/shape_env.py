@@ -3,8 +3,6 @@
 torch asks its ShapeEnv about sizes in four ways: what is statically known, which side of a branch to take, whether a
 check may be assumed, and what a fresh symbol may be. Each question is translated into a formula and put to the trial.
 Torch's own sympy rules answer no question, no guard is produced, and no symbol is replaced by its hint.
-
-`tests/export/test_canaries.py` records the facts of torch that are relied on.
 """
 
 from __future__ import annotations
@@ -53,6 +51,7 @@ from shapeproof.export.trace.checks.raising import side_that_raises
 from shapeproof.export.trace.known.value_numbering import Numbering
 from shapeproof.export.trace.known.values import Contents
 from shapeproof.export.trace.no_constraints import NoConstraints
+from shapeproof.export.trace.python.rejoining import rejoins
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.translate import Translator, Untranslatable, Writer, simpler
 from shapeproof.export.trace.trial import Trial
@@ -110,8 +109,7 @@ class ProofShapeEnv(ExactShapeEnv):
     def _term(self, sympy_symbol: sympy.Symbol) -> Term:
         """Return the term of a symbol of torch: a declared term for an input's size, or the meaning of a view's size.
 
-        Data symbols have their own names, numbered apart from torch's. A fact about a data symbol must mean the same
-        number in the next trace, where torch may need fewer symbols for the views in between.
+        Data symbols are numbered here: torch's numbers may differ in the next trace, the meaning of a fact may not.
         """
         if sympy_symbol not in self.terms:
             self.terms[sympy_symbol] = symbol(next(self._names) if self._is_data(sympy_symbol) else sympy_symbol.name)
@@ -357,7 +355,9 @@ class ProofShapeEnv(ExactShapeEnv):
                 self._open.add(formula)
             return sympy.true if (fallback if known is None else known) else sympy.false
         kind = Kind.BRANCH if fallback is None and not size_oblivious else Kind.ASSUMED
-        return sympy.true if self.trial.choose(formula, kind, self._place, fallback=fallback) else sympy.false
+        idle = functools.partial(rejoins, self._asked) if kind is Kind.BRANCH and self.innermost is None else None
+        chosen = self.trial.choose(formula, kind, self._place, fallback=fallback, idle=idle)
+        return sympy.true if chosen else sympy.false
 
     def _checked(self, formula: Formula, expr: sympy.Basic) -> bool | None:
         """Return the answer to a question about data that is a check, since one of its sides raises; else None."""

@@ -20,7 +20,7 @@ from shapeproof.constraints.terms import Term
 from shapeproof.solver.learned.equalities import FRESH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from shapeproof.solver.learned.knowledge import Knowledge
 
@@ -70,11 +70,14 @@ def nudged(known: Knowledge, base: Point, news: Iterable[Formula]) -> Iterator[t
     First, solved symbols get the values given by the free symbols; then one free symbol at a time is moved.
     """
     symbols = sorted({name for fact in news for name in fact.symbols})
-    candidates = [_resettled(known, base, [name for name in symbols if name in known.solved])]
+    return (each for each in _nudges(known, base, symbols) if each is not None)
+
+
+def _nudges(known: Knowledge, base: Point, symbols: Sequence[str]) -> Iterator[tuple[Point, set[str]] | None]:
+    yield _resettled(known, base, [name for name in symbols if name in known.solved])
     for name in [name for name in symbols if name not in known.solved][:_MOST_NUDGED]:
         values = {profile(known, name, 0) for profile in (_near_low, _low, _high, _generic)} - {base[name]}
-        candidates += [moved(known, base, name, value) for value in sorted(values)]
-    return (candidate for candidate in candidates if candidate is not None)
+        yield from (moved(known, base, name, value) for value in sorted(values))
 
 
 def _resettled(known: Knowledge, base: Point, names: Iterable[str]) -> tuple[Point, set[str]] | None:
