@@ -22,7 +22,7 @@ from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.findings import Exploration, Narrowing
 from shapeproof.export.explore.inferred.narrowing import given_up
 from shapeproof.export.limits import TIED_SIZES
-from shapeproof.solver.answers.witness import find
+from shapeproof.solver.answers.witness import find, grant
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
@@ -57,9 +57,7 @@ def _agree(mod: torch.nn.Module, inputs: Inputs, found: Exploration, region: Fac
     """True if program and eager agree at a point of a region that keeps as many of the given sizes as possible."""
     here = region.fork()
     for name, value in sorted(point.items()):
-        same = f.eq(symbol(name), value)
-        if isinstance(find(same, here), dict):
-            here.learn(same)
+        grant(f.eq(symbol(name), value), here)
     chosen = find(f.TRUE, here)
     if not isinstance(chosen, dict) or not region.contains(whole := {**point, **chosen}):
         return False
