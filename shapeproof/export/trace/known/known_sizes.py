@@ -23,9 +23,9 @@ import sympy
 import torch
 
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.meaning.evaluate import evaluate, value_at
+from shapeproof.constraints.meaning.evaluate import linear, value_at
 from shapeproof.constraints.meaning.intervals import Interval
-from shapeproof.constraints.terms import Symbol, Term, symbol
+from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.strides import restrided
@@ -141,15 +141,9 @@ class KnownSizes:
             for name in read.symbols & term.symbols if symbols.is_of_input(free) or free in expr.free_symbols else ():
                 if read is symbol(name) and (name not in found or free in expr.free_symbols):
                     found[name] = (free, 0, 1)
-                elif name not in found and symbols.is_of_input(free) and len(read.symbols) == 1 and _is_line(read):
-                    offset = evaluate(read, {name: 0})
-                    found[name] = (free, offset, evaluate(read, {name: 1}) - offset)
+                elif name not in found and symbols.is_of_input(free) and (form := linear(read)) is not None:
+                    found[name] = (free, form.offset, form.step)
         return found
-
-
-def _is_line(term: Term) -> bool:
-    atoms = [factors for factors, _ in term.monomials if factors]
-    return len(atoms) == 1 and len(atoms[0]) == 1 and isinstance(atoms[0][0][0], Symbol) and atoms[0][0][1] == 1
 
 
 class _Writer(Writer):
