@@ -29,7 +29,7 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.strides import restrided
-from shapeproof.export.shim.trees import is_bare, leaves, map_all
+from shapeproof.export.shim.trees import graph_modules, is_bare, leaves, map_all
 from shapeproof.export.trace.translate import Translator, Untranslatable, Writer
 from shapeproof.solver.answers.optimum import least_upper_bound
 from shapeproof.solver.answers.simplest import simplest
@@ -183,10 +183,9 @@ def note_sizes(program: torch.export.ExportedProgram, known: KnownSizes) -> None
 
     Inputs stay unchanged: the assertions are about the input sizes.
     """
-    for module in program.graph_module.modules():
-        if isinstance(module, torch.fx.GraphModule):
-            for node in module.graph.nodes:
-                _note(node, known, outermost=module is program.graph_module)
+    for module in graph_modules(program.graph_module):
+        for node in module.graph.nodes:
+            _note(node, known, outermost=module is program.graph_module)
 
 
 def _note(node: torch.fx.Node, known: KnownSizes, *, outermost: bool) -> None:
