@@ -12,6 +12,7 @@ import torch
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
+from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.source.frames import in_torch
 
 _LINE = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in .+\n *(?P<text>.*)$', re.MULTILINE)
@@ -26,8 +27,8 @@ def line_of(node: torch.fx.Node) -> SourceLocation | None:
 
 def foreign_operators(module: torch.fx.GraphModule) -> list[str]:
     """Return the names of a program's custom operators, those in its bodies included."""
-    graphs = [each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
-    called = (node.target for graph in graphs for node in graph.nodes if node.op == "call_function")
+    every = (node for each in graph_modules(module) for node in each.graph.nodes)
+    called = (node.target for node in every if node.op == "call_function")
     return list(dict.fromkeys(target.name() for target in called if schemas.is_foreign(target)))
 
 

@@ -17,6 +17,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.records.domain import Role
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
@@ -73,7 +74,7 @@ def _claimed(
     raising: Sequence[dict[str, int]], inputs: Inputs, found: Exploration, domain: Facts
 ) -> Iterator[dict[str, int]]:
     """Yield the points where both raise, with inferred sizes reset, so that only claimed sizes can be the cause."""
-    kept = {name: found.begun[name] for name in inputs.inferred | inputs.liftable}
+    kept = {name: found.begun[name] for name in inputs.domain.of_role(Role.INFERRED | Role.LIFTABLE)}
     for point in raising:
         claimed = point | kept
         if claimed != found.begun and domain.contains(claimed):

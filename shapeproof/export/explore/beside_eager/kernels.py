@@ -34,7 +34,7 @@ from shapeproof.export.limits import KERNEL_ELEMENTS, KERNEL_POINTS
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storage_of
-from shapeproof.export.shim.trees import leaves, map_tensors
+from shapeproof.export.shim.trees import graph_modules, leaves, map_tensors
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.calls.settle import sharing
 from shapeproof.solver.answers.witness import find
@@ -158,7 +158,7 @@ class Runs:
         self._inputs = inputs
         self._fresh = replay.fresh_modules(program)
         self._term = tracer.translator_of(program).term
-        self._branches = sum(isinstance(each, torch.fx.GraphModule) for each in program.graph_module.modules()) > 1
+        self._branches = len(graph_modules(program.graph_module)) > 1
         self.weight = sum(tensor.numel() for tensor in program.state_dict.values())
 
     def at(self, point: Mapping[str, int]) -> Fault | list[str]:
@@ -168,7 +168,7 @@ class Runs:
             values = map_tensors(leaves(self._inputs.at(point, filled=True)), change)
             interpreter = _Interpreter(self._fresh(), Known(self._term, dict(point)), compared)
             try:
-                replay.run(lambda *flat: interpreter.run(*flat, enable_io_processing=False), tuple(values), {})  # noqa: B023
+                interpreter.walk(values)
             except _Found as found:
                 return found.fault
         return list(dict.fromkeys(compared))
@@ -222,12 +222,34 @@ class Known:
         return value_at(self.term(symbols.size_expression(size)), self._point)
 
 
-class _Interpreter(torch.fx.Interpreter):
-    """Runs a graph, and compares the results of custom operators with their metadata."""
+class Walk(torch.fx.Interpreter):
+    """Runs a graph node by node, and learns the values of its symbols."""
+
+    def __init__(self, module: torch.nn.Module, known: Known) -> None:
+        super().__init__(module)
+        self._known = known
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """Run one node, and learn the sizes of its result."""
+        result = self.step(n)
+        self._known.take(n.meta.get("val"), result)
+        return result
+
+    def step(self, n: torch.fx.Node) -> Any:
+        """Run one node."""
+        return super().run_node(n)
+
+    def walk(self, values: Sequence[Any]) -> None:
+        """Run the graph on flat inputs, up to the node that raises."""
+        replay.run(lambda *flat: self.run(*flat, enable_io_processing=False), tuple(values), {})
+
+
+class _Interpreter(Walk):
+    """Compares the results of custom operators with their metadata."""
 
     def __init__(self, module: torch.nn.Module, known: Known, compared: list[str]) -> None:
-        super().__init__(module)
-        self._known, self._compared = known, compared
+        super().__init__(module, known)
+        self._compared = compared
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         """Wrap the bodies of torch.cond, so that their operators are compared too."""
@@ -241,13 +263,10 @@ class _Interpreter(torch.fx.Interpreter):
             _Found: a result or mutation of the node differs from its metadata.
         """
         if not schemas.is_foreign(n.target):
-            result = super().run_node(n)
-            self._known.take(n.meta.get("val"), result)
-            return result
+            return super().run_node(n)
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         before = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves((args, kwargs))]
         result = super().run_node(n)
-        self._known.take(n.meta.get("val"), result)
         text = _written(n.target, args, kwargs, before) or _unlike(n, (args, kwargs), result, self._known.value)
         text = text or broken_statement(n.target, args, kwargs, result)
         if text is not None:

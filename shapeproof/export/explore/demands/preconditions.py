@@ -24,6 +24,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
+from shapeproof.constraints.records.domain import Role
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
@@ -131,7 +132,7 @@ class _BesideEager:
 
     def _emptied(self, domain: Facts) -> Iterator[tuple[str, dict[str, int]]]:
         """Yield each inferred or liftable size that may be 0, and the point at which that size alone is 0."""
-        for name in sorted(self.inputs.inferred | self.inputs.liftable):
+        for name in sorted(self.inputs.domain.of_role(Role.INFERRED | Role.LIFTABLE)):
             point = self.found.begun | {name: 0}
             if self.found.begun[name] > 0 and domain.contains(point):
                 yield name, point

@@ -16,7 +16,7 @@ import torch
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.meaning.evaluate import linear
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.graph.emit import Computation, NoGraphForm
 from shapeproof.export.ops import schemas
@@ -99,8 +99,7 @@ class Stated:
 
 def _solved(number: Any, term: Term) -> dict[str, Any]:
     """Return the value of the symbol in a term `offset + step*name`, computed from the value of the term."""
-    (name,) = term.symbols
-    offset, step = evaluate(term, {name: 0}), evaluate(term, {name: 1}) - evaluate(term, {name: 0})
-    if step < 1 or term is not offset + step * symbol(name):
+    form = linear(term)
+    if form is None or form.step < 1:
         return {}
-    return {name: number if (offset, step) == (0, 1) else (number - offset) // step}
+    return {form.name: number if term is symbol(form.name) else (number - form.offset) // form.step}
