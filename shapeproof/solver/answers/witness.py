@@ -213,7 +213,12 @@ def generic(
     here = facts.fork()
     try:
         with spending((budget or facts.budget).for_a_task):
-            for wish in _wishes(names, sorted(set(avoid) | {0, 1}), here) if isinstance(point, dict) else ():
+            every, *wishes = _wishes(names, sorted(set(avoid) | {0, 1}), here) if isinstance(point, dict) else [TRUE]
+            granted = find(every, here, budget) if wishes else None
+            if isinstance(granted, dict):  # every point that is left grants each wish
+                here.learn(every)
+                point, wishes = granted, wishes[:1]
+            for wish in wishes:
                 granted = find(wish, here, budget)
                 if isinstance(granted, dict):
                     point = granted
