@@ -215,7 +215,11 @@ def generic(
     here = facts.fork()
     try:
         with spending((budget or facts.budget).for_a_task):
-            for wish in _wishes(names, sorted(set(avoid) | {0, 1}), here):
+            every, *wishes = _wishes(names, sorted(set(avoid) | {0, 1}), here)
+            together = grant(every, here, budget) if wishes else None
+            if together is not None:  # every point that is left grants each wish; one more question finds the least
+                point, wishes = together, wishes[:1]
+            for wish in wishes:
                 point = grant(wish, here, budget) or point
     except OutOfWork:
         charge(0)  # raises if the enclosing allowance is used up too

@@ -71,18 +71,21 @@ class KnownBounds(Bounds):
         """Return the computed bounds of the node, from the memo if all bounds read for it are unchanged."""
         outer = self._reads
         entries = _COMPUTED.get(node, ())
-        for reads, value in entries:
-            self._reads = {}
-            if reads and all(known is now or known == now for known, now in self._again(reads)):
-                break
-        else:
+        entry = next((entry for entry in entries if self._is_valid(entry)), None)
+        if entry is None:
             self._reads = {}
             value = self._compute(node)
+            entry = tuple(self._reads.items()), value
             if len(_COMPUTED) >= MEMORY:
                 _COMPUTED.clear()
-            _COMPUTED[node] = (tuple(self._reads.items()), value), *entries[: _MOST_ENTRIES - 1]
+            _COMPUTED[node] = entry, *entries[: _MOST_ENTRIES - 1]
         self._reads = outer
-        return value
+        return entry[1]
+
+    def _is_valid(self, entry: _Entry) -> bool:
+        """True if all bounds read for the entry are unchanged; an entry without reads is never valid."""
+        self._reads, reads = {}, entry[0]
+        return bool(reads) and all(known is now or known == now for known, now in self._again(reads))
 
     def _again(self, reads: Iterable[tuple[Node, Value]]) -> Iterator[tuple[Value, Value]]:
         return ((value, self._visit(node)) for node, value in reads)
