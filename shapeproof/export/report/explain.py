@@ -237,6 +237,8 @@ def _title(finding: Finding, names: dict[str, str], required: str) -> str:
         return f"the model needs too many programs: another wherever `{required}` is answered otherwise"
     if finding.outcome is Outcome.UNDECIDED:
         return f"could not be decided: is the program right where `{required}` does not hold?"
+    if finding.outcome is Outcome.RAISES and finding.requirement is f.FALSE:
+        return "the model raises at every declared size"
     other = format_formula(f.negate(finding.requirement), rename=names)
     if finding.outcome is Outcome.RAISES and finding.partly:
         return f"the model raises at some sizes where `{other}`"
