@@ -327,6 +327,24 @@ def test_a_model_that_raises_keeps_its_own_exception(entry):
     assert any(isinstance(error, OutOfPaperError) for error in chain)
 
 
+class Cache:
+    def __init__(self, keys):
+        self.keys = keys
+
+
+class FillsACache(torch.nn.Module):
+    def forward(self, x):
+        return x + 1, Cache([x])
+
+
+def test_a_container_that_torch_does_not_know_is_refused_with_what_registers_it():
+    with pytest.raises(UsageError, match=r"returns a `[\w.]*Cache`, a container .*register_pytree_node") as raised:
+        check(FillsACache(), (torch.ones(3),), dynamic_shapes={"x": {0: Dim.AUTO}})
+    assert len(str(raised.value).splitlines()) == 1
+    torch.utils._pytree.register_pytree_node(Cache, lambda cache: ([cache.keys], None), lambda keys, _: Cache(*keys))
+    assert check(FillsACache(), (torch.ones(3),), dynamic_shapes={"x": {0: Dim.AUTO}}).status == "proved"
+
+
 class Untraceable(torch.nn.Module):
     def forward(self, x):
         return torch.from_numpy(x.numpy() + 1)

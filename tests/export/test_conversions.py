@@ -218,6 +218,14 @@ class TakesACount(torch.nn.Module):
         return x[:longest]
 
 
+class MapsPythonsFunctions(torch.nn.Module):
+    def forward(self, x):
+        kinds = set(map(type, x.shape))
+        return (
+            x * sum(map(int, x.shape)) + sum(map(len, [x, x])) + sum(map(float, x.shape)) + (1 if kinds == {int} else 2)
+        )
+
+
 MODELS = [
     Scales,
     Measures,
@@ -234,6 +242,7 @@ MODELS = [
     TakesWholeRoots,
     Remembers,
     FitsIntoABox,
+    MapsPythonsFunctions,
 ]
 
 

@@ -115,6 +115,7 @@ PROVED = {
     "distinct": lambda n: len(set((n, n + 1))),  # noqa: C405 - the point
     "cached": doubled,
     "text": lambda n: two(n in {"a", 2.5}),
+    "text of a range": lambda n: two(str(range(n)) == f"{range(5)}"),
     "same text": lambda n: {"7": 2}.get(str(n), 2),
 }
 

@@ -42,7 +42,7 @@ def inputs_of(case):
 
 def marked(name):
     """The example, expected to fail where it is a known gap."""
-    return pytest.param(name, marks=pytest.mark.xfail(reason=GAPS[name])) if name in GAPS else name
+    return pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=GAPS[name])) if name in GAPS else name
 
 
 @pytest.mark.parametrize("name", map(marked, sorted(CASES)))

@@ -2,8 +2,10 @@
 
 ExecuTorch's verifier admits Python's operators on numbers, and no torch functions. `torch.sym_float(n)` becomes
 `n / 1`, which is the same double, and slices clamp their bounds themselves (clamps.py). The verifier also counts the
-rows of the first piece of a split, which specializes a size; each piece becomes a separate slice instead. Operators
-that a runtime lacks altogether stay (`math.sqrt`, the larger of two sizes).
+rows of the first piece of a split, which specializes a size; each piece becomes a separate slice instead. A minimum or
+maximum that is proved to be one of its operands becomes that operand: metadata holds `min(128, past + step)` where
+`past + step <= 128` is enforced, so that memory planners see the bound. Operators that a runtime lacks altogether stay
+(`math.sqrt`, the larger of two sizes whose order is open).
 """
 
 from __future__ import annotations
@@ -14,13 +16,20 @@ from typing import Any
 
 import torch
 
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.terms import Term
 from shapeproof.export.build.clamps import remove_clamps
 from shapeproof.export.ops import schemas
+from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.trees import graph_modules
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.prove import decide
 
 _SPLIT = torch.ops.aten.split_with_sizes.default
 _SLICE = torch.ops.aten.slice.Tensor
+_EXTREMES = (torch.sym_min, torch.sym_max)
 
 
 def write_core(program: torch.export.ExportedProgram, facts: Facts) -> None:
@@ -31,12 +40,61 @@ def write_core(program: torch.export.ExportedProgram, facts: Facts) -> None:
         facts: the facts that hold for every input of the program.
     """
     remove_clamps(program, facts)
+    translator = tracer.translator_of(program)
     for module in graph_modules(program.graph_module):
+        for node in _calls(module.graph, *_EXTREMES):
+            _settle(node, translator, facts)
         for node in module.graph.find_nodes(op="call_function", target=torch.sym_float):
             _divide_by_one(node)
         for node in module.graph.find_nodes(op="call_function", target=_SPLIT):
             _slice_each(node)
         module.recompile()
+
+
+def _calls(graph: torch.fx.Graph, *targets: Any) -> list[torch.fx.Node]:
+    """Return the calls of some functions, in the order of the graph."""
+    return [node for node in graph.nodes if node.op == "call_function" and node.target in targets]
+
+
+def _settle(node: torch.fx.Node, translator: Translator, facts: Facts) -> None:
+    """Replace a minimum or maximum of two sizes by the operand that it is proved to be."""
+    if len(node.args) != len(_EXTREMES):
+        return
+    first, second = node.args
+    try:
+        left, right = (_term(each, translator) for each in (first, second))
+    except Untranslatable:
+        return
+    if _proved(f.le(left, right), facts):
+        least, greatest = first, second
+    elif _proved(f.le(right, left), facts):
+        least, greatest = second, first
+    else:
+        return
+    _replace(node, least if node.target is torch.sym_min else greatest)
+
+
+def _term(number: Any, translator: Translator) -> Term:
+    """Return the term of an operand: of an integer, or of a node that gives one.
+
+    Raises:
+        Untranslatable: it is no integer that the solver knows.
+    """
+    value = number.meta.get("val") if isinstance(number, torch.fx.Node) else number
+    if not isinstance(value, int | torch.SymInt):
+        raise Untranslatable(str(value))
+    return translator.term(symbols.size_expression(value))
+
+
+def _proved(formula: f.Formula, facts: Facts) -> bool:
+    return decide(formula, facts).status == "proved"
+
+
+def _replace(node: torch.fx.Node, by: Any) -> None:
+    """Replace a node by another one, or by a plain number."""
+    for user in list(node.users):
+        user.args, user.kwargs = torch.fx.map_arg((user.args, user.kwargs), lambda arg: by if arg is node else arg)
+    node.graph.erase_node(node)
 
 
 def _divide_by_one(node: torch.fx.Node) -> None:

@@ -6,6 +6,7 @@ lays them out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -127,9 +128,18 @@ def disagreeing(wrong: Disagreement, inputs: Inputs, help_: tuple[Help, ...] = (
     )
 
 
+_UNKNOWN_CONTAINER = re.compile(r"Found <class '(.+?)'> in output, which is not a known type")
+_REGISTER = (
+    "it returns a `{}`, a container that torch does not know; register its class first, by "
+    "torch.export.register_dataclass or torch.utils._pytree.register_pytree_node (for caches of transformers: "
+    "transformers.integrations.executorch.register_dynamic_cache_export_support())"
+)
+
+
 def untraceable(error: Exception) -> str:
     """Say in one sentence why torch cannot trace code that eager runs, with the user's line."""
-    said = with_kind(error).rstrip(". ")
+    unknown = _UNKNOWN_CONTAINER.search(str(error))
+    said = with_kind(error).rstrip(". ") if unknown is None else _REGISTER.format(unknown[1])
     where = led_to(error)
     at = f", at {short(where.file)}:{where.line}: {where.text}" if where else ""
     return f"torch cannot trace the model, which runs in eager: {said}{at}"
@@ -237,6 +247,8 @@ def _title(finding: Finding, names: dict[str, str], required: str) -> str:
         return f"the model needs too many programs: another wherever `{required}` is answered otherwise"
     if finding.outcome is Outcome.UNDECIDED:
         return f"could not be decided: is the program right where `{required}` does not hold?"
+    if finding.outcome is Outcome.RAISES and finding.requirement is f.FALSE:
+        return "the model raises at every declared size"
     other = format_formula(f.negate(finding.requirement), rename=names)
     if finding.outcome is Outcome.RAISES and finding.partly:
         return f"the model raises at some sizes where `{other}`"

@@ -2,6 +2,7 @@
 
 preconditions.py     the sizes that eager rejects for all data
 graph_demands.py     requirements of operators: indices in range, reductions of at least one element
+overlaps.py          requirements of operators that write: no memory of their operands
 data_demands.py      integers that the program takes
 shared_failures.py   sizes from data at which eager and the program both raise
 """

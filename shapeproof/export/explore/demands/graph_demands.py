@@ -14,6 +14,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
+from shapeproof.export.explore.demands.overlaps import of_writes
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
@@ -21,9 +22,10 @@ from shapeproof.export.trace import tracer
 
 
 def requirements(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
-    """Yield what sizes must meet: first for each index, then for each reduction."""
+    """Yield what sizes must meet: first for each index, then for each reduction, then for each write."""
     yield from _of_indices(program)
     yield from _of_reductions(program)
+    yield from of_writes(program)
 
 
 def _of_indices(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:

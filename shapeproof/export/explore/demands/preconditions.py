@@ -36,7 +36,7 @@ from shapeproof.export.explore.points import failing_point
 from shapeproof.export.graph import nodes
 from shapeproof.export.trace.trial import DataCheck, Trial
 from shapeproof.solver.answers.optimum import tighter
-from shapeproof.solver.answers.simplify import simplified
+from shapeproof.solver.answers.simplify import in_few_words, simplified
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
@@ -62,13 +62,14 @@ class _BesideEager:
     def by_operators(self, facts: Facts) -> Iterator[Finding | Narrowing]:
         """Yield what the operators of the graph require of sizes."""
         program = self.found.main.program
-        required = requirements(program) if program is not None else ()
-        sized = ((node, each) for node, formula in required for each in self._of_sizes(formula, facts))
+        demanded = requirements(program) if program is not None else ()
+        sized = ((node, each) for node, formula in demanded for each in self._of_sizes(formula, facts))
         for node, formula in sized:
             point = failing_point(self.inputs, formula, facts, self.budget) if _fails(formula, facts) else None
             if point is None:
                 continue
-            decision = _asserted(formula, nodes.line_of(node), str(node.target))
+            required = _unless_at(point, in_few_words(formula, facts, self.budget), facts)
+            decision = _asserted(required, nodes.line_of(node), str(node.target))
             rejected = self._rejected(decision, point, f"{replay.Relation.EAGER_RAISES.value}: {{}}")
             if rejected is not None:
                 yield rejected
@@ -145,6 +146,15 @@ def _asserted(formula: Formula, where: SourceLocation | None = None, operator: s
 def _fails(formula: Formula, facts: Facts) -> bool:
     """True if a requirement is known to fail somewhere."""
     return decide(formula, facts).status == "refuted"
+
+
+def _unless_at(point: dict[str, int], required: Formula, facts: Facts) -> Formula:
+    """Return a requirement on one size that fails at one value alone as `n != value`."""
+    for name in required.symbols if len(required.symbols) == 1 else ():
+        other = f.ne(symbol(name), point[name])
+        if decide(required, facts.assuming(other)).status == "proved":
+            return other
+    return required
 
 
 def left_by(passing: Facts, declared: Facts, names: Collection[str], budget: Budget) -> list[Formula]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
@@ -137,6 +138,13 @@ def _class(value: Any, kind: type) -> type:
     return kind.__bases__[1] if stands_for else PLAIN.get(kind, kind)
 
 
+def _map(function: Any, *iterables: Any) -> Any:
+    """Map a function over values; one of Python's that a model hands over by name is the symbolic one."""
+    return map(
+        _MAPPED.get(function, function) if isinstance(function, type | BuiltinFunctionType) else function, *iterables
+    )
+
+
 def _sqrt(original: Callable[..., Any]) -> Callable[..., Any]:
     """Square root that takes symbolic sizes, too."""
 
@@ -243,10 +251,21 @@ CALLED: Mapping[str, Callable[..., Any]] = {  # "case ..." is a class in a patte
     "round": _round,
     "isinstance": _isinstance,
     "type": _type,
+    "map": _map,
     "case int": _Whole,
     "case float": _Double,
     "case bool": _Flag,
     "__class__": _class_read,
+}
+_MAPPED: Mapping[Any, Callable[..., Any]] = {
+    int: _int,
+    float: _float,
+    len: _len,
+    divmod: _divmod,
+    min: _least,
+    max: _largest,
+    round: _round,
+    type: _type,
 }
 MEMBERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "math": {

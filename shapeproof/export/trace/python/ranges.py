@@ -1,7 +1,7 @@
 """A `range` of sizes; Python's own takes plain numbers only.
 
-It has the meaning of Python's. An iteration asks for the number of elements. The ends, the length and the elements are
-sizes, and computing them asks nothing.
+It has the meaning of Python's. An iteration asks for the number of elements, and its text for the ends. The ends, the
+length and the elements are sizes, and computing them asks nothing.
 """
 
 from __future__ import annotations
@@ -68,8 +68,7 @@ class Range(Sequence[Any]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        ends = f"{self.start}, {self.stop}"
-        return f"range({ends})" if isinstance(self.step, int) and self.step == 1 else f"range({ends}, {self.step})"
+        return repr(range(*map(int, (self.start, self.stop, self.step))))
 
     def count(self, value: Any) -> int:
         """Return 1 if the value is among the numbers, else 0."""
