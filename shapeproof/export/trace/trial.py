@@ -136,7 +136,7 @@ class Trial:
         self.doubtful = False
         """True if forgotten decisions may make a difference after all."""
         self.observed = dict(observed or {})
-        self.raising: Raisings = raising or {}
+        self.raising: Raisings = dict(raising or {})
         self.names: dict[Formula, Mapping[str, str]] = {}
         """The user's names for the symbols of a question, at the line that asks."""
         self.origins: dict[str, Place] = {}

@@ -22,7 +22,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import ONE, Term
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.elementwise import lie_row_by_row
+from shapeproof.export.ops.shape_functions import lie_row_by_row
 from shapeproof.export.shim.storages import storages
 
 Size = int | torch.SymInt
