@@ -126,3 +126,16 @@ def test_a_loss_of_no_rows_that_no_kernel_writes_is_not_proved(loss):
         except UsageError:
             status = "refused"
         assert (status == "proved") == proved
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_norm_of_a_vector_is_refused_before_torch_reads_beyond_its_sizes(training):
+    """The fault: traced with symbolic sizes, torch's kernel took what lies there for a size, and crashed."""
+
+    class Norm(torch.nn.Module):
+        def forward(self, x):
+            state = None if training else torch.ones(0)
+            return torch.nn.functional.batch_norm(x, state, state, training=training)
+
+    with pytest.raises(UsageError, match="expects a tensor of at least 2 dimensions, got 1"):
+        check(Norm(), (torch.zeros(0),), dynamic_shapes=({0: Dim("n", min=0, max=5)},))

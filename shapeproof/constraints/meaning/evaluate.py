@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from shapeproof.constraints import operators
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formula, Or, RealCompare, Truth
 from shapeproof.constraints.nodes import MEMORY, Node, postorder
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol
-from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where
+from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where, symbol
 from shapeproof.constraints.work import charge
 
 Environment = Mapping[str, int | float]
@@ -32,6 +32,52 @@ def evaluate(term: Term, env: Environment) -> int:
     """
     value: int = _value(term, env)
     return value
+
+
+def value_at(term: Term, env: Environment) -> int | None:
+    """Return the value of `term` at `env`; None if it has none: a symbol is missing, or Python raises.
+
+    >>> from shapeproof.constraints.syntax.text import parse_term
+    >>> [value_at(parse_term("8 // n"), {"n": n}) for n in (4, 0)], value_at(parse_term("n"), {})
+    ([2, None], None)
+    """
+    try:
+        return evaluate(term, env)
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+
+
+def values_at(terms: Mapping[str, Term], env: Environment) -> dict[str, int] | None:
+    """Return the values of named terms at `env`; None if one of them has none."""
+    found: dict[str, int] = {}
+    for name, term in terms.items():
+        value = value_at(term, env)
+        if value is None:
+            return None
+        found[name] = value
+    return found
+
+
+class Linear(NamedTuple):
+    """A term of the form `step*name + offset`."""
+
+    name: str
+    step: int
+    offset: int
+
+
+def linear(term: Term) -> Linear | None:
+    """Return a term in one symbol in linear form; None if it has no such form.
+
+    >>> from shapeproof.constraints.syntax.text import parse_term
+    >>> linear(parse_term("2*b + 1")), linear(parse_term("b // 2"))
+    (Linear(name='b', step=2, offset=1), None)
+    """
+    name = min(term.symbols, default="")
+    offset, one = (value_at(term, {name: value}) for value in (0, 1))
+    if offset is None or one is None or term is not (one - offset) * symbol(name) + offset or one == offset:
+        return None
+    return Linear(name, one - offset, offset)
 
 
 def evaluate_real(real: Real, env: Environment) -> float:

@@ -16,6 +16,7 @@ import torch
 
 from shapeproof.export.build.clamps import remove_clamps
 from shapeproof.export.ops import schemas
+from shapeproof.export.shim.trees import graph_modules
 from shapeproof.solver.facts import Facts
 
 _SPLIT = torch.ops.aten.split_with_sizes.default
@@ -30,13 +31,12 @@ def write_core(program: torch.export.ExportedProgram, facts: Facts) -> None:
         facts: the facts that hold for every input of the program.
     """
     remove_clamps(program, facts)
-    for module in program.graph_module.modules():
-        if isinstance(module, torch.fx.GraphModule):
-            for node in module.graph.find_nodes(op="call_function", target=torch.sym_float):
-                _divide_by_one(node)
-            for node in module.graph.find_nodes(op="call_function", target=_SPLIT):
-                _slice_each(node)
-            module.recompile()
+    for module in graph_modules(program.graph_module):
+        for node in module.graph.find_nodes(op="call_function", target=torch.sym_float):
+            _divide_by_one(node)
+        for node in module.graph.find_nodes(op="call_function", target=_SPLIT):
+            _slice_each(node)
+        module.recompile()
 
 
 def _divide_by_one(node: torch.fx.Node) -> None:

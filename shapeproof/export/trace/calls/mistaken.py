@@ -1,4 +1,4 @@
-"""Operators that torch has wrong where they are given no elements: their fake kernels, or what their kernels return.
+"""Operators that torch has wrong: fake kernels and results where there are no elements, a rank that no kernel checks.
 
 `make sweep-operators` finds them. Functions of torch that call one go by a rule of decompositions.py instead.
 """
@@ -9,32 +9,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from shapeproof.constraints.errors import UsageError
-
-_WHERE_EMPTY = {"aten.pixel_unshuffle.default": "torch.pixel_unshuffle"}
-"""With the function to call in its place."""
-
-_UNWRITTEN_WHERE_EMPTY = {
-    "aten.multi_margin_loss.default",
-    "aten.multilabel_margin_loss.default",
-    "aten.multilabel_margin_loss_forward.default",
-}
-"""Losses that return memory which their kernels have not written: another number at each call."""
+from shapeproof.export.ops.table import known_of
 
 
 def refuse_mistaken(func: Any, args: Sequence[Any]) -> None:
     """Refuse an operator where torch has it wrong; elsewhere the trace has asked if it is there.
 
     Raises:
-        UsageError: it is given no elements.
+        UsageError: it is given no elements, or a tensor of too low a rank.
 
     >>> import torch
     >>> refuse_mistaken(torch.ops.aten.pixel_unshuffle.default, (torch.ones(1, 1, 2, 2), 2))
     """
-    function = _WHERE_EMPTY.get(str(func))
-    if function is not None and args[0].numel() == 0:
-        raise UsageError(
-            f"torch's fake kernel of `{func}` gives other sizes than its kernel where there are no elements: "
-            f"call {function}, or declare sizes of at least 1"
-        )
-    if str(func) in _UNWRITTEN_WHERE_EMPTY and args[0].numel() == 0:
-        raise UsageError(f"torch's kernel of `{func}` returns arbitrary numbers where there are no elements")
+    known = known_of(func)
+    if known.wrong_when_empty is not None and args[0].numel() == 0:
+        raise UsageError(known.wrong_when_empty.format(func))
+    if known.least_rank is not None and args[0].dim() < known.least_rank:
+        raise UsageError(f"`{func}` expects a tensor of at least {known.least_rank} dimensions, got {args[0].dim()}")
