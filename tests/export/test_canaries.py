@@ -478,3 +478,12 @@ def test_torch_warns_where_numpy_is_missing():
     program = "import sys; sys.modules['numpy'] = None; import torch._subclasses"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "Failed to initialize NumPy" in done.stderr
+
+
+def test_the_cpu_draws_the_same_after_either_way_to_seed_it():
+    """replay.py relies on it: where there is no accelerator, torch.manual_seed is the default generator's."""
+    drawn = []
+    for seed in (torch.manual_seed, torch.default_generator.manual_seed):
+        seed(5)
+        drawn.append(torch.rand(4))
+    assert torch.equal(*drawn)

@@ -73,9 +73,10 @@ class Knowledge:
 
     def copy(self) -> Knowledge:
         """Return an independent state with the same content."""
-        twin = Knowledge()
-        for name in self._OWN.symmetric_difference(self.__slots__):
+        twin = Knowledge.__new__(Knowledge)
+        for name in _TABLES:
             setattr(twin, name, getattr(self, name).copy())
+        twin.coined = []
         twin.contradiction = self.contradiction
         twin.sources = self.sources
         twin.changed()
@@ -269,6 +270,9 @@ class Knowledge:
         for name in names:
             formulas.extend(within(name, self.ranges.get(name, EVERYTHING)))
         return formulas
+
+
+_TABLES = tuple(name for name in Knowledge.__slots__ if name not in Knowledge._OWN)  # noqa: SLF001 - of this file
 
 
 def _nonnegative_terms(formula: Formula) -> list[Term]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, MutableMapping
 from itertools import chain
 from math import isqrt
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -38,7 +38,7 @@ class Layered(MutableMapping[Key, Value]):
 
     def copy(self) -> Layered[Key, Value]:
         """Return a copy with the same entries."""
-        twin: Layered[Key, Value] = Layered()
+        twin: Layered[Key, Value] = Layered.__new__(Layered)
         twin._base, twin._changes, twin._length = self._base, self._changes.copy(), self._length
         return twin
 
@@ -49,14 +49,16 @@ class Layered(MutableMapping[Key, Value]):
             return self._base.get(key, default)
         return default if value is _GONE else value
 
-    def __contains__(self, key: object) -> bool:
-        return self.get(cast("Key", key), _GONE) is not _GONE
+    def __contains__(self, key: Any) -> bool:
+        value = self._changes.get(key, self) if self._changes else self
+        return key in self._base if value is self else value is not _GONE
 
     def __getitem__(self, key: Key) -> Value:
-        value = self.get(key, _GONE)
+        value: Any = self._changes.get(key, self) if self._changes else self
         if value is _GONE:
             raise KeyError(key)
-        return cast("Value", value)
+        found: Value = self._base[key] if value is self else value
+        return found
 
     def __setitem__(self, key: Key, value: Value) -> None:
         self._length += key not in self
@@ -105,7 +107,7 @@ class Index(Generic[Key, Item]):
 
     def copy(self) -> Index[Key, Item]:
         """Return a copy with the same entries."""
-        twin: Index[Key, Item] = Index()
+        twin: Index[Key, Item] = Index.__new__(Index)
         twin._items = self._items.copy()
         return twin
 
