@@ -294,6 +294,28 @@ def held(seed):
     return taken > 0 and joint.report.status == "proved"
 
 
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        q = self.linear(x)[None, None]
+        return F.scaled_dot_product_attention(q, q, q)
+
+
+def test_a_kernel_that_eager_does_not_call_is_not_run_where_it_would_end_the_process():
+    """The fault: the joint program calls the fused kernel, which divides by the length; it was replayed at length 0."""
+    for least, proved in ((0, False), (1, True)):
+        shapes = ({0: Dim("n", min=least, max=9)},)
+        program = export(Attention(), (torch.randn(3, 4),), dynamic_shapes=shapes)
+        if proved:
+            assert program.with_gradients().report.status == "proved"
+        else:
+            with pytest.raises(ConstraintViolation, match="divides by a size of 0"):
+                program.with_gradients()
+
+
 @pytest.mark.thorough
 def test_what_a_joint_program_takes_it_gives_as_eager_does():
     number = examples(15)

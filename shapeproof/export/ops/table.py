@@ -78,6 +78,7 @@ class Operator:
         statistics: the argument that turns on that it updates running statistics, which its schema does not say.
         resizes: it may change the size of a storage.
         states_range: it states the user's range of a number.
+        divides_by: its kernel divides by these sizes of its operands unchecked: where one is 0, the process ends.
         least_rank: its kernel reads memory beyond the sizes of a tensor with fewer dims.
         wrong_when_empty: what torch has wrong where there are no elements, as a sentence about `{}`.
     """
@@ -109,6 +110,7 @@ class Operator:
     statistics: str | None = None
     resizes: bool = False
     states_range: bool = False
+    divides_by: tuple[int, ...] = ()
     least_rank: int | None = None
     wrong_when_empty: str | None = None
 
@@ -263,6 +265,10 @@ _MODULES: Mapping[str, Operator] = {
     **_each("_batch_norm_impl_index.default native_batch_norm.default _batch_norm_with_update.default", least_rank=2),
     "_native_batch_norm_legit.default": Operator(least_rank=2),
     "instance_norm.default": Operator(statistics="use_input_stats"),
+    **_each(
+        "_scaled_dot_product_flash_attention_for_cpu.default _scaled_dot_product_flash_attention_for_cpu_backward.default",
+        divides_by=(1, 2),
+    ),
     **_each(
         "conv1d.default conv2d.default conv3d.default",
         shape=ShapeFunction(shapes.convolution, of_floats("input", "weight", "bias")),

@@ -1,6 +1,7 @@
 """Run the program and eager on the same inputs, at chosen points.
 
 replay.py          runs both once and compares them
+crashes.py         raises where a kernel of torch would end the process
 laid_out.py        compares the memory layout of results
 corners.py         the ends of the domain
 extent.py          the sizes that a failure reaches

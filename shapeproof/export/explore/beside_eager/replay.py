@@ -17,6 +17,7 @@ import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.beside_eager.crashes import refusing_crashes
 from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import told_apart
@@ -198,8 +199,9 @@ def _compare_call(
 ) -> Replay:
     mine, theirs = copy.deepcopy((args, kwargs)), copy.deepcopy((args, kwargs))
     given, taken = leaves(mine), leaves(theirs)
-    want, eager_error = run(eager, *mine)
-    got, program_error = run(exported, *theirs)
+    with refusing_crashes(exported):
+        want, eager_error = run(eager, *mine)
+        got, program_error = run(exported, *theirs)
     if eager_error is not None or program_error is not None:
         return _failures(eager_error, program_error)
     reason = unequal((want, given), (got, taken)) or _left_otherwise(eager, mine, theirs, leaves(got), form.left)

@@ -4,6 +4,7 @@ one_thread.py      one export at a time
 quiet.py           logs and warnings
 collecting.py      the garbage collector
 deferred_code.py   the Python code of graphs, generated once
+each_call.py       a check before each operator runs
 transforms.py      the stack of torch.vmap and similar transforms
 default_device.py  the default device, cheaply
 ranks.py           the store that ranks share

@@ -1,0 +1,39 @@
+"""Raise where a kernel of torch would end the process, so that a replay can tell.
+
+A program is also run where its own trace does not lead, at sizes that answer a decision otherwise: eager takes another
+kernel for attention over a sequence of length 0; the fused one divides by it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from shapeproof.export.ops.table import known_of
+from shapeproof.export.shim.process.each_call import before_each_call
+from shapeproof.export.shim.trees import graph_modules
+
+
+def refusing_crashes(run: Any) -> contextlib.AbstractContextManager[Any]:
+    """Inside this block, a kernel that would end the process raises; costs nothing if the program calls none such."""
+    if not isinstance(run, torch.nn.Module):
+        return contextlib.nullcontext()
+    called = (node.target for each in graph_modules(run) for node in each.graph.nodes if node.op == "call_function")
+    divides = any(known_of(target).divides_by for target in called)
+    return before_each_call(_refuse_division) if divides else contextlib.nullcontext()
+
+
+def _refuse_division(func: Any, args: Sequence[Any]) -> None:
+    """Raise for a kernel that would divide by a size of its first operands.
+
+    Raises:
+        ZeroDivisionError: the size is 0.
+
+    >>> _refuse_division(torch.ops.aten.relu.default, (torch.ones(0),))
+    """
+    divisors = known_of(func).divides_by
+    if any(each.shape[dim] == 0 for dim in divisors for each in args[:3]):
+        raise ZeroDivisionError(f"the kernel of `{func}` divides by a size of 0")
