@@ -66,7 +66,15 @@ class RecordingTrial(Trial):
         self.asked_in_order.append(Asked(_question(formula, "static", None), answer is not None, learned=False))
         return answer
 
-    def choose(self, formula: Formula, kind: Kind, place: Callable[[], Place], *, fallback: bool | None = None) -> bool:
+    def choose(
+        self,
+        formula: Formula,
+        kind: Kind,
+        place: Callable[[], Place],
+        *,
+        fallback: bool | None = None,
+        idle: Callable[[bool], bool] | None = None,  # noqa: ARG002 - every branch is recorded
+    ) -> bool:
         """As any trial; noted with its kind."""
         with self._as_one(formula, kind.value) as outcome:
             outcome.append(super().choose(formula, kind, place, fallback=fallback))

@@ -16,7 +16,7 @@ from shapeproof.constraints import terms as t
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.compiled import compiled
-from shapeproof.constraints.meaning.evaluate import evaluate, has_meaning, true_at
+from shapeproof.constraints.meaning.evaluate import has_meaning, linear, true_at
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import Term
 from shapeproof.contract.outside import OutsideDomain, refusal
@@ -53,12 +53,10 @@ def readings(sizes: Sequence[Sequence[Term]]) -> dict[str, Reading]:
     derived: dict[str, Reading] = {}
     for leaf, terms in enumerate(sizes):
         for index, term in enumerate(terms):
-            for name in term.symbols:
-                if term is t.symbol(name):
-                    found.setdefault(name, Reading(leaf, index))
-                else:
-                    offset = evaluate(term, {name: 0})
-                    derived.setdefault(name, Reading(leaf, index, offset, evaluate(term, {name: 1}) - offset))
+            form = linear(term)
+            if form is not None:
+                place = Reading(leaf, index, form.offset, form.step)
+                (found if place.is_plain else derived).setdefault(form.name, place)
     return derived | found
 
 

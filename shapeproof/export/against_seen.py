@@ -13,7 +13,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import evaluate, holds_at
+from shapeproof.constraints.meaning.evaluate import holds_at, linear
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.diagnostics import Diagnostic, Note
 from shapeproof.constraints.syntax.text import format_formula, format_term
@@ -46,11 +46,8 @@ class _Declared:
 
     @classmethod
     def of(cls, term: Term) -> _Declared:
-        name = min(term.symbols, default=None)
-        if name is None:
-            return cls(term, None, 0, evaluate(term, {}))
-        offset = evaluate(term, {name: 0})
-        return cls(term, name, evaluate(term, {name: 1}) - offset, offset)
+        form = linear(term)
+        return cls(term, None, 0, term.constant_value) if form is None else cls(term, *form)
 
     def within(self, domain: Facts) -> tuple[int | None, int | None]:
         """The least and the greatest size; None where there is no bound."""

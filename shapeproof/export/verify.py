@@ -82,7 +82,7 @@ def verified(  # noqa: PLR0913 - what the user gave
     """
     budget = budget or Budget()
     if narrow:
-        inputs = replace(inputs, inferred=frozenset(inputs.domain.symbols))
+        inputs = replace(inputs, domain=inputs.domain.inferring())
     how = functools.partial(tracer.trace, in_place=in_place, recalled=Recalled() if in_place else None)
     trace = functools.partial(how, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     task = _Task(mod, inputs, budget, progress)

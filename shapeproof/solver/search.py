@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import Compare, Formula
-from shapeproof.constraints.meaning.evaluate import evaluate, true_at
+from shapeproof.constraints.meaning.evaluate import true_at, value_at
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.polynomials import UNIT
 from shapeproof.constraints.terms import FloorDiv, Symbol, Term, from_poly
@@ -84,8 +83,7 @@ def _roots(formula: Formula, name: str, point: Mapping[str, int]) -> Iterator[in
             match [*slope]:
                 case [((Symbol(), 1),) as monomial]:
                     rest = from_poly({each: n for each, n in node.term.poly.items() if each != monomial})
-                    try:
-                        root = -evaluate(rest, point) // slope[monomial]
-                    except (ArithmeticError, ValueError, Unevaluable):
-                        continue
-                    yield from (root, root + 1, root - 1)
+                    value = value_at(rest, point)
+                    if value is not None:
+                        root = -value // slope[monomial]
+                        yield from (root, root + 1, root - 1)

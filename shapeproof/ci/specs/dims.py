@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from shapeproof.ci.specs.spec_errors import SpecError
 from shapeproof.constraints.errors import Unevaluable, UsageError, nearest
-from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.meaning.evaluate import linear
 from shapeproof.constraints.syntax.text import parse_relation, parse_term
-from shapeproof.constraints.terms import constant, symbol
 
 if TYPE_CHECKING:
     from shapeproof.ci.specs.spec import Dim, Model, Operator
@@ -34,14 +33,10 @@ def parse_size(text: str) -> Derived:
     Raises:
         ValueError: the text is neither a dim nor a dim with a factor and an offset.
     """
-    term = parse_term(text)
-    if len(term.symbols) == 1:
-        (name,) = term.symbols
-        offset = evaluate(term, {name: 0})
-        factor = evaluate(term, {name: 1}) - offset
-        if factor > 0 and term is constant(factor) * symbol(name) + offset:
-            return Derived(name, factor, offset)
-    raise ValueError(text)
+    form = linear(parse_term(text))
+    if form is None or form.step < 1:
+        raise ValueError(text)
+    return Derived(*form)
 
 
 def demands(name: str, dim: Dim) -> Iterator[tuple[str, str]]:

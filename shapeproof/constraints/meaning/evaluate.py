@@ -9,15 +9,15 @@ node needs it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, TypeAlias
 
 from shapeproof.constraints import operators
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import And, BooleanConstant, Compare, Formula, Or, RealCompare, Truth
-from shapeproof.constraints.nodes import MEMORY, Named, Node, postorder
+from shapeproof.constraints.nodes import MEMORY, Node, postorder
 from shapeproof.constraints.reals import FromInt, Real, RealCall, RealConstant, RealSymbol
-from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where
+from shapeproof.constraints.terms import Apply, FloorDiv, Max, Min, Symbol, Term, Unknown, Where, symbol
 from shapeproof.constraints.work import charge
 
 Environment = Mapping[str, int | float]
@@ -32,6 +32,52 @@ def evaluate(term: Term, env: Environment) -> int:
     """
     value: int = _value(term, env)
     return value
+
+
+def value_at(term: Term, env: Environment) -> int | None:
+    """Return the value of `term` at `env`; None if it has none: a symbol is missing, or Python raises.
+
+    >>> from shapeproof.constraints.syntax.text import parse_term
+    >>> [value_at(parse_term("8 // n"), {"n": n}) for n in (4, 0)], value_at(parse_term("n"), {})
+    ([2, None], None)
+    """
+    try:
+        return evaluate(term, env)
+    except (ArithmeticError, ValueError, Unevaluable):
+        return None
+
+
+def values_at(terms: Mapping[str, Term], env: Environment) -> dict[str, int] | None:
+    """Return the values of named terms at `env`; None if one of them has none."""
+    found: dict[str, int] = {}
+    for name, term in terms.items():
+        value = value_at(term, env)
+        if value is None:
+            return None
+        found[name] = value
+    return found
+
+
+class Linear(NamedTuple):
+    """A term of the form `step*name + offset`."""
+
+    name: str
+    step: int
+    offset: int
+
+
+def linear(term: Term) -> Linear | None:
+    """Return a term in one symbol in linear form; None if it has no such form.
+
+    >>> from shapeproof.constraints.syntax.text import parse_term
+    >>> linear(parse_term("2*b + 1")), linear(parse_term("b // 2"))
+    (Linear(name='b', step=2, offset=1), None)
+    """
+    name = min(term.symbols, default="")
+    offset, one = (value_at(term, {name: value}) for value in (0, 1))
+    if offset is None or one is None or term is not (one - offset) * symbol(name) + offset or one == offset:
+        return None
+    return Linear(name, one - offset, offset)
 
 
 def evaluate_real(real: Real, env: Environment) -> float:
@@ -87,35 +133,49 @@ def has_meaning(formula: Formula) -> bool:
     return not any(isinstance(node, Unknown) for node in postorder(formula))
 
 
-class _Values(dict[Node, Any]):
-    """The values so far. Reading a value that could not be computed raises the error of its computation."""
-
-    def of(self, node: Node) -> Any:  # int, float or bool, by the class of the node
-        value = self[node]
-        if isinstance(value, Exception):
-            raise value
-        return value
+_Read: TypeAlias = Callable[[Node], Any]
+"""Returns the value of a node: int, float or bool, by the class of the node. Raises the error of its computation."""
 
 
 def _value(root: Node, env: Environment) -> Any:
-    values, nodes = _Values(), postorder(root)
+    nodes = postorder(root)
     charge(len(nodes))
+    match root:
+        case Term() if root.key[0] == 0:
+            return _of_symbols(root, env)
+        case Compare(op, term) if term.key[0] == 0:
+            return operators.COMPARISONS[op](_of_symbols(term, env), 0)
+    values: dict[Node, Any] = {}
+    read: _Read = values.__getitem__
     for node in nodes:
         try:
-            values[node] = _MEANINGS[type(node)](node, values, env)
+            values[node] = _MEANINGS[type(node)](node, read, env)
         except (ArithmeticError, ValueError, Unevaluable) as error:
             values[node] = error
-    return values.of(root)
+            read = partial(_value_or_error, values)
+    return read(root)
 
 
-def _term(node: Term, values: _Values, _: Environment) -> int:
+def _of_symbols(term: Term, env: Environment) -> int:
+    """Return the value of a polynomial of symbols, the most frequent kind of term, in one pass."""
+    return _term(term, lambda symbol: _named(symbol, None, env), env)
+
+
+def _value_or_error(values: Mapping[Node, Any], node: Node) -> Any:
+    value = values[node]
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
+def _term(node: Term, read: _Read, _: Environment) -> int:
     for check in node.checks:
-        values.of(check)
+        read(check)
     total = 0
     for monomial, coefficient in node.monomials:
         product = coefficient
         for atom, exponent in monomial:
-            value = values.of(atom)
+            value = read(atom)
             product *= value if exponent == 1 else operators.integer_power(value, exponent)
             if len(monomial) > 1:
                 operators.sized(product)
@@ -123,52 +183,52 @@ def _term(node: Term, values: _Values, _: Environment) -> int:
     return total
 
 
-def _named(node: Named, _: _Values, env: Environment) -> float:
+def _named(node: Any, _: _Read | None, env: Environment) -> float:
     if node.name not in env:
         raise Unevaluable(f"{node.name} has no value")
     return env[node.name]
 
 
-def _truth(node: Truth, values: _Values, env: Environment) -> bool:
-    return bool(_named(node, values, env)) != node.negated
+def _truth(node: Truth, read: _Read, env: Environment) -> bool:
+    return bool(_named(node, read, env)) != node.negated
 
 
-def _where(node: Where, values: _Values, _: Environment) -> int:
-    side: int = values.of(node.then if values.of(node.condition) else node.otherwise)
+def _where(node: Where, read: _Read, _: Environment) -> int:
+    side: int = read(node.then if read(node.condition) else node.otherwise)
     return side
 
 
-def _unknown(node: Unknown, values: _Values, _: Environment) -> int:
+def _unknown(node: Unknown, read: _Read, _: Environment) -> int:
     for arg in node.args:
-        values.of(arg)
+        read(arg)
     raise Unevaluable(f"{node.name} has no meaning")
 
 
-def _compare(node: Compare, values: _Values, _: Environment) -> bool:
-    return operators.COMPARISONS[node.op](values.of(node.term), 0)
+def _compare(node: Compare, read: _Read, _: Environment) -> bool:
+    return operators.COMPARISONS[node.op](read(node.term), 0)
 
 
-def _real_compare(node: RealCompare, values: _Values, _: Environment) -> bool:
-    return operators.COMPARISONS[node.op](values.of(node.left), values.of(node.right)) != node.negated
+def _real_compare(node: RealCompare, read: _Read, _: Environment) -> bool:
+    return operators.COMPARISONS[node.op](read(node.left), read(node.right)) != node.negated
 
 
-_MEANINGS: dict[type[Node], Callable[[Any, _Values, Environment], Any]] = {
+_MEANINGS: dict[type[Node], Callable[[Any, _Read, Environment], Any]] = {
     Term: _term,
     Symbol: _named,
-    FloorDiv: lambda node, values, _: values.of(node.numerator) // values.of(node.divisor),
-    Min: lambda node, values, _: min(values.of(arg) for arg in node.args),
-    Max: lambda node, values, _: max(values.of(arg) for arg in node.args),
+    FloorDiv: lambda node, read, _: read(node.numerator) // read(node.divisor),
+    Min: lambda node, read, _: min(read(arg) for arg in node.args),
+    Max: lambda node, read, _: max(read(arg) for arg in node.args),
     Where: _where,
-    Apply: lambda node, values, _: operators.INTEGER[node.op](*(values.of(arg) for arg in node.args)),
+    Apply: lambda node, read, _: operators.INTEGER[node.op](*(read(arg) for arg in node.args)),
     Unknown: _unknown,
-    RealConstant: lambda node, _values, _env: node.value,
-    RealSymbol: lambda node, values, env: float(_named(node, values, env)),
-    FromInt: lambda node, values, _: float(values.of(node.term)),
-    RealCall: lambda node, values, _: operators.REAL[node.op](*(values.of(arg) for arg in node.args)),
-    BooleanConstant: lambda node, _values, _env: node.value,
+    RealConstant: lambda node, _read, _env: node.value,
+    RealSymbol: lambda node, read, env: float(_named(node, read, env)),
+    FromInt: lambda node, read, _: float(read(node.term)),
+    RealCall: lambda node, read, _: operators.REAL[node.op](*(read(arg) for arg in node.args)),
+    BooleanConstant: lambda node, _read, _env: node.value,
     Truth: _truth,
     Compare: _compare,
     RealCompare: _real_compare,
-    And: lambda node, values, _: all(values.of(arg) for arg in node.args),
-    Or: lambda node, values, _: any(values.of(arg) for arg in node.args),
+    And: lambda node, read, _: all(read(arg) for arg in node.args),
+    Or: lambda node, read, _: any(read(arg) for arg in node.args),
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Flag, auto
 from typing import Literal, TypeAlias
 
 from shapeproof.constraints.formulas import And, Compare, Formula, eq
@@ -33,13 +34,27 @@ class Declaration:
     origin: Origin
 
 
+class Role(Flag):
+    """What may be inferred about a symbol, beyond the claims that were written."""
+
+    CLAIMED = 0
+    """Nothing."""
+    LIFTABLE = auto()
+    """The lower bound may rise to 1 or 2: a named Dim without written bounds."""
+    INFERRED = auto()
+    """The range may be narrowed to what the model supports: Dim.AUTO and Dim.DYNAMIC without bounds."""
+    DYNAMIC = auto()
+    """It must not become a constant: Dim.DYNAMIC."""
+
+
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A symbol: its name in formulas, the user's name for it (`x.shape[0]`), and its kind."""
+    """A symbol: its name in formulas, the user's name for it (`x.shape[0]`), its kind, and what may be inferred."""
 
     name: str
     user_name: str
     kind: VariableKind
+    role: Role = Role.CLAIMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +80,27 @@ class Domain:
     def user_names(self) -> dict[str, str]:
         """Symbol -> the user's name for it; the `rename` argument of text.py."""
         return {name: variable.user_name for name, variable in self.symbols.items()}
+
+    def of_role(self, role: Role) -> frozenset[str]:
+        """Return the symbols that have one of these roles.
+
+        >>> domain = Domain({"b": Variable("b", "x.shape[0]", "dim", Role.LIFTABLE)})
+        >>> domain.of_role(Role.LIFTABLE | Role.INFERRED), domain.of_role(Role.DYNAMIC)
+        (frozenset({'b'}), frozenset())
+        """
+        return frozenset(name for name, variable in self.symbols.items() if variable.role & role)
+
+    def claimed(self) -> Domain:
+        """Return the domain with nothing left to be inferred."""
+        return self._with_roles(lambda _: Role.CLAIMED)
+
+    def inferring(self) -> Domain:
+        """Return the domain with every range left to be narrowed."""
+        return self._with_roles(lambda role: role | Role.INFERRED)
+
+    def _with_roles(self, change: Callable[[Role], Role]) -> Domain:
+        changed = {name: replace(each, role=change(each.role)) for name, each in self.symbols.items()}
+        return replace(self, symbols=changed)
 
     def ranges(self) -> dict[str, Interval]:
         """Return the bounds that single declarations put on single symbols, for every symbol with such a bound."""

@@ -27,6 +27,7 @@ from shapeproof.constraints.terms import Term
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers import symbols
+from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
@@ -64,12 +65,11 @@ def _changed(
 ) -> Iterator[torch.fx.Graph]:
     """Yield each graph of the program and its bodies in which `change` has changed a slice; recompile it afterwards."""
     translator = tracer.translator_of(program)
-    for module in program.graph_module.modules():
-        if isinstance(module, torch.fx.GraphModule):
-            changed = [change(_Slice(node, translator, facts)) for node in _slices(module.graph)]
-            if any(changed):
-                yield module.graph
-                module.recompile()
+    for module in graph_modules(program.graph_module):
+        changed = [change(_Slice(node, translator, facts)) for node in _slices(module.graph)]
+        if any(changed):
+            yield module.graph
+            module.recompile()
 
 
 def _slices(graph: torch.fx.Graph) -> list[torch.fx.Node]:

@@ -18,7 +18,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.meaning.evaluate import linear
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.graph.readback import Source, Value, assertions
@@ -114,10 +114,10 @@ class _Read:
         """Define each other symbol by a size derived from it; claim that each derived size equals its declared term."""
         for leaf, index, term in self._declared():
             own = self._names[leaf.source, index]
-            for name in term.symbols - plain:
-                offset = evaluate(term, {name: 0})
-                self.sizes.append(f.eq(symbol(name), (own - offset) // (evaluate(term, {name: 1}) - offset)))
-                plain.add(name)
+            form = linear(term)
+            if form is not None and form.name not in plain:
+                self.sizes.append(f.eq(symbol(form.name), (own - form.offset) // form.step))
+                plain.add(form.name)
             if own is not term and term.symbols:
                 self.relations.append(f.eq(own, term))
 

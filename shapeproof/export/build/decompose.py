@@ -21,7 +21,8 @@ from shapeproof.constraints.records.decisions import Decision
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
-from shapeproof.export.explore.beside_eager.corners import SEEDS, fits
+from shapeproof.export.explore.beside_eager.corners import SEEDS
+from shapeproof.export.explore.points import Fitting
 from shapeproof.export.graph import nodes
 from shapeproof.export.limits import DECOMPOSED_POINTS
 from shapeproof.export.shim import consumers
@@ -167,12 +168,9 @@ class TakenApart:
 
     def _points(self, cell: Facts, begun: Mapping[str, int]) -> Iterator[dict[str, int]]:
         """Yield a generic point and the smallest points, if their inputs fit into memory."""
-        names = sorted(self.inputs.domain.symbols)
-        for found in (generic(cell, names), *itertools.islice(ascending(cell, names), DECOMPOSED_POINTS)):
-            if isinstance(found, dict):
-                point = {name: {**begun, **found}[name] for name in names}
-                if fits(self.inputs, begun, point):
-                    yield point
+        fitting = Fitting(self.inputs, begun)
+        smallest = itertools.islice(ascending(cell, fitting.names), DECOMPOSED_POINTS)
+        return fitting.among((generic(cell, fitting.names), *smallest))
 
 
 def _unchanged(tensor: torch.Tensor) -> torch.Tensor:

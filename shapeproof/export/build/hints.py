@@ -21,7 +21,7 @@ from shapeproof.export.limits import HINT_TRIES
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Untranslatable
-from shapeproof.solver.answers.witness import find
+from shapeproof.solver.answers.witness import grant
 from shapeproof.solver.facts import Facts
 
 
@@ -59,12 +59,11 @@ def unremarkable(sizes: Sequence[Term], facts: Facts, point: dict[str, int]) -> 
         wish = next((wish for wish in _wishes(sizes, point) if wish not in refused), None)
         if wish is None:
             break
-        found = find(wish, here)
-        if isinstance(found, dict):
-            point = point | found
-            here.learn(wish)
-        else:
+        found = grant(wish, here)
+        if found is None:
             refused.add(wish)
+        else:
+            point = point | found
     return point
 
 

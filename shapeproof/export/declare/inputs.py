@@ -11,7 +11,7 @@ import functools
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import Unevaluable, UsageError
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import evaluate, holds
-from shapeproof.constraints.records.domain import Declaration, Domain, Origin, Variable
+from shapeproof.constraints.records.domain import Declaration, Domain, Origin, Role, Variable
 from shapeproof.constraints.syntax.text import format_formula, format_term, parse_relation
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.export.declare.anchors import anchors
@@ -87,12 +87,6 @@ class Inputs:
     kwargs: dict[str, Any]
     leaves: tuple[Leaf, ...]
     domain: Domain
-    inferred: frozenset[str]
-    """Symbols whose range may be narrowed to what the model supports (Dim.AUTO and Dim.DYNAMIC without bounds)."""
-    fixed: frozenset[str]
-    """Inferred symbols that must not become constants (Dim.DYNAMIC)."""
-    liftable: frozenset[str]
-    """Named dims without written bounds: the lower bound may rise to 1 or 2."""
     anchors: tuple[dict[str, int], ...]
     """The points of the given inputs, which must stay in the domain, the example's first; empty without an example."""
     bound: Mapping[str, Any] = field(repr=False, default_factory=dict)
@@ -200,9 +194,6 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
         kwargs,
         leaves,
         Domain(reader.variables, tuple(reader.declarations)),
-        frozenset(reader.inferred),
-        frozenset(reader.fixed),
-        frozenset(reader.liftable),
         () if sampled else anchors(mod, leaves, dict(reader.example), others),
         binding.bind(mod, args, kwargs),
         shapes,
@@ -244,6 +235,11 @@ def _check_kinds(mod: Any, args: Any, kwargs: Any) -> None:
     raise UsageError(message)
 
 
+def _inferred(*, stays: bool) -> Role:
+    """Return the role of a size under a hint without bounds; `stays`: it must stay dynamic."""
+    return Role.INFERRED | Role.DYNAMIC if stays else Role.INFERRED
+
+
 class _Reader:
     """Collects symbols and declarations while the entries are read in order."""
 
@@ -251,9 +247,6 @@ class _Reader:
         self._where, self._roots, self._by_marks = where, roots, by_marks
         self.variables: dict[str, Variable] = {}
         self.declarations: list[Declaration] = []
-        self.inferred: set[str] = set()
-        self.fixed: set[str] = set()
-        self.liftable: set[str] = set()
         self.example: dict[str, int] = {}
         self._dims: dict[str, NamedDim] = {}
         self._groups: dict[str, str] = {}
@@ -315,13 +308,12 @@ class _Reader:
             raise UsageError(f"`{root}` is declared twice, as {known.root_text} and as {dim.root_text}")
         if root not in self.variables:
             user_name = name if term is symbol(root) else root
-            self._declare(Variable(root, user_name, "dim"), lower, upper, f"{user_name} = {dim.root_text}")
+            role = Role.LIFTABLE if lower == 0 and upper is None else Role.CLAIMED
+            self._declare(Variable(root, user_name, "dim", role), lower, upper, f"{user_name} = {dim.root_text}")
             if lower < 0:
                 raise UsageError(f"`{root}` has min={lower}, but a size is never negative")
-            if lower == 0 and upper is None:
-                self.liftable.add(root)
         elif term is symbol(root) and self.variables[root].user_name == root:
-            self.variables[root] = Variable(root, name, "dim")
+            self.variables[root] = replace(self.variables[root], user_name=name)
         if term is not symbol(root):
             self._add(f.ge(term, 0), f"{name} = {dim.text}", name)
         if size is not None:
@@ -342,12 +334,9 @@ class _Reader:
         lower, upper = hint.bounds
         floor = 0 if leaf.is_tensor and lower is None else lower
         own = f"{name}_" if name in self._roots else name  # an int input may have the name of a dim
-        variable = Variable(own, name, "size" if leaf.is_tensor else "int")
+        role = _inferred(stays=hint.stays_dynamic) if lower is None and upper is None else Role.CLAIMED
+        variable = Variable(own, name, "size" if leaf.is_tensor else "int", role)
         self._declare(variable, floor, upper, f"{name} = {hint.text}")
-        if lower is None and upper is None:
-            self.inferred.add(own)
-            if hint.stays_dynamic:
-                self.fixed.add(own)
         if size is not None:
             self.example[own] = size
         return symbol(own)
@@ -357,11 +346,9 @@ class _Reader:
         name, size = leaf.size_name(index), leaf.example.shape[index]
         known = name if mark.shape_id is None else self._groups.get(mark.shape_id) or self._group(mark.shape_id)
         variable = self.variables.get(known, Variable(known, name, "size"))
-        self._declare(variable, mark.floor or 0, mark.upper, mark.text(leaf.name, index))
         if mark.floor is None and mark.upper is None:
-            self.inferred.add(known)
-            if dims.must_stay_dynamic(mark.hint):
-                self.fixed.add(known)
+            variable = replace(variable, role=variable.role | _inferred(stays=dims.must_stay_dynamic(mark.hint)))
+        self._declare(variable, mark.floor or 0, mark.upper, mark.text(leaf.name, index))
         if self.example.setdefault(known, size) != size:
             raise UsageError(f"the example has {name} = {size}, but elsewhere `{known}` is {self.example[known]}")
         return symbol(known)

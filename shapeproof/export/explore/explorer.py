@@ -43,12 +43,13 @@ from shapeproof.export.explore.findings import (
 from shapeproof.export.explore.inferred.as_main import as_main
 from shapeproof.export.explore.inferred.narrowing import condensed, given_up, lifted, nonempty, sayable
 from shapeproof.export.explore.inferred.scout import Looks, Scout
-from shapeproof.export.explore.sizes import Sizes
+from shapeproof.export.explore.points import Sizes
 from shapeproof.export.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, SMALL_POINTS, TRACE_LIMIT
 from shapeproof.export.source.errors import raised_at_run_time, raised_by_user
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.checks import raising
-from shapeproof.export.trace.trial import Step, Trial, Where, flipped
+from shapeproof.export.trace.formula_sets import Where
+from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.answers.witness import ascending, find
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts

@@ -137,11 +137,10 @@ class Traced:
         shares with its operand or copies it: the tensor remembers which of the two happened, so a rerun of the operator
         does not ask again.
         """
-        passed_over = bool(self.trial.harmless) or self.trial.passed_over
         if self.trial.doubtful or self.program is None:
             return self.trial.doubtful
         graph = self.program.graph
-        return (passed_over and told_apart(graph)) or hides_a_write(graph)
+        return (self.trial.ignores_layouts and told_apart(graph)) or hides_a_write(graph)
 
 
 @dataclass(slots=True)

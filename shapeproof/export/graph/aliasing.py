@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from shapeproof.export.graph import nodes
-from shapeproof.export.ops import schemas
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
 
@@ -29,7 +29,7 @@ def told_apart(graph: torch.fx.Graph) -> bool:
     if not writes:
         return False
     watched = _Watched(graph, writes)
-    return any(watched.tells(at, node) for at, node in enumerate(graph.nodes) if schemas.copies_or_views(node.target))
+    return any(watched.tells(at, node) for at, node in enumerate(graph.nodes) if known_of(node.target).alias_or_copy)
 
 
 def written_inputs(graph: torch.fx.Graph) -> set[torch.fx.Node]:

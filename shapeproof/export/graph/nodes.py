@@ -11,20 +11,9 @@ import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.ops import schemas
+from shapeproof.export.ops.table import known_of
+from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.source.frames import in_torch
-
-_PADDING = {"constant_pad_nd": "pad", "pad": "pad"} | {
-    f"{kind}_pad{dims}d": "padding" for kind in ("reflection", "replication") for dims in (1, 2, 3)
-}
-"""Padding operators, and the argument with their amounts.
-https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html
-"""
-
-
-_PLAIN_COPIES = {"clone", "lift_fresh_copy"}
-_COPYING = {"repeat", *_PLAIN_COPIES}
-"""Operators that return a copy of their operand; `repeat` only if all its repeats are 1."""
-
 
 _LINE = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in .+\n *(?P<text>.*)$', re.MULTILINE)
 
@@ -38,8 +27,8 @@ def line_of(node: torch.fx.Node) -> SourceLocation | None:
 
 def foreign_operators(module: torch.fx.GraphModule) -> list[str]:
     """Return the names of a program's custom operators, those in its bodies included."""
-    graphs = [each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
-    called = (node.target for graph in graphs for node in graph.nodes if node.op == "call_function")
+    every = (node for each in graph_modules(module) for node in each.graph.nodes)
+    called = (node.target for node in every if node.op == "call_function")
     return list(dict.fromkeys(target.name() for target in called if schemas.is_foreign(target)))
 
 
@@ -87,14 +76,11 @@ def copying(node: torch.fx.Node) -> tuple[torch.fx.Node | None, list[Any], int]:
 
     `repeat(x, [2, 1])` gives `x`, `[2, 1]` and 1; an operator that is no copy gives None.
     """
-    if schemas.schema_of(node.target) is None or node.op != "call_function":
+    copies = known_of(node.target).copies if node.op == "call_function" else None
+    if copies is None:
         return None, [], 0
-    name, named = node.target.overloadpacket.__name__, schemas.by_name(node.target, node.args, node.kwargs)  # type: ignore[union-attr]
-    if name in _PADDING:
-        return named["self"], list(named[_PADDING[name]]), 0
-    if name == "repeat":
-        return named["self"], list(named["repeats"]), 1
-    return (named["self"] if name in _PLAIN_COPIES else None), [], 0
+    named = schemas.by_name(node.target, node.args, node.kwargs)
+    return named["self"], list(named[copies.argument]) if copies.argument else [], copies.value
 
 
 def operators(graph: torch.fx.Graph) -> list[Any]:
@@ -108,8 +94,7 @@ def _always_counts(target: Any) -> bool:
     schema = schemas.schema_of(target)
     if schema is None or not any("Tensor" in str(given.type) for given in schema.returns):
         return False
-    name = target.overloadpacket.__name__
-    return not (schemas.is_view_operator(target, pure=True) or name in _PADDING or name in _COPYING)
+    return not schemas.is_view_operator(target, pure=True) and known_of(target).copies is None
 
 
 def insert_call(

@@ -14,6 +14,7 @@ import torch
 
 from shapeproof.export.graph.emit import absolute
 from shapeproof.export.graph.nodes import insert_call
+from shapeproof.export.shim.trees import graph_modules
 
 _Write = Callable[[Callable[..., torch.fx.Node], torch.fx.Node], Any]
 """Given a function that adds a call before a node, and the node: returns the replacement."""
@@ -21,13 +22,12 @@ _Write = Callable[[Callable[..., torch.fx.Node], torch.fx.Node], Any]
 
 def make_serializable(program: torch.export.ExportedProgram) -> None:
     """Rewrite the program and its bodies."""
-    for module in program.graph_module.modules():
-        if isinstance(module, torch.fx.GraphModule):
-            found = [node for node in module.graph.nodes if node.target in _WRITTEN and "val" in node.meta]
-            for node in found:
-                _rewrite(node)
-            if found:
-                module.recompile()
+    for module in graph_modules(program.graph_module):
+        found = [node for node in module.graph.nodes if node.target in _WRITTEN and "val" in node.meta]
+        for node in found:
+            _rewrite(node)
+        if found:
+            module.recompile()
 
 
 def _rewrite(node: torch.fx.Node) -> None:

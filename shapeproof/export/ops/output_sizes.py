@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 from shapeproof.constraints import formulas as f
@@ -20,12 +19,6 @@ from shapeproof.constraints.terms import Term, constant, maximum
 from shapeproof.export.ops.call import Call, Shape, Span, both, product
 
 Rule = Callable[[Call], list[Formula]]
-
-
-def promises(call: Call) -> list[Formula]:
-    """Return the promises of an operator for this call."""
-    rule = _RULES.get(call.name)
-    return rule(call) if rule is not None else []
 
 
 def _rows(call: Call, index: int = 0) -> Term | None:
@@ -38,7 +31,7 @@ def _at_most(rows: Term | None, most: Term | None) -> list[Formula]:
     return [] if rows is None or most is None else [f.ge(rows, 0), f.le(rows, most)]
 
 
-def _nonzero(call: Call) -> list[Formula]:
+def nonzero(call: Call) -> list[Formula]:
     """`nonzero`: at most one row per element.
 
     https://docs.pytorch.org/docs/stable/generated/torch.nonzero.html
@@ -47,7 +40,7 @@ def _nonzero(call: Call) -> list[Formula]:
     return _at_most(_rows(call), None if source is None else source.numel)
 
 
-def _selected(call: Call) -> list[Formula]:
+def masked_select(call: Call) -> list[Formula]:
     """`masked_select`: at most as many elements as the mask and the input, broadcast together, have.
 
     https://docs.pytorch.org/docs/stable/generated/torch.masked_select.html
@@ -60,7 +53,7 @@ def _selected(call: Call) -> list[Formula]:
     return _at_most(_rows(call), product(maximum(*sizes) for sizes in zip(*aligned, strict=True)))
 
 
-def _unique(call: Call) -> list[Formula]:
+def unique(call: Call) -> list[Formula]:
     """`unique`: at most one value per element (or slice), and at least one where there is an element.
 
     https://docs.pytorch.org/docs/stable/generated/torch.unique.html
@@ -74,7 +67,7 @@ def _unique(call: Call) -> list[Formula]:
     return [*_at_most(found, most), f.implies(f.ge(most, 1), f.ge(found, 1))]
 
 
-def _repeated(call: Call) -> list[Formula]:
+def repeat_interleave(call: Call) -> list[Formula]:
     """`repeat_interleave`: the sum of the repeats, which are all at least 0.
 
     https://docs.pytorch.org/docs/stable/generated/torch.repeat_interleave.html
@@ -86,7 +79,7 @@ def _repeated(call: Call) -> list[Formula]:
     return [f.ge(rows, 0), *_within(rows, Span(low, high))]
 
 
-def _counted(call: Call) -> list[Formula]:
+def bincount(call: Call) -> list[Formula]:
     """`bincount`: one count for each value from 0 to the greatest, and at least `minlength`.
 
     https://docs.pytorch.org/docs/stable/generated/torch.bincount.html
@@ -100,7 +93,7 @@ def _counted(call: Call) -> list[Formula]:
     return promised
 
 
-def _sliced(call: Call) -> list[Term]:
+def sliced(call: Call) -> list[Term]:
     """`slice`: bounds below 0 count from the end, and both are clamped to the size.
 
     https://docs.python.org/3/reference/datamodel.html#slice.indices
@@ -121,7 +114,7 @@ def _clamped(index: Term, size: Term) -> Term:
     return maximum(0, t.minimum(size, t.where(f.lt(index, 0), index + size, index)))
 
 
-def _selected_at(call: Call) -> list[Term]:
+def selected(call: Call) -> list[Term]:
     """`select`: an index below 0 counts from the end; the view starts at or after the start of the tensor.
 
     https://docs.pytorch.org/docs/stable/generated/torch.select.html
@@ -138,7 +131,7 @@ def _starting(source: Shape, dim: int, first: Term) -> list[Term]:
     return [] if source.offset is None else [source.offset + first * source.strides[dim]]
 
 
-def _scalar(call: Call) -> list[Formula]:
+def number(call: Call) -> list[Formula]:
     """`item()`: a number within the bounds of the tensor's elements.
 
     https://docs.pytorch.org/docs/stable/generated/torch.Tensor.item.html
@@ -158,7 +151,7 @@ def _within(value: Term, found: Span) -> list[Formula]:
     return low if found.high is None else [*low, f.le(value, found.high)]
 
 
-def _unpadded(call: Call) -> list[Formula]:
+def unpadded(call: Call) -> list[Formula]:
     """`_padded_dense_to_jagged_forward`: the number of rows is the last offset.
 
     https://docs.pytorch.org/docs/stable/nested.html
@@ -169,49 +162,3 @@ def _unpadded(call: Call) -> list[Formula]:
     if rows is None or not isinstance(only, Shape) or call.arguments.get("total_L") is not None:
         return []
     return [f.ge(rows, 0), *_within(rows, only.content)]
-
-
-_SCALARS: Mapping[str, Rule] = {
-    "aten._local_scalar_dense.default": _scalar,
-    "aten.item.default": _scalar,
-}
-
-_COUNTS: Mapping[str, Rule] = {
-    "aten.nonzero.default": _nonzero,
-    "aten.masked_select.default": _selected,
-    "aten._unique2.default": _unique,
-    "aten.unique_dim.default": _unique,
-    "aten.unique_consecutive.default": _unique,
-    "aten.repeat_interleave.Tensor": _repeated,
-    "aten.bincount.default": _counted,
-    "aten._padded_dense_to_jagged_forward.default": _unpadded,
-}
-
-_RULES: Mapping[str, Rule] = {**_SCALARS, **_COUNTS}
-
-PROMISING = frozenset(_RULES)
-"""Operators with a promise."""
-
-
-def counted(call: Call, fresh: Term) -> Call:
-    """Return the call with a result that is known only in the first symbol, which is taken from data."""
-    if call.name in _SCALARS:
-        return replace(call, results=(fresh,))
-    source, dim = call.tensor("self"), call.integer("dim")
-    if source is None or dim is None or source.size(dim) is None:
-        return replace(call, results=(Shape((fresh,)),))
-    index = dim.constant_value % len(source.sizes)
-    return replace(call, results=(Shape((*source.sizes[:index], fresh, *source.sizes[index + 1 :])),))
-
-
-_VIEWS: Mapping[str, Callable[[Call], list[Term]]] = {"aten.slice.Tensor": _sliced, "aten.select.int": _selected_at}
-VIEWING = frozenset(_VIEWS)
-"""Operators whose symbols follow from their arguments, and are not data."""
-
-
-def meanings(call: Call) -> list[Term]:
-    """Return the meanings of the symbols that torch makes for a view, in the order in which it makes them.
-
-    Torch makes the symbols only where it does not know the sign of a bound; their meanings are known anyway.
-    """
-    return _VIEWS[call.name](call)

@@ -12,7 +12,7 @@ import torch
 from shapeproof.constraints.terms import Term
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Call, Shape, Span
-from shapeproof.export.ops.output_sizes import VIEWING
+from shapeproof.export.ops.table import known_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Operands:
 
     def call(self, func: Any, args: Any, kwargs: Mapping[str, Any], results: Sequence[Any]) -> Call:
         """Return an operator, its arguments by name, and its results; a view's operand is read with its layout."""
-        value = functools.partial(self._value, placed=str(func) in VIEWING)
+        value = functools.partial(self._value, placed=known_of(func).view is not None)
         arguments = {name: value(each) for name, each in schemas.by_name(func, args, kwargs).items()}
         return Call(str(func), arguments, tuple(map(value, results)))
 

@@ -12,22 +12,14 @@ from typing import Any
 import torch
 
 from shapeproof.export.ops import schemas
-
-_KINDS: Mapping[Any, tuple[int, int]] = {
-    torch.ops.aten.lstm.input: (2, 4),
-    torch.ops.aten.gru.input: (1, 3),
-    torch.ops.aten.rnn_tanh.input: (1, 1),
-    torch.ops.aten.rnn_relu.input: (1, 1),
-}
-"""The number of states that a step passes on, and the number of gates, whose weights are stacked by rows."""
-RECURRENT = frozenset(_KINDS)
+from shapeproof.export.ops.table import known_of
 
 
 def results(func: Any, args: Any, kwargs: Any, equal: Callable[[Any, Any], bool]) -> tuple[torch.Tensor, ...] | None:
     """Return a recurrent operator's results with undefined elements; None where torch must run it.
 
     Args:
-        func: one of RECURRENT.
+        func: the operator.
         args: its arguments.
         kwargs: its named arguments.
         equal: True for two sizes that are known to be equal.
@@ -41,10 +33,13 @@ def results(func: Any, args: Any, kwargs: Any, equal: Callable[[Any, Any], bool]
     >>> [tuple(each.shape) for each in results(torch.ops.aten.lstm.input, args, {}, lambda a, b: a == b)]
     [(2, 7, 4), (1, 2, 4), (1, 2, 4)]
     """
+    kind = known_of(func).steps
+    if kind is None:
+        return None
     named = schemas.by_name(func, args, kwargs)
     x, hidden = named["input"], named["hx"]
     hidden = list(hidden) if isinstance(hidden, list | tuple) else [hidden]
-    if not _fits(x, hidden, named, _KINDS[func], equal):
+    if not _fits(x, hidden, named, kind, equal):
         return None
     steps, batch = (x.shape[1], x.shape[0]) if named["batch_first"] else (x.shape[0], x.shape[1])
     torch._check(steps > 0, lambda: "Expected sequence length to be larger than 0 in RNN")  # noqa: SLF001 - the name that models use

@@ -8,41 +8,8 @@ from typing import Any
 
 import torch
 
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.custom_operators import OWN_NAMESPACES
-
-_COPY_OR_VIEW = {
-    "reshape",
-    "reshape_as",
-    "contiguous",
-    "to",
-    "flatten",
-    "_reshape_alias",
-    "type_as",
-    "view_as_real",
-    "ravel",
-    "float",
-    "double",
-    "half",
-    "positive",
-    "resolve_conj",
-    "resolve_neg",
-    "sum_to_size",
-    "dropout",
-    "feature_dropout",
-    "alpha_dropout",
-    "feature_alpha_dropout",
-}
-"""Operators that return their operand, a view of it or a copy, depending on sizes and types."""
-
-_KEEPING = {"aten.batch_norm.default": "training", "aten.instance_norm.default": "use_input_stats"}
-"""Operators that update running statistics, which their schemas do not say, and the argument that turns this on.
-https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html
-"""
-
-_RESIZING = {"resize_", "resize_as_", "set_", "resize_as_sparse_"}
-
-_STATING = {"aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default"}
-"""Operators that state the user's range of a number."""
 
 
 def is_foreign(target: Any) -> bool:
@@ -57,7 +24,7 @@ def schema_of(target: Any) -> Any:
 
 def is_trusted(target: Any) -> bool:
     """True if an operator's statements about its results come from torch, not from the user."""
-    return getattr(target, "namespace", None) in OWN_NAMESPACES and str(target) not in _STATING
+    return getattr(target, "namespace", None) in OWN_NAMESPACES and not known_of(target).states_range
 
 
 @functools.cache
@@ -77,18 +44,14 @@ def by_name(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict
 
 def written(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """Return the arguments that an operator mutates, with running statistics; `detach_` mutates no elements."""
-    if str(target) in _KEEPING:
+    statistics = known_of(target).statistics
+    if statistics is not None:
         named = by_name(target, args, kwargs)
-        return [named["running_mean"], named["running_var"]] if named[_KEEPING[str(target)]] else []
+        return [named["running_mean"], named["running_var"]] if named[statistics] else []
     if not is_mutable(target) or target is torch.ops.aten.detach_.default:
         return []
     named = by_name(target, args, kwargs)
     return [named.get(name) for name in _parameters(target)[2]]
-
-
-def copies_or_views(target: Any) -> bool:
-    """True if an operator returns its operand, a view of it or a copy, depending on sizes."""
-    return schema_of(target) is not None and target.overloadpacket.__name__ in _COPY_OR_VIEW
 
 
 def is_view_operator(target: Any, *, pure: bool) -> bool:
@@ -97,7 +60,7 @@ def is_view_operator(target: Any, *, pure: bool) -> bool:
     `pure`: the result is not mutated, so it makes no difference whether `reshape` and similar operators copy.
     """
     schema = schema_of(target)
-    if schema is None or schema.is_mutable or (not pure and copies_or_views(target)):
+    if schema is None or schema.is_mutable or (not pure and known_of(target).alias_or_copy):
         return False
     aliased = [a for a in schema.arguments if a.alias_info is not None]
     return bool(aliased) and all(r.alias_info is not None for r in schema.returns)
@@ -112,16 +75,18 @@ def is_repeatable(target: Any) -> bool:
     schema = schema_of(target)
     if schema is None:
         return False
-    name = target.overloadpacket.__name__
-    return not schema.is_mutable or (name.endswith("_") and name not in _RESIZING)
+    return not schema.is_mutable or (_is_in_place(target) and not known_of(target).resizes)
 
 
 def only_writes(target: Any) -> bool:
     """True for an in-place operator of torch that changes elements, but no tensor's layout."""
     if schema_of(target) is None or target.namespace != "aten" or torch.Tag.inplace_view in target.tags:
         return False
-    name = target.overloadpacket.__name__
-    return name.endswith("_") and name not in _RESIZING
+    return _is_in_place(target) and not known_of(target).resizes
+
+
+def _is_in_place(target: Any) -> bool:
+    return str(target.overloadpacket.__name__).endswith("_")
 
 
 @functools.cache

@@ -18,9 +18,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import Term, modulo
-from shapeproof.export.ops import schemas
-from shapeproof.export.ops.elementwise import lies_row_by_row
+from shapeproof.constraints.terms import ONE, Term, maximum, modulo
 
 Size = int | torch.SymInt
 Shape = tuple[Size, ...]
@@ -87,24 +85,47 @@ class ShapeFunction:
     layout: Layout = Layout.ALL
 
 
-def result_like(func: Any, arguments: tuple[Any, Any], operands: Sequence[torch.Tensor], sizes: Sizes) -> Result | None:
+def result_like(rule: ShapeFunction, named: Named, operands: Sequence[torch.Tensor], sizes: Sizes) -> Result | None:
     """Return the sizes and the dtype of a call's result; None where torch must run the call.
 
     >>> from shapeproof.constraints.terms import constant
-    >>> args = (torch.ones(2, 3), torch.ones(5, 3))
-    >>> result_like(torch.ops.aten.linear.default, (args, {}), args, Sizes(constant, lambda _: False))
+    >>> named = {"input": torch.ones(2, 3), "weight": torch.ones(5, 3), "bias": None}
+    >>> rule = ShapeFunction(linear, of_floats("input", "weight"))
+    >>> result_like(rule, named, (named["input"], named["weight"]), Sizes(constant, lambda _: False))
     ((2, 5), torch.float32)
     """
-    rule = _RULES.get(func)
-    if rule is None or not operands or not _plain(operands) or not _lie(operands, rule.layout, sizes):
+    if not operands or not _plain(operands) or not _lie(operands, rule.layout, sizes):
         return None
     floats = {each.dtype for each in operands if each.is_floating_point()}
     if len(floats) > 1 or not floats <= _KNOWN:
         return None
-    named = schemas.by_name(func, *arguments)
     dtype = rule.dtype(named, next(iter(floats), None))
     shape = None if dtype is None else rule.shape(named, sizes)
     return None if dtype is None or shape is None else (shape, dtype)
+
+
+def keeps_layout(operands: Sequence[torch.Tensor], read: Callable[[Size], Term]) -> bool:
+    """True if an elementwise operator returns a tensor like its one operand in everything but the elements.
+
+    Law: where the operand is contiguous, row by row, eager's result is contiguous, too, for every size. Other layouts,
+    and operators that change the dtype, are left to torch.
+    """
+    if len(operands) != 1 or torch.is_inference_mode_enabled():
+        return False
+    (x,) = operands
+    plain = x.is_floating_point() and x.layout is torch.strided and not x.is_neg()
+    return plain and not torch.is_autocast_enabled(x.device.type) and lies_row_by_row(x, read)
+
+
+def lies_row_by_row(x: torch.Tensor, read: Callable[[Size], Term]) -> bool:
+    """True if each stride is the product of the later sizes, where a size of 0 counts as 1 or as 0."""
+    elements = counted = ONE
+    for size, stride in zip(reversed(x.shape), reversed(x.stride()), strict=True):
+        term = read(stride)
+        if term is not elements and term is not counted:
+            return False
+        elements, counted = elements * read(size), counted * maximum(ONE, read(size))
+    return True
 
 
 def _lie(operands: Sequence[torch.Tensor], layout: Layout, sizes: Sizes) -> bool:
@@ -127,7 +148,7 @@ _WHOLE = frozenset({torch.int32, torch.int64})
 _KNOWN = frozenset({*_WHOLE, torch.bool, torch.float16, torch.bfloat16, torch.float32, torch.float64})
 
 
-def _of_floats(*names: str) -> Callable[[Named, torch.dtype | None], torch.dtype | None]:
+def of_floats(*names: str) -> Callable[[Named, torch.dtype | None], torch.dtype | None]:
     """Return a rule: the operands' dtype, if all given operands are floats."""
 
     def dtype(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
@@ -138,7 +159,7 @@ def _of_floats(*names: str) -> Callable[[Named, torch.dtype | None], torch.dtype
     return dtype
 
 
-def _promoted(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
+def promoted(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
     """Return the float dtype if a float tensor with dims decides the promotion; others are converted to it."""
     tensors = [each for each in (named["self"], named["other"]) if isinstance(each, torch.Tensor)]
     known = all(each.dtype in _KNOWN for each in tensors)
@@ -146,20 +167,20 @@ def _promoted(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
     return floats if known and decides and any(each.dim() and each.dtype == floats for each in tensors) else None
 
 
-def _subtracted(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
+def subtracted(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
     """Return the dtype of a difference: that of a sum, except that eager subtracts no bools."""
     operands = (named["self"], named["other"])
     bools = any(each is True or each is False or getattr(each, "dtype", None) == torch.bool for each in operands)
-    return None if bools else _promoted(named, floats)
+    return None if bools else promoted(named, floats)
 
 
-def _answer(named: Named, _: torch.dtype | None) -> torch.dtype | None:
+def answer(named: Named, _: torch.dtype | None) -> torch.dtype | None:
     """Return the dtype of a comparison."""
     tensors = [each for each in (named["self"], named["other"]) if isinstance(each, torch.Tensor)]
     return torch.bool if all(each.dtype in _KNOWN for each in tensors) else None
 
 
-def _kept(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
+def kept(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
     """Return the operand's dtype, if the limits are numbers of its kind."""
     limits = [named[name] for name in ("min", "max") if named.get(name) is not None]
     if floats is not None:
@@ -168,7 +189,7 @@ def _kept(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
     return named["self"].dtype if whole and limits else None
 
 
-def _summed(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
+def summed(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
     """Return the dtype of a sum: bools and integers are summed as int64."""
     if named["dtype"] is not None or named["self"].dtype not in _KNOWN:
         return None
@@ -178,14 +199,16 @@ def _summed(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
 # ---------------------------------------------------------------------- sizes
 
 
-def _linear(named: Named, sizes: Sizes) -> Shape | None:
+def linear(named: Named, sizes: Sizes) -> Shape | None:
+    """`linear`: `(*, k)` and `(m, k)` give `(*, m)`."""
     x, weight = named["input"], named["weight"]
     if x.dim() < _MATRIX or weight.dim() != _MATRIX or not sizes.equal(x.shape[-1], weight.shape[1]):
         return None
     return (*x.shape[:-1], weight.shape[0]) if sizes.fits(named["bias"], weight.shape[:1]) else None
 
 
-def _product(named: Named, sizes: Sizes) -> Shape | None:
+def product(named: Named, sizes: Sizes) -> Shape | None:
+    """`mm`, `addmm`: `(m, k)` and `(k, n)` give `(m, n)`."""
     a, b = (named[name] for name in (("mat1", "mat2") if "mat1" in named else ("self", "mat2")))
     if a.dim() != _MATRIX or b.dim() != _MATRIX or not sizes.equal(a.shape[1], b.shape[0]):
         return None
@@ -194,21 +217,24 @@ def _product(named: Named, sizes: Sizes) -> Shape | None:
     return (a.shape[0], b.shape[1]) if plain and sizes.fits(added, b.shape[1:]) else None
 
 
-def _layer_norm(named: Named, sizes: Sizes) -> Shape | None:
+def layer_norm(named: Named, sizes: Sizes) -> Shape | None:
+    """`layer_norm`: the operand's shape, of which the last sizes are normalized."""
     x, normed = named["input"], named["normalized_shape"]
     known = 0 < len(normed) <= x.dim() and sizes.alike(x.shape[x.dim() - len(normed) :], normed)
     fit = known and sizes.fits(named["weight"], normed) and sizes.fits(named["bias"], normed)
     return tuple(x.shape) if fit else None
 
 
-def _group_norm(named: Named, sizes: Sizes) -> Shape | None:
+def group_norm(named: Named, sizes: Sizes) -> Shape | None:
+    """`group_norm`: the operand's shape; the groups divide the channels."""
     x, groups = named["input"], named["num_groups"]
     if x.dim() < 2 or groups < 1 or not sizes.known(f.eq(modulo(sizes.read(x.shape[1]), groups), 0)):
         return None
     return _by_channel(named, sizes, ("weight", "bias"))
 
 
-def _batch_norm(named: Named, sizes: Sizes) -> Shape | None:
+def batch_norm(named: Named, sizes: Sizes) -> Shape | None:
+    """`batch_norm` by running statistics: the operand's shape."""
     running = named["running_mean"] is not None and named["running_var"] is not None
     if named["training"] or not running or named["input"].dim() < 2:
         return None
@@ -221,7 +247,8 @@ def _by_channel(named: Named, sizes: Sizes, parameters: Sequence[str]) -> Shape 
     return tuple(x.shape) if fit else None
 
 
-def _convolution(named: Named, sizes: Sizes) -> Shape | None:
+def convolution(named: Named, sizes: Sizes) -> Shape | None:
+    """`conv1d` to `conv3d` of a batch: `(n, c, *)` gives `(n, out, *)`."""
     x, weight, groups = named["input"], named["weight"], named["groups"]
     spatial = weight.dim() - 2
     constant = all(isinstance(size, int) and size > 0 for size in (*weight.shape, groups))
@@ -261,7 +288,8 @@ def _each(value: Any, spatial: int) -> list[Any]:
     return values * spatial if len(values) == 1 else values
 
 
-def _pooling(named: Named, sizes: Sizes) -> Shape | None:
+def pooling(named: Named, sizes: Sizes) -> Shape | None:
+    """`max_pool2d`, `avg_pool2d` of a batch: one element for each position of the window."""
     x = named["self"]
     if x.dim() != 4 or named["ceil_mode"] or named.get("divisor_override") is not None:
         return None
@@ -274,7 +302,7 @@ def _pooling(named: Named, sizes: Sizes) -> Shape | None:
     return None if found is None else (*x.shape[:2], *found)
 
 
-def _enlarged(named: Named, sizes: Sizes) -> Shape | None:
+def enlarged(named: Named, sizes: Sizes) -> Shape | None:
     """Return the shape of an image that is enlarged by whole factors."""
     x, factors = named["input"], named["scale_factors"]
     if x.dim() != 4 or named["output_size"] is not None or factors is None or len(factors) != _PLANE:
@@ -285,7 +313,8 @@ def _enlarged(named: Named, sizes: Sizes) -> Shape | None:
     return (*x.shape[:2], *(size * int(factor) for size, factor in zip(x.shape[2:], factors, strict=True)))
 
 
-def _cat(named: Named, sizes: Sizes) -> Shape | None:
+def cat(named: Named, sizes: Sizes) -> Shape | None:
+    """`cat`: the sizes add up along the dim, and are equal elsewhere."""
     tensors, dim = named["tensors"], named["dim"]
     rank = tensors[0].dim()
     if rank < 2 or any(each.dim() != rank for each in tensors) or not -rank <= dim < rank:
@@ -297,13 +326,15 @@ def _cat(named: Named, sizes: Sizes) -> Shape | None:
     return (*first[:at], sum(each.shape[at] for each in tensors), *first[at + 1 :])
 
 
-def _embedding(named: Named, sizes: Sizes) -> Shape | None:
+def embedding(named: Named, sizes: Sizes) -> Shape | None:
+    """`embedding`: one row of the weight for each index."""
     weight, indices = named["weight"], named["indices"]
     fits = weight.dim() == 2 and indices.dim() > 0 and indices.dtype in _WHOLE
     return (*indices.shape, weight.shape[1]) if fits and sizes.at_least(weight.shape[1], 1) else None
 
 
-def _broadcast(named: Named, sizes: Sizes) -> Shape | None:
+def broadcast(named: Named, sizes: Sizes) -> Shape | None:
+    """Elementwise with a number or a tensor: sizes are equal, or one of them is the constant 1."""
     x, other = named["self"], named["other"]
     if not (isinstance(x, torch.Tensor) and type(named.get("alpha", 1)) in {int, float}):
         return None
@@ -325,16 +356,19 @@ def _is_real(number: Any) -> bool:
     return type(number) in {bool, int, float}
 
 
-def _normalized(named: Named, _: Sizes) -> Shape | None:
+def normalized(named: Named, _: Sizes) -> Shape | None:
+    """`softmax`, `log_softmax`: the operand's shape."""
     x, dim = named["self"], named["dim"]
     return tuple(x.shape) if -x.dim() <= dim < x.dim() and named["dtype"] is None else None
 
 
-def _as_it_is(named: Named, _: Sizes) -> Shape | None:
+def as_it_is(named: Named, _: Sizes) -> Shape | None:
+    """Elementwise: the operand's shape."""
     return tuple(named["self"].shape)
 
 
-def _reduced(named: Named, _: Sizes) -> Shape | None:
+def reduced(named: Named, _: Sizes) -> Shape | None:
+    """`sum`, `mean` along dims: the other sizes, and 1 for each dim that is kept."""
     x, dims = named["self"], named["dim"]
     given = bool(dims) and all(-x.dim() <= dim < x.dim() for dim in dims)
     gone = {dim % x.dim() for dim in dims} if given else set()
@@ -344,50 +378,12 @@ def _reduced(named: Named, _: Sizes) -> Shape | None:
     return tuple(size for at, of in enumerate(x.shape) for size in (one if at in gone else (of,)))
 
 
-def _power(named: Named, _: Sizes) -> Shape | None:
+def power(named: Named, _: Sizes) -> Shape | None:
+    """`pow` with a number: the operand's shape."""
     return tuple(named["self"].shape) if type(named["exponent"]) in {int, float} else None
 
 
-def _length(named: Named, sizes: Sizes) -> Shape | None:
+def vector_norm(named: Named, sizes: Sizes) -> Shape | None:
     """Return the shape of a norm whose order gives a value for an empty operand, too."""
     order = named["ord"]
-    return _reduced(named, sizes) if _is_real(order) and 0 < order < math.inf else None
-
-
-_COMPARED = ("Scalar", "Tensor")
-_aten = torch.ops.aten
-_MODULES: Mapping[Any, ShapeFunction] = {
-    _aten.linear.default: ShapeFunction(_linear, _of_floats("input", "weight", "bias"), Layout.NONE),
-    _aten.mm.default: ShapeFunction(_product, _of_floats("self", "mat2"), Layout.NONE),
-    _aten.addmm.default: ShapeFunction(_product, _of_floats("self", "mat1", "mat2"), Layout.NONE),
-    _aten.layer_norm.default: ShapeFunction(_layer_norm, _of_floats("input", "weight", "bias"), Layout.NONE),
-    _aten.group_norm.default: ShapeFunction(_group_norm, _of_floats("input", "weight", "bias")),
-    _aten.batch_norm.default: ShapeFunction(
-        _batch_norm, _of_floats("input", "weight", "bias", "running_mean", "running_var")
-    ),
-    **dict.fromkeys(
-        (_aten.conv1d.default, _aten.conv2d.default, _aten.conv3d.default),
-        ShapeFunction(_convolution, _of_floats("input", "weight", "bias")),
-    ),
-    **dict.fromkeys((_aten.max_pool2d.default, _aten.avg_pool2d.default), ShapeFunction(_pooling, _of_floats("self"))),
-    _aten.upsample_nearest2d.vec: ShapeFunction(_enlarged, _of_floats("input")),
-    _aten.embedding.default: ShapeFunction(_embedding, _of_floats("weight")),
-}
-_COMPUTING: Mapping[Any, ShapeFunction] = {
-    _aten.cat.default: ShapeFunction(_cat, _of_floats("tensors"), Layout.ONE),
-    **dict.fromkeys((_aten.add.Tensor, _aten.mul.Tensor, _aten.div.Tensor), ShapeFunction(_broadcast, _promoted)),
-    _aten.sub.Tensor: ShapeFunction(_broadcast, _subtracted),
-    **dict.fromkeys(
-        (getattr(getattr(_aten, name), kind) for name in ("eq", "ne", "lt", "le", "gt", "ge") for kind in _COMPARED),
-        ShapeFunction(_broadcast, _answer),
-    ),
-    **dict.fromkeys((_aten.softmax.int, _aten.log_softmax.int), ShapeFunction(_normalized, _of_floats("self"))),
-    **dict.fromkeys((_aten.clamp.default, _aten.clamp_min.default), ShapeFunction(_as_it_is, _kept)),
-    _aten.pow.Tensor_Scalar: ShapeFunction(_power, _of_floats("self")),
-    _aten.sum.dim_IntList: ShapeFunction(_reduced, _summed),
-    _aten.mean.dim: ShapeFunction(_reduced, _of_floats("self")),
-    _aten.linalg_vector_norm.default: ShapeFunction(_length, _of_floats("self")),
-}
-_RULES = {**_MODULES, **_COMPUTING}
-RULED = frozenset(_RULES)
-"""Operators with a shape function."""
+    return reduced(named, sizes) if _is_real(order) and 0 < order < math.inf else None

@@ -36,15 +36,6 @@ INTEGRAL = frozenset(_RANGES)
 """The dtypes that have spans."""
 
 
-def contents(call: Call, bounds: Bounds) -> list[Span]:
-    """Return a span for each result of a call, in order; further results without a span are unknown."""
-    rule = _RULES.get(call.name)
-    if rule is None:
-        return []
-    found = rule(call, bounds)
-    return [found] if isinstance(found, Span) else list(found)
-
-
 # ---------------------------------------------------------------------- operands
 
 
@@ -74,7 +65,7 @@ def _number(call: Call, name: str, bounds: Bounds) -> int | None:
     )
 
 
-def _same(*names: str) -> Rule:
+def elements_of(*names: str) -> Rule:
     """Return a rule: each element of the first result is an element of one of these arguments."""
 
     def rule(call: Call, bounds: Bounds) -> Span:
@@ -103,7 +94,7 @@ def _below(size: Term | None) -> Span:
     return ANYTHING if size is None else Span(constant(0), size - 1)
 
 
-def _index(call: Call, _: Bounds) -> Span:
+def index(call: Call, _: Bounds) -> Span:
     """`argmax`, `argsort`: a position along a dimension, or among all elements.
 
     https://docs.pytorch.org/docs/stable/generated/torch.argmax.html
@@ -116,15 +107,15 @@ def _index(call: Call, _: Bounds) -> Span:
     return _below(source.size(call.arguments["dim"]) if source.sizes else constant(1))
 
 
-def _values_and_indices(call: Call, bounds: Bounds) -> tuple[Span, Span]:
+def values_and_indices(call: Call, bounds: Bounds) -> tuple[Span, Span]:
     """`max`, `sort`, `topk` along a dimension: elements and their positions.
 
     https://docs.pytorch.org/docs/stable/generated/torch.sort.html
     """
-    return _operand(call, "self", bounds), _index(call, bounds)
+    return _operand(call, "self", bounds), index(call, bounds)
 
 
-def _positions(call: Call, _: Bounds) -> Span:
+def positions(call: Call, _: Bounds) -> Span:
     """`nonzero`: each column holds indices into its dimension.
 
     https://docs.pytorch.org/docs/stable/generated/torch.nonzero.html
@@ -133,7 +124,7 @@ def _positions(call: Call, _: Bounds) -> Span:
     return _below(maximum(*source.sizes)) if source is not None and source.sizes else ANYTHING
 
 
-def _repeated(call: Call, _: Bounds) -> Span:
+def repeat_interleave(call: Call, _: Bounds) -> Span:
     """`repeat_interleave` of counts alone: the index of each count, repeated by the count.
 
     https://docs.pytorch.org/docs/stable/generated/torch.repeat_interleave.html
@@ -142,7 +133,7 @@ def _repeated(call: Call, _: Bounds) -> Span:
     return _below(counts.sizes[0]) if counts is not None and counts.sizes else ANYTHING
 
 
-def _insertion(call: Call, _: Bounds) -> Span:
+def insertion(call: Call, _: Bounds) -> Span:
     """`searchsorted`, `bucketize`: a place before, between or after the sorted values.
 
     https://docs.pytorch.org/docs/stable/generated/torch.searchsorted.html
@@ -151,7 +142,7 @@ def _insertion(call: Call, _: Bounds) -> Span:
     return Span(constant(0), values.sizes[-1]) if values is not None and values.sizes else ANYTHING
 
 
-def _unique(call: Call, bounds: Bounds) -> tuple[Span, Span, Span]:
+def unique(call: Call, bounds: Bounds) -> tuple[Span, Span, Span]:
     """`unique`: elements, the index of each element's value, and the count of each value.
 
     https://docs.pytorch.org/docs/stable/generated/torch.unique.html
@@ -162,7 +153,7 @@ def _unique(call: Call, bounds: Bounds) -> tuple[Span, Span, Span]:
     return _operand(call, "self", bounds), _below(values.sizes[0]), Span(constant(0), source.numel)
 
 
-def _occurrences(call: Call, _: Bounds) -> Span:
+def occurrences(call: Call, _: Bounds) -> Span:
     """`bincount` without weights, `count_nonzero`: at most every element is counted.
 
     https://docs.pytorch.org/docs/stable/generated/torch.bincount.html
@@ -172,7 +163,7 @@ def _occurrences(call: Call, _: Bounds) -> Span:
     return ANYTHING if source is None or weighed else Span(constant(0), source.numel)
 
 
-def _sum(call: Call, bounds: Bounds) -> Span:
+def summed(call: Call, bounds: Bounds) -> Span:
     """`sum`: with `count` addends, between `count * low` and `count * high`; an empty sum is 0.
 
     https://docs.pytorch.org/docs/stable/generated/torch.sum.html
@@ -184,7 +175,7 @@ def _sum(call: Call, bounds: Bounds) -> Span:
     return _added(call, bounds, source.content, count, fewest=count)
 
 
-def _cumsum(call: Call, bounds: Bounds) -> Span:
+def cumsum(call: Call, bounds: Bounds) -> Span:
     """`cumsum`: a sum of at least one and at most all elements along the dimension.
 
     https://docs.pytorch.org/docs/stable/generated/torch.cumsum.html
@@ -219,17 +210,17 @@ def _addends(source: Shape, dims: object) -> Term | None:
 # ---------------------------------------------------------------------- new tensors
 
 
-def _filled(name: str) -> Rule:
+def filled_with(name: str) -> Rule:
     """`full`, `scalar_tensor`: one number everywhere, if it fits the dtype."""
     return lambda call, bounds: _operand(call, name, bounds)
 
 
-def _constantly(value: int) -> Rule:
+def constantly(value: int) -> Rule:
     """`zeros`, `ones`."""
     return lambda _call, _bounds: span(value, value)
 
 
-def _arange(call: Call, bounds: Bounds) -> Span:
+def arange(call: Call, bounds: Bounds) -> Span:
     """`arange`: from the start up or down to the end, which is excluded.
 
     https://docs.pytorch.org/docs/stable/generated/torch.arange.html
@@ -241,7 +232,7 @@ def _arange(call: Call, bounds: Bounds) -> Span:
     return _fitting(call, bounds, Span(start, end - 1) if step > 0 else Span(end + 1, start))
 
 
-def _drawn(call: Call, bounds: Bounds) -> Span:
+def randint(call: Call, bounds: Bounds) -> Span:
     """`randint`: from `low` (default 0) up to `high`, which is excluded.
 
     https://docs.pytorch.org/docs/stable/generated/torch.randint.html
@@ -251,7 +242,7 @@ def _drawn(call: Call, bounds: Bounds) -> Span:
     return ANYTHING if low is None or high is None else _fitting(call, bounds, Span(low, high - 1))
 
 
-def _permuted(call: Call, _: Bounds) -> Span:
+def randperm(call: Call, _: Bounds) -> Span:
     """`randperm`: each number below n once.
 
     https://docs.pytorch.org/docs/stable/generated/torch.randperm.html
@@ -259,7 +250,7 @@ def _permuted(call: Call, _: Bounds) -> Span:
     return _below(call.integer("n"))
 
 
-def _sampled(call: Call, _: Bounds) -> Span:
+def multinomial(call: Call, _: Bounds) -> Span:
     """`multinomial`: indices into the last dimension.
 
     https://docs.pytorch.org/docs/stable/generated/torch.multinomial.html
@@ -271,7 +262,7 @@ def _sampled(call: Call, _: Bounds) -> Span:
 # ---------------------------------------------------------------------- arithmetic
 
 
-def _clamp(call: Call, bounds: Bounds) -> Span:
+def clamp(call: Call, bounds: Bounds) -> Span:
     """`clamp`: first at least the lower limit, then at most the upper limit, which takes precedence.
 
     https://docs.pytorch.org/docs/stable/generated/torch.clamp.html
@@ -298,11 +289,13 @@ def _either(combine: Callable[..., Term], left: Term | None, right: Term | None)
     return combine(left, right)
 
 
-def _minimum(call: Call, bounds: Bounds) -> Span:
+def lesser_of_both(call: Call, bounds: Bounds) -> Span:
+    """`minimum`: at most either operand."""
     return _lesser(_operand(call, "self", bounds), _operand(call, "other", bounds))
 
 
-def _maximum(call: Call, bounds: Bounds) -> Span:
+def greater_of_both(call: Call, bounds: Bounds) -> Span:
+    """`maximum`: at least either operand."""
     return _greater(_operand(call, "self", bounds), _operand(call, "other", bounds))
 
 
@@ -325,33 +318,38 @@ def _negated(part: Span) -> Span:
     return Span(None if part.high is None else -part.high, None if part.low is None else -part.low)
 
 
-def _add(call: Call, bounds: Bounds) -> Span:
+def add(call: Call, bounds: Bounds) -> Span:
+    """`add`: `self + alpha*other`."""
     return _plus(call, _operand(call, "self", bounds), _scaled(call, bounds), bounds)
 
 
-def _sub(call: Call, bounds: Bounds) -> Span:
+def sub(call: Call, bounds: Bounds) -> Span:
+    """`sub`: `self - alpha*other`."""
     return _plus(call, _operand(call, "self", bounds), _negated(_scaled(call, bounds)), bounds)
 
 
-def _rsub(call: Call, bounds: Bounds) -> Span:
+def rsub(call: Call, bounds: Bounds) -> Span:
     """`rsub(self, other, alpha)` is `other - alpha*self`; there is a span only for alpha = 1."""
     if call.arguments.get("alpha") not in {None, constant(1)}:
         return ANYTHING
     return _plus(call, _operand(call, "other", bounds), _negated(_operand(call, "self", bounds)), bounds)
 
 
-def _neg(call: Call, bounds: Bounds) -> Span:
+def neg(call: Call, bounds: Bounds) -> Span:
+    """`neg`: `-self`."""
     return _fitting(call, bounds, _negated(_operand(call, "self", bounds)))
 
 
-def _abs(call: Call, bounds: Bounds) -> Span:
+def magnitude(call: Call, bounds: Bounds) -> Span:
+    """`abs`: `max(self, -self)`."""
     found = _operand(call, "self", bounds)
     if found.low is None or found.high is None:
         return ANYTHING
     return _fitting(call, bounds, Span(maximum(found.low, -found.high, constant(0)), maximum(-found.low, found.high)))
 
 
-def _mul(call: Call, bounds: Bounds) -> Span:
+def mul(call: Call, bounds: Bounds) -> Span:
+    """`mul`: a product of two ends."""
     left, right = _operand(call, "self", bounds), _operand(call, "other", bounds)
     if left.low is None or left.high is None or right.low is None or right.high is None:
         return ANYTHING
@@ -359,7 +357,7 @@ def _mul(call: Call, bounds: Bounds) -> Span:
     return _fitting(call, bounds, Span(minimum(*corners), maximum(*corners)))
 
 
-def _quotient(call: Call, bounds: Bounds) -> Span:
+def floor_divide(call: Call, bounds: Bounds) -> Span:
     """Division by a positive constant, rounded down.
 
     https://docs.pytorch.org/docs/stable/generated/torch.floor_divide.html
@@ -372,7 +370,7 @@ def _quotient(call: Call, bounds: Bounds) -> Span:
     )
 
 
-def _remainder(call: Call, bounds: Bounds) -> Span:
+def remainder(call: Call, bounds: Bounds) -> Span:
     """`remainder`: for a positive divisor, `0 <= r < divisor`.
 
     https://docs.pytorch.org/docs/stable/generated/torch.remainder.html
@@ -384,71 +382,18 @@ def _remainder(call: Call, bounds: Bounds) -> Span:
     return _below(divisor.high)
 
 
-def _masked_bits(call: Call, bounds: Bounds) -> Span:
+def bitwise_and(call: Call, bounds: Bounds) -> Span:
     """`x & mask` for `mask >= 0`: between 0 and `mask`."""
     mask = _number(call, "other", bounds)
     return ANYTHING if mask is None or mask < 0 else span(0, mask)
 
 
-def _converted(call: Call, bounds: Bounds) -> Span:
+def converted(call: Call, bounds: Bounds) -> Span:
     """`to(dtype)` between integers: the same number, if it fits the dtype. To bool: no span (nonzero becomes 1)."""
     result = call.result()
     if result is None or result.dtype == "torch.bool":
         return ANYTHING
     return _fitting(call, bounds, _operand(call, "self", bounds))
-
-
-def _each(rule: Rule, *names: str) -> dict[str, Rule]:
-    return {f"aten.{name}": rule for name in names}
-
-
-_RULES: Mapping[str, Rule] = {
-    **_each(_same("self"), "clone.default", "lift_fresh_copy.default"),
-    **_each(_same("self"), "index.Tensor", "index_select.default", "gather.default", "take.default"),
-    **_each(_same("self"), "masked_select.default", "flip.default", "roll.default", "repeat.default", "max.default"),
-    **_each(_same("self"), "min.default", "amax.default", "amin.default", "unique_dim.default"),
-    **_each(_same("tensors"), "cat.default", "stack.default"),
-    **_each(_same("self", "other"), "where.self", "where.ScalarOther"),
-    **_each(
-        _same("self", "value"), "masked_fill.Scalar", "masked_fill.Tensor", "scatter.value", "constant_pad_nd.default"
-    ),
-    **_each(_same("self", "src"), "scatter.src"),
-    **_each(_index, "argmax.default", "argmin.default", "argsort.default", "argsort.stable"),
-    **_each(_values_and_indices, "max.dim", "min.dim", "median.dim", "mode.default", "kthvalue.default"),
-    **_each(_values_and_indices, "sort.default", "sort.stable", "topk.default", "cummax.default", "cummin.default"),
-    **_each(_positions, "nonzero.default"),
-    **_each(_repeated, "repeat_interleave.Tensor"),
-    **_each(_insertion, "searchsorted.Tensor", "searchsorted.Scalar", "bucketize.Tensor", "bucketize.Scalar"),
-    **_each(_unique, "_unique2.default", "unique_consecutive.default"),
-    **_each(_occurrences, "bincount.default", "count_nonzero.default", "count_nonzero.dim_IntList"),
-    **_each(_sum, "sum.default", "sum.dim_IntList"),
-    **_each(_cumsum, "cumsum.default"),
-    **_each(_filled("fill_value"), "full.default", "full_like.default", "new_full.default"),
-    **_each(_filled("s"), "scalar_tensor.default"),
-    **_each(_constantly(0), "zeros.default", "zeros_like.default", "new_zeros.default"),
-    **_each(_constantly(1), "ones.default", "ones_like.default", "new_ones.default"),
-    **_each(_arange, "arange.default", "arange.start", "arange.start_step"),
-    **_each(_drawn, "randint.default", "randint.low"),
-    **_each(_permuted, "randperm.default"),
-    **_each(_sampled, "multinomial.default"),
-    **_each(_clamp, "clamp.default", "clamp.Tensor", "clamp_min.default", "clamp_min.Tensor", "clamp_max.default"),
-    **_each(_clamp, "clamp_max.Tensor"),
-    **_each(_minimum, "minimum.default"),
-    **_each(_maximum, "maximum.default"),
-    **_each(_add, "add.Tensor", "add.Scalar"),
-    **_each(_sub, "sub.Tensor", "sub.Scalar"),
-    **_each(_rsub, "rsub.Tensor", "rsub.Scalar"),
-    **_each(_neg, "neg.default"),
-    **_each(_abs, "abs.default"),
-    **_each(_mul, "mul.Tensor", "mul.Scalar"),
-    **_each(_quotient, "floor_divide.default", "floor_divide.Scalar", "div.Tensor_mode", "div.Scalar_mode"),
-    **_each(_remainder, "remainder.Tensor", "remainder.Scalar"),
-    **_each(_masked_bits, "bitwise_and.Scalar"),
-    **_each(_converted, "_to_copy.default"),
-}
-
-SPEAKING: frozenset[str] = frozenset(_RULES)
-"""Operators with a rule."""
 
 
 def of_dtype(dtype: str) -> Span:

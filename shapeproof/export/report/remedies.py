@@ -14,6 +14,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.diagnostics import Help
+from shapeproof.constraints.records.domain import Role
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.declare.deferred import Deferred
 from shapeproof.export.declare.inputs import Inputs
@@ -81,7 +82,7 @@ def remedied(  # noqa: PLR0913, PLR0917 - what was found, and of what
         for formula in [*bounds, *(repair.formula for repair in (repairs or () if told else ()))]:
             left.learn(formula)
         other = disagreement(mod, inputs, found, left)
-        if other is not None and not other.result.agrees and inputs.inferred:
+        if other is not None and not other.result.agrees and inputs.domain.of_role(Role.INFERRED):
             kept = kept_equal(mod, inputs, found, left, other.point, budget)
             found.take(kept)
             if kept:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Compare, Formula
-from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.meaning.evaluate import linear
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import FloorDiv, Term, constant, modulo, symbol
@@ -43,10 +43,9 @@ def _sources(inputs: Inputs) -> dict[str, _Source]:
     sizes = {term for leaf in inputs.leaves for term in leaf.terms}
     for leaf in inputs.leaves:
         for index, term in enumerate(leaf.terms):
-            for name in term.symbols:
-                if inputs.user_names[name] == name and symbol(name) not in sizes and name not in found:
-                    offset = evaluate(term, {name: 0})
-                    found[name] = _Source(leaf.size_name(index), evaluate(term, {name: 1}) - offset, offset)
+            form = linear(term)
+            if form is not None and inputs.user_names[form.name] == form.name and symbol(form.name) not in sizes:
+                found.setdefault(form.name, _Source(leaf.size_name(index), form.step, form.offset))
     return found
 
 

@@ -15,6 +15,11 @@ PAD_SEQUENCE = torch._C._nn.pad_sequence
 """The function that torch.nn.utils.rnn.pad_sequence calls."""
 
 
+def graph_modules(module: torch.nn.Module) -> list[torch.fx.GraphModule]:
+    """Return the graph modules in a module: a program's own, and the bodies of its higher-order operators."""
+    return [each for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
+
+
 def leaves(tree: Any) -> list[Any]:
     """Return the leaves of a nested structure, in order."""
     return pytree.tree_leaves(tree)

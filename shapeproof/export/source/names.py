@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from shapeproof.constraints.meaning.evaluate import evaluate
-from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.meaning.evaluate import linear
+from shapeproof.constraints.terms import Term
 
 _LONGEST_LIST = 64
 
@@ -51,13 +51,10 @@ def _sizes(variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _solved(term: Term, text: str) -> tuple[str, str] | None:
     """Solve a term for its symbol: where `rows` is `u0 - 1`, return `u0` and `(rows + 1)`."""
-    if len(term.symbols) != 1 or not term.total:
+    form = linear(term)
+    if form is None or form.step not in {1, -1}:
         return None
-    (name,) = term.symbols
-    offset = evaluate(term, {name: 0})
-    sign = evaluate(term, {name: 1}) - offset
-    if sign not in {1, -1} or term is not sign * symbol(name) + offset:
-        return None
+    name, sign, offset = form
     if sign == -1:
         return name, f"({offset} - {text})"
     return name, text if not offset else f"({text} {'-' if offset > 0 else '+'} {abs(offset)})"

@@ -3,8 +3,6 @@
 torch asks its ShapeEnv about sizes in four ways: what is statically known, which side of a branch to take, whether a
 check may be assumed, and what a fresh symbol may be. Each question is translated into a formula and put to the trial.
 Torch's own sympy rules answer no question, no guard is produced, and no symbol is replaced by its hint.
-
-`tests/export/test_canaries.py` records the facts of torch that are relied on.
 """
 
 from __future__ import annotations
@@ -35,9 +33,10 @@ from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import Term, constant, symbol, unknown
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Running
-from shapeproof.export.ops.output_sizes import PROMISING, VIEWING, counted, meanings, promises, ranged
+from shapeproof.export.ops.output_sizes import ranged
 from shapeproof.export.ops.reading import Operands
-from shapeproof.export.ops.value_ranges import INTEGRAL, SPEAKING, contents
+from shapeproof.export.ops.table import contents, counted, known_of, meanings, promises
+from shapeproof.export.ops.value_ranges import INTEGRAL
 from shapeproof.export.shim import callers
 from shapeproof.export.shim.numbers.doubles import literal, value_of
 from shapeproof.export.shim.numbers.sym_nodes import ExactShapeEnv, exact, powers
@@ -52,6 +51,7 @@ from shapeproof.export.trace.checks.raising import side_that_raises
 from shapeproof.export.trace.known.value_numbering import Numbering
 from shapeproof.export.trace.known.values import Contents
 from shapeproof.export.trace.no_constraints import NoConstraints
+from shapeproof.export.trace.python.rejoining import rejoins
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.translate import Translator, Untranslatable, Writer, simpler
 from shapeproof.export.trace.trial import Trial
@@ -109,8 +109,7 @@ class ProofShapeEnv(ExactShapeEnv):
     def _term(self, sympy_symbol: sympy.Symbol) -> Term:
         """Return the term of a symbol of torch: a declared term for an input's size, or the meaning of a view's size.
 
-        Data symbols have their own names, numbered apart from torch's. A fact about a data symbol must mean the same
-        number in the next trace, where torch may need fewer symbols for the views in between.
+        Data symbols are numbered here: torch's numbers may differ in the next trace, the meaning of a fact may not.
         """
         if sympy_symbol not in self.terms:
             self.terms[sympy_symbol] = symbol(next(self._names) if self._is_data(sympy_symbol) else sympy_symbol.name)
@@ -203,11 +202,11 @@ class ProofShapeEnv(ExactShapeEnv):
         """Take an operator's promises as facts, and note the bounds of the integers in its results."""
         if not isinstance(func, torch._ops.OpOverload):
             return
-        name, listed = str(func), results if isinstance(results, tuple | list) else (results,)
+        known, listed = known_of(func), results if isinstance(results, tuple | list) else (results,)
         self._contents.forget(schemas.written(func, args, kwargs))
         self.numbering.note(func, args, kwargs, listed)
-        speaks = name in SPEAKING and any(isinstance(r, torch.Tensor) and str(r.dtype) in INTEGRAL for r in listed)
-        if not speaks and name not in PROMISING:
+        whole = any(isinstance(each, torch.Tensor) and str(each.dtype) in INTEGRAL for each in listed)
+        if known.sizes is None and not (known.values and whole):
             return
         call = self._operands.call(func, args, kwargs, listed)
         for promise in promises(call):
@@ -261,7 +260,7 @@ class ProofShapeEnv(ExactShapeEnv):
         """Create a symbol for a size that is taken from data, or for a size of a view whose bounds are."""
         fresh = super().create_unbacked_symint(source)
         running = self._running[-1] if self._running else None
-        if running is not None and running.name in VIEWING:
+        if running is not None and known_of(running.func).view is not None:
             if running.meanings is None:
                 running.meanings = meanings(self._operands.call(running.func, running.args, running.kwargs, ()))
             if running.meanings:
@@ -271,7 +270,7 @@ class ProofShapeEnv(ExactShapeEnv):
         return fresh
 
     def _take_from_data(self, fresh: sympy.Symbol, running: Running | None) -> None:
-        promising = running if running is not None and running.name in PROMISING else None
+        promising = running if running is not None and known_of(running.func).sizes is not None else None
         if promising:
             self.terms[fresh] = self.numbering.taken(promising, lambda: self._term(fresh))
         value = self._term(fresh)
@@ -348,7 +347,7 @@ class ProofShapeEnv(ExactShapeEnv):
             checked = self._checked(formula, expr)
             if checked is not None:
                 return sympy.true if checked else sympy.false
-        if fallback is not None and self.innermost in VIEWING:
+        if fallback is not None and known_of(self.innermost).view is not None:
             # A viewing operator returns what its symbols mean under either answer: nothing is assumed. An open question
             # stays open even when more is known: torch runs a graph again, and must find the same symbols.
             known = None if formula in self._open else self.trial.settled_for_view(formula)
@@ -356,7 +355,9 @@ class ProofShapeEnv(ExactShapeEnv):
                 self._open.add(formula)
             return sympy.true if (fallback if known is None else known) else sympy.false
         kind = Kind.BRANCH if fallback is None and not size_oblivious else Kind.ASSUMED
-        return sympy.true if self.trial.choose(formula, kind, self._place, fallback=fallback) else sympy.false
+        idle = functools.partial(rejoins, self._asked) if kind is Kind.BRANCH and self.innermost is None else None
+        chosen = self.trial.choose(formula, kind, self._place, fallback=fallback, idle=idle)
+        return sympy.true if chosen else sympy.false
 
     def _checked(self, formula: Formula, expr: sympy.Basic) -> bool | None:
         """Return the answer to a question about data that is a check, since one of its sides raises; else None."""

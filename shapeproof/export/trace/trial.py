@@ -35,6 +35,7 @@ from shapeproof.constraints.syntax.text import format_node
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.limits import ROUNDS
 from shapeproof.export.source.places import Place
+from shapeproof.export.trace.formula_sets import Where
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.answers.wording import equals, has_value
 from shapeproof.solver.budget import Budget
@@ -69,16 +70,6 @@ class DataCheck:
 
 _ANY = 7
 """The value of an unbacked number without facts: any value is possible, and this one is not special."""
-
-
-class Where(Container[Formula]):
-    """The set of formulas for which a predicate is true."""
-
-    def __init__(self, holds: Callable[[Formula], bool]) -> None:
-        self._holds = holds
-
-    def __contains__(self, formula: object) -> bool:
-        return isinstance(formula, Formula) and self._holds(formula)
 
 
 _EVERYTHING = Where(lambda _: True)
@@ -145,7 +136,7 @@ class Trial:
         self.doubtful = False
         """True if forgotten decisions may make a difference after all."""
         self.observed = dict(observed or {})
-        self.raising: Raisings = raising or {}
+        self.raising: Raisings = dict(raising or {})
         self.names: dict[Formula, Mapping[str, str]] = {}
         """The user's names for the symbols of a question, at the line that asks."""
         self.origins: dict[str, Place] = {}
@@ -196,6 +187,11 @@ class Trial:
         return not (self.steps or self.learned or self._oblivious or self._outside)
 
     @property
+    def ignores_layouts(self) -> bool:
+        """True if a tensor may have another layout in eager, or share its storage there, without any effect so far."""
+        return self.passed_over or any(step.decision.operator is not None for step in self.harmless)
+
+    @property
     def guessed(self) -> bool:
         """True if torch's fallback answered a question about data, because there was no number to go by."""
         guesses = (step.decision for step in self.steps if step.teaches and step.fallback == step.decision.outcome)
@@ -222,8 +218,18 @@ class Trial:
         finally:
             self._views = None
 
-    def choose(self, formula: Formula, kind: Kind, place: Callable[[], Place], *, fallback: bool | None = None) -> bool:
+    def choose(
+        self,
+        formula: Formula,
+        kind: Kind,
+        place: Callable[[], Place],
+        *,
+        fallback: bool | None = None,
+        idle: Callable[[bool], bool] | None = None,
+    ) -> bool:
         """Answer a question that decides which program is traced.
+
+        `idle`: True if the model goes on in the same way on either side, given the side that is traced.
 
         Raises:
             RecursionError: a loop asks the same question over and over.
@@ -245,6 +251,8 @@ class Trial:
         if answer is None:
             answer = self._side(formula, fallback=fallback)
             self._record(formula, kind, place, outcome=answer, fallback=fallback)
+            if idle is not None and self.in_place and not self.about_data(formula) and idle(answer):
+                self.forget(len(self.steps) - 1, (0,), len(self.learned))
         else:
             self.answered.add(formula)
             if fallback not in {None, answer} and formula not in self.against:
@@ -327,7 +335,7 @@ class Trial:
 
     def layout_read(self, sizes: Iterable[Term]) -> None:
         """Note that the model acts on a tensor's layout, which forgotten decisions may have determined."""
-        self.doubtful |= bool(self.harmless) or self.passed_over
+        self.doubtful |= self.ignores_layouts
         self.laid[tuple(sizes)] = None
 
     def facts_before(self, question: Formula) -> Facts:

@@ -237,10 +237,8 @@ class _Counter:
 def _claiming(inputs: Inputs, formulas: Sequence[Formula], anchors: Sequence[Point] | None = None) -> Inputs:
     """The inputs where these hold, too, and nothing is left to be inferred."""
     more = tuple(Declaration(each, Origin(str(each))) for each in formulas if each not in inputs.domain.formulas)
-    domain = replace(inputs.domain, declarations=(*inputs.domain.declarations, *more))
-    anchors = inputs.anchors if anchors is None else tuple(anchors)
-    nothing = frozenset[str]()
-    return replace(inputs, domain=domain, inferred=nothing, fixed=nothing, liftable=nothing, anchors=tuple(anchors))
+    domain = replace(inputs.domain.claimed(), declarations=(*inputs.domain.declarations, *more))
+    return replace(inputs, domain=domain, anchors=inputs.anchors if anchors is None else tuple(anchors))
 
 
 def _points(holds: Formula, inputs: Inputs) -> list[Point]:

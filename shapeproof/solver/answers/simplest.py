@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import eq
-from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.meaning.evaluate import value_at
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import Apply, Symbol, constant, floor_div, maximum, minimum, symbol
 from shapeproof.solver.learned.substitution import substitute
@@ -59,10 +58,9 @@ def _is_polynomial(term: Term) -> bool:
 
 def _values(term: Term, facts: Facts) -> Values:
     """Return the values of the term at a few points of the facts; empty if it has no value at one of them."""
-    try:
-        return [(point, evaluate(term, point)) for point in facts.points(term.symbols)]
-    except Unevaluable:
-        return ()
+    found = [(point, value_at(term, point)) for point in facts.points(term.symbols)]
+    valued = [(point, value) for point, value in found if value is not None]
+    return valued if len(valued) == len(found) else ()
 
 
 def _guesses(values: Values, names: Sequence[str]) -> Iterator[Term]:
@@ -94,9 +92,8 @@ def _stairs(term: Term, facts: Facts) -> list[Term]:
     if others or not rounded or lowest is None:
         return []
     points = [{name: lowest + step} for step in range(_STEPS) if facts.contains({name: lowest + step})]
-    try:
-        places = [(point[name], evaluate(term, point)) for point in points]
-    except Unevaluable:
+    places = [(point[name], value) for point in points if (value := value_at(term, point)) is not None]
+    if len(places) < len(points):
         return []
     found = (_through(places, slope, divisor) for divisor in _DIVISORS for slope in _slopes(places, divisor))
     stairs = [floor_div(slope * symbol(name) + offset, divisor) for offset, slope, divisor in filter(None, found)]

@@ -210,17 +210,36 @@ def generic(
     {'b': 5, 'h': 32}
     """
     point = None if facts.contradictory else find(TRUE, facts, budget)  # no unsat core is needed
+    if not isinstance(point, dict):
+        return point
     here = facts.fork()
     try:
         with spending((budget or facts.budget).for_a_task):
-            for wish in _wishes(names, sorted(set(avoid) | {0, 1}), here) if isinstance(point, dict) else ():
-                granted = find(wish, here, budget)
-                if isinstance(granted, dict):
-                    point = granted
-                    here.learn(wish)
+            every, *wishes = _wishes(names, sorted(set(avoid) | {0, 1}), here)
+            together = grant(every, here, budget) if wishes else None
+            if together is not None:  # every point that is left grants each wish; one more question finds the least
+                point, wishes = together, wishes[:1]
+            for wish in wishes:
+                point = grant(wish, here, budget) or point
     except OutOfWork:
         charge(0)  # raises if the enclosing allowance is used up too
     return point
+
+
+def grant(wish: Formula, facts: Facts, budget: Budget | None = None) -> Point | None:
+    """Return a point at which the facts and a wish hold, and learn the wish; None if no such point is found.
+
+    >>> from shapeproof.solver.facts import Facts
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> facts = Facts([parse_formula("n >= 0"), parse_formula("n <= 4")])
+    >>> grant(parse_formula("n >= 4"), facts), grant(parse_formula("n <= 3"), facts)
+    ({'n': 4}, None)
+    """
+    found = find(wish, facts, budget)
+    if not isinstance(found, dict):
+        return None
+    facts.learn(wish)
+    return found
 
 
 def _wishes(names: Sequence[str], avoid: Sequence[int], facts: Facts) -> Iterator[Formula]:

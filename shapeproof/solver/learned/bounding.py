@@ -4,7 +4,8 @@ A fact such as `s0*s1 - u0 >= 0` bounds a term, not a symbol. Wherever that term
 its bounds are used. The interval arithmetic is that of constraints/meaning/intervals.py.
 
 Every fact changes the knowledge, but few bounds. So a memo that outlives the state stores, for each node, the bounds
-that were read to compute its bounds, and the result. If all bounds read are still the same, so is the result.
+that were read to compute its bounds, and the result. If all bounds read are still the same, so is the result. The memo
+has several entries for a node, since questions go back and forth between states: with a fact, and with its negation.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ Value: TypeAlias = Interval | bool | None
 
 EVERYTHING = Interval(None, None)
 
-_COMPUTED: dict[Node, tuple[tuple[tuple[Node, Value], ...], Value]] = {}
-"""Node -> the bounds read when its own were last computed, and the result."""
+_Entry: TypeAlias = "tuple[tuple[tuple[Node, Value], ...], Value]"
+
+_COMPUTED: dict[Node, tuple[_Entry, ...]] = {}
+"""Node -> the bounds read when its own were computed, and the result; the last computation comes first."""
+_MOST_ENTRIES = 8
 
 
 class KnownBounds(Bounds):
@@ -65,16 +69,23 @@ class KnownBounds(Bounds):
 
     def _remembered(self, node: Node) -> Value:
         """Return the computed bounds of the node, from the memo if all bounds read for it are unchanged."""
-        outer, self._reads = self._reads, {}
-        reads, value = _COMPUTED.get(node, ((), None))
-        if not reads or not all(known is now or known == now for known, now in self._again(reads)):
+        outer = self._reads
+        entries = _COMPUTED.get(node, ())
+        entry = next((entry for entry in entries if self._is_valid(entry)), None)
+        if entry is None:
             self._reads = {}
             value = self._compute(node)
+            entry = tuple(self._reads.items()), value
             if len(_COMPUTED) >= MEMORY:
                 _COMPUTED.clear()
-            _COMPUTED[node] = tuple(self._reads.items()), value
+            _COMPUTED[node] = entry, *entries[: _MOST_ENTRIES - 1]
         self._reads = outer
-        return value
+        return entry[1]
+
+    def _is_valid(self, entry: _Entry) -> bool:
+        """True if all bounds read for the entry are unchanged; an entry without reads is never valid."""
+        self._reads, reads = {}, entry[0]
+        return bool(reads) and all(known is now or known == now for known, now in self._again(reads))
 
     def _again(self, reads: Iterable[tuple[Node, Value]]) -> Iterator[tuple[Value, Value]]:
         return ((value, self._visit(node)) for node, value in reads)

@@ -12,15 +12,15 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import evaluate, has_meaning, true_at
+from shapeproof.constraints.meaning.evaluate import has_meaning, true_at, value_at, values_at
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.reals import RealConstant, RealSymbol
+from shapeproof.constraints.terms import Term
 from shapeproof.solver.learned.equalities import FRESH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from shapeproof.solver.learned.knowledge import Knowledge
 
@@ -41,40 +41,27 @@ def public(point: Mapping[str, int]) -> Point:
 
 def complete(known: Knowledge, chosen: Mapping[str, int]) -> Point | None:
     """Return the complete point for values of the free symbols; None if a solved symbol has no value there."""
-    try:
-        solved = {name: evaluate(term, chosen) for name, term in known.solved.items()}
-    except (ArithmeticError, ValueError, Unevaluable):
-        return None
-    return named(known, {**chosen, **solved})
+    solved = values_at(known.solved, chosen)
+    return None if solved is None else named(known, {**chosen, **solved})
 
 
 def named(known: Knowledge, point: Mapping[str, int]) -> Point | None:
     """Return the point with each made-up name bound to the value of its term; None if a term has no value there."""
-    try:
-        return {**point, **{name: evaluate(term, point) for name, term in known.definitions.items()}}
-    except (ArithmeticError, ValueError, Unevaluable):
-        return None
+    made_up = values_at(known.definitions, point)
+    return None if made_up is None else {**point, **made_up}
 
 
 def filled(known: Knowledge, point: Mapping[str, int]) -> Point | None:
     """Return the point with each missing solved symbol bound to its value; None if it has no value there."""
-    try:
-        left_out = {name: evaluate(term, point) for name, term in known.solved.items() if name not in point}
-    except (ArithmeticError, ValueError, Unevaluable):
-        return None
-    return {**point, **left_out}
+    left_out = values_at({name: term for name, term in known.solved.items() if name not in point}, point)
+    return None if left_out is None else {**point, **left_out}
 
 
 def moved(known: Knowledge, base: Point, name: str, value: int) -> tuple[Point, set[str]] | None:
     """Return a complete point with a new value for a free symbol, and the names of the values that this may change."""
     point, changed = base | {name: value}, {name}
-    try:
-        for each in known.solved_with([name]):
-            point[each] = evaluate(known.solved[each], point)
-            changed.add(each)
-    except (ArithmeticError, ValueError, Unevaluable):
-        return None
-    return _redefined(known, point, changed)
+    solved = known.solved_with([name])
+    return _redefined(known, point, changed.union(solved)) if _bind(point, solved, known.solved) else None
 
 
 def nudged(known: Knowledge, base: Point, news: Iterable[Formula]) -> Iterator[tuple[Point, set[str]]]:
@@ -83,31 +70,35 @@ def nudged(known: Knowledge, base: Point, news: Iterable[Formula]) -> Iterator[t
     First, solved symbols get the values given by the free symbols; then one free symbol at a time is moved.
     """
     symbols = sorted({name for fact in news for name in fact.symbols})
-    candidates = [_resettled(known, base, [name for name in symbols if name in known.solved])]
+    return (each for each in _nudges(known, base, symbols) if each is not None)
+
+
+def _nudges(known: Knowledge, base: Point, symbols: Sequence[str]) -> Iterator[tuple[Point, set[str]] | None]:
+    yield _resettled(known, base, [name for name in symbols if name in known.solved])
     for name in [name for name in symbols if name not in known.solved][:_MOST_NUDGED]:
         values = {profile(known, name, 0) for profile in (_near_low, _low, _high, _generic)} - {base[name]}
-        candidates += [moved(known, base, name, value) for value in sorted(values)]
-    return (candidate for candidate in candidates if candidate is not None)
+        yield from (moved(known, base, name, value) for value in sorted(values))
 
 
 def _resettled(known: Knowledge, base: Point, names: Iterable[str]) -> tuple[Point, set[str]] | None:
-    point, changed = dict(base), set(names)
-    try:
-        point |= {name: evaluate(known.solved[name], base) for name in changed}
-    except (ArithmeticError, ValueError, Unevaluable):
-        return None
-    return _redefined(known, point, changed)
+    settled = values_at({name: known.solved[name] for name in names}, base)
+    return None if settled is None else _redefined(known, {**base, **settled}, set(settled))
 
 
 def _redefined(known: Knowledge, point: Point, changed: set[str]) -> tuple[Point, set[str]] | None:
     """Return the point with recomputed values of made-up names whose terms changed, and the extended set of changes."""
-    try:
-        for each in known.defined_with(sorted(changed)):
-            point[each] = evaluate(known.definitions[each], point)
-            changed.add(each)
-    except (ArithmeticError, ValueError, Unevaluable):
-        return None
-    return point, changed
+    defined = known.defined_with(sorted(changed))
+    return (point, changed.union(defined)) if _bind(point, defined, known.definitions) else None
+
+
+def _bind(point: Point, names: Iterable[str], terms: Mapping[str, Term]) -> bool:
+    """Bind each name, in order, to the value of its term at the point so far; False if a term has no value there."""
+    for name in names:
+        value = value_at(terms[name], point)
+        if value is None:
+            return False
+        point[name] = value
+    return True
 
 
 def extended(known: Knowledge, point: Point, news: Iterable[Formula]) -> Point | None:
@@ -115,30 +106,23 @@ def extended(known: Knowledge, point: Point, news: Iterable[Formula]) -> Point |
     strange = sorted({name for fact in news for name in fact.symbols if name not in point})
     coined = [name for name in known.coined if name not in point]
     whole = dict(point) if strange or coined else point
-    try:
-        for name in (*strange, *coined):
-            meaning = known.definitions.get(name)
-            if meaning is not None and meaning.symbols <= whole.keys():
-                whole[name] = evaluate(meaning, whole)
-            elif name not in known.solved:
-                whole[name] = _low(known, name, len(whole))
-        for name in strange:
-            if name in known.solved:
-                whole[name] = evaluate(known.solved[name], whole)
-    except (ArithmeticError, ValueError, Unevaluable):
-        return None
-    return whole
+    for name in (*strange, *coined):
+        meaning = known.definitions.get(name)
+        if meaning is not None and meaning.symbols <= whole.keys():
+            if not _bind(whole, [name], known.definitions):
+                return None
+        elif name not in known.solved:
+            whole[name] = _low(known, name, len(whole))
+    solved = [name for name in strange if name in known.solved]
+    return whole if _bind(whole, solved, known.solved) else None
 
 
 def carried(known: Knowledge, free: set[str], point: Mapping[str, int]) -> Point | None:
     """Return a point of the old facts with recomputed values of solved symbols; new facts may fail there."""
     whole = dict(point)
-    try:
-        for name, definition in known.definitions.items():
-            if name not in whole and definition.symbols <= whole.keys():
-                whole[name] = evaluate(definition, whole)
-    except (ArithmeticError, ValueError, Unevaluable):
-        return None
+    for name, definition in known.definitions.items():
+        if name not in whole and definition.symbols <= whole.keys() and not _bind(whole, [name], known.definitions):
+            return None
     for index, name in enumerate(sorted(free - whole.keys())):
         whole[name] = _low(known, name, index)
     return complete(known, {name: whole[name] for name in free})

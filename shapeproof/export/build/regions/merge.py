@@ -140,8 +140,8 @@ class Merging:
     def _enforced(self) -> Inputs:
         """Return the inputs with the inferred requirements, which hold for every served input, as declarations."""
         inferred = tuple(Declaration(formula, Origin("inferred")) for formula in self.done.inferred)
-        domain = replace(self.inputs.domain, declarations=(*self.inputs.domain.declarations, *inferred))
-        return replace(self.inputs, domain=domain, inferred=frozenset(), liftable=frozenset())
+        domain = self.inputs.domain.claimed()
+        return replace(self.inputs, domain=replace(domain, declarations=(*domain.declarations, *inferred)))
 
     def _common(self, branches: Sequence[Branch], inputs: Inputs) -> list[_Sizes | None]:
         """Return the sizes of each result (a number: its value) in terms of the inputs' sizes; None if impossible."""

@@ -27,6 +27,7 @@ from shapeproof.export.graph.aliasing import writes_said
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Shape
 from shapeproof.export.ops.row_by_row import SIZED, Varying, pointwise
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.asynchronous import assert_all
 from shapeproof.export.shim.storages import storages
@@ -343,7 +344,7 @@ class _Run(torch.fx.Interpreter):
 
     def _number(self, node: torch.fx.Node) -> Any:
         value = node.meta["val"]
-        if str(node.target) in {"aten.item.default", "aten._local_scalar_dense.default"}:
+        if known_of(node.target).is_number:
             if not isinstance(value, torch.SymInt) or not self._apart[node]:
                 raise Refused("it takes a number that is no size")
             self._items |= self._rows.term(value).symbols

@@ -23,6 +23,7 @@ from shapeproof.export.shim.custom_operators import fake_kernel, python_kernel
 from shapeproof.export.shim.inputs.binding import rebuild_inputs
 from shapeproof.export.shim.numbers.symbols import size_expression
 from shapeproof.export.shim.strides import dense_strides
+from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
@@ -83,9 +84,8 @@ def is_checked(operator: Any, program: torch.export.ExportedProgram, facts: Fact
         program: the program that calls it.
         facts: facts about the sizes of the program.
     """
-    modules = [each for each in program.graph_module.modules() if isinstance(each, torch.fx.GraphModule)]
-    every = [node for each in modules for node in each.graph.nodes if schemas.is_foreign(node.target)]
-    calls = [node for node in every if node.target.name() == operator]
+    every = (node for each in graph_modules(program.graph_module) for node in each.graph.nodes)
+    calls = [node for node in every if schemas.is_foreign(node.target) and node.target.name() == operator]
     translator = tracer.translator_of(program)
     return all(any(_Covering(translator, facts).covers(each, node) for each in _valid(node.target)) for node in calls)
 

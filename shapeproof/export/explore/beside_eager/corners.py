@@ -17,14 +17,15 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds_at
-from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.records.domain import Role
+from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.findings import Exploration
-from shapeproof.export.limits import CORNERS, LAYOUT_POINTS, REPLAY_ELEMENTS, REPLAY_GROWTH
+from shapeproof.export.explore.points import Fitting, Found, failing_point
+from shapeproof.export.limits import LAYOUT_POINTS
 from shapeproof.export.trace.trial import flipped
-from shapeproof.solver.answers.witness import find, smallest
-from shapeproof.solver.budget import Budget
+from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
 
 SEEDS = (None, 1, 2, 3)
@@ -73,7 +74,7 @@ def _claimed(
     raising: Sequence[dict[str, int]], inputs: Inputs, found: Exploration, domain: Facts
 ) -> Iterator[dict[str, int]]:
     """Yield the points where both raise, with inferred sizes reset, so that only claimed sizes can be the cause."""
-    kept = {name: found.begun[name] for name in inputs.inferred | inputs.liftable}
+    kept = {name: found.begun[name] for name in inputs.domain.of_role(Role.INFERRED | Role.LIFTABLE)}
     for point in raising:
         claimed = point | kept
         if claimed != found.begun and domain.contains(claimed):
@@ -97,12 +98,6 @@ def raises_whatever_the_data(
     return all(said is not None and (empty or said.startswith(("RuntimeError", "IndexError"))) for said in failures)
 
 
-def failing_point(inputs: Inputs, required: f.Formula, domain: Facts, budget: Budget) -> dict[str, int] | None:
-    """Return the smallest point of a domain where a requirement fails."""
-    found = smallest(f.negate(required), domain, sorted(inputs.domain.symbols), budget)
-    return {name: found[name] for name in inputs.domain.symbols} if isinstance(found, dict) else None
-
-
 def points(
     inputs: Inputs, found: Exploration, domain: Facts, run: Sequence[Mapping[str, int]]
 ) -> Iterator[dict[str, int]]:
@@ -111,34 +106,26 @@ def points(
     These are the traced and given points, the corners, the point of ones, and a point of each slice that no point of
     `run` lies in. A slice is where a decision that was found harmless goes the other way, or where one size is 0 or 1.
     """
-    names = sorted(inputs.domain.symbols)
+    fitting = Fitting(inputs, found.begun)
+    names = fitting.names
     for traced in (found.main, *found.served):
-        point = {name: traced.trial.point[name] for name in names}
-        if fits(inputs, found.begun, point):
+        point = fitting.whole(traced.trial.point)
+        if point is not None:
             yield point
         elif traced is not found.main:
-            yield failing_point(inputs, f.FALSE, traced.trial.region, traced.trial.region.budget) or point
+            region = traced.trial.region
+            yield failing_point(inputs, f.FALSE, region, region.budget) or fitting.completed(traced.trial.point)
     yield from (anchor for anchor in inputs.anchors if domain.contains(anchor))
-    free = _free(names, domain)
-    for ends in itertools.islice(itertools.product((False, True), repeat=len(free)), CORNERS):
-        corner = _corner(dict(zip(free, ends, strict=True)), found.begun, inputs, domain)
-        if corner is not None:
-            yield corner
-    for small in _where_laid_otherwise(found, domain):
-        if fits(inputs, found.begun, small):
-            yield {name: small[name] for name in names}
-    ones = _of_ones(inputs, found, domain)
-    yield from () if ones is None else (ones,)
+    yield from fitting.corners(domain)
+    yield from fitting.among(_where_laid_otherwise(found, domain))
+    yield from fitting.ones(domain)
     given = (f.eq(symbol(name), size) for name in names for size in (0, 1))  # shape functions treat all sizes alike
     for slice_ in dict.fromkeys((*map(flipped, found.main.trial.harmless), *given)):
         if slice_.symbols <= set(names) and not any(holds_at(slice_, point) for point in run):
-            inside = find(slice_, domain)
-            whole = found.begun | inside if isinstance(inside, dict) else None
-            if whole is not None and fits(inputs, found.begun, whole):
-                yield {name: whole[name] for name in names}
+            yield from fitting.among([find(slice_, domain)])
 
 
-def _where_laid_otherwise(found: Exploration, domain: Facts) -> Iterator[dict[str, int]]:
+def _where_laid_otherwise(found: Exploration, domain: Facts) -> Iterator[Found]:
     """Points at which sizes are 1 or 0 of a tensor whose layout the model reads.
 
     A dimension has a stride there that reaches no element: torch's fake kernels may give one that its kernels do not.
@@ -154,63 +141,4 @@ def _where_laid_otherwise(found: Exploration, domain: Facts) -> Iterator[dict[st
                 continue
             kept = (f.eq(symbol(name), size) for name, size in begun.items() if name not in where.symbols)
             for wanted in (f.conjunction(where, *kept), where):
-                point = find(wanted, domain)
-                if isinstance(point, dict):
-                    yield begun | point
-
-
-def _free(names: Sequence[str], domain: Facts) -> list[str]:
-    """Return the sizes with several values; of sizes known to be equal, one."""
-    first: dict[object, str] = {}
-    for name in names:
-        first.setdefault(domain.reduce(symbol(name)), name)
-    return [name for value, name in first.items() if not (isinstance(value, Term) and value.is_constant)]
-
-
-def _of_ones(inputs: Inputs, found: Exploration, domain: Facts) -> dict[str, int] | None:
-    """Return the point that sets as many sizes as possible to 1, one after the other."""
-    facts = domain.fork()
-    for name in sorted(inputs.domain.symbols):
-        one = facts.assuming(f.eq(symbol(name), 1))
-        facts = facts if one.contradictory else one
-    point = find(f.TRUE, facts)
-    whole = found.begun | point if isinstance(point, dict) else None
-    if whole is None or not fits(inputs, found.begun, whole):
-        return None
-    return {name: whole[name] for name in inputs.domain.symbols}
-
-
-def _corner(ends: Mapping[str, bool], begun: Mapping[str, int], inputs: Inputs, domain: Facts) -> dict[str, int] | None:
-    """Return the point with each size at its end, or as near to it as the domain and memory allow.
-
-    A size without bounds in the domain (an int) keeps its value from the start of the exploration.
-    """
-    facts = domain.fork()
-    best: dict[str, int] | None = None
-    for name, high in ends.items():
-        bounds = facts.ranges.get(name)
-        if bounds is None:
-            continue
-        for wanted in _towards(bounds.upper if high else bounds.lower, bounds.lower):
-            nearer = facts.assuming(f.eq(symbol(name), wanted))
-            point = find(f.TRUE, nearer)
-            whole = {n: point.get(n, begun[n]) for n in begun} if isinstance(point, dict) else None
-            if whole is not None and fits(inputs, begun, whole):
-                facts, best = nearer, whole
-                break
-    return best
-
-
-def _towards(end: int | None, lower: int | None) -> Iterator[int]:
-    """Yield the end, then values ever nearer to the lower bound."""
-    value = 64 if end is None else end
-    floor = 0 if lower is None else lower
-    while value > floor:
-        yield value
-        value = (value + floor) // 2
-    yield floor
-
-
-def fits(inputs: Inputs, begun: Mapping[str, int], point: Mapping[str, int]) -> bool:
-    """True if the inputs at a point are not much larger than those that were run first."""
-    return inputs.elements(point) <= max(REPLAY_ELEMENTS, REPLAY_GROWTH * inputs.elements(begun))
+                yield find(wanted, domain)

@@ -19,9 +19,9 @@ from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
-from shapeproof.export.explore.beside_eager.corners import fits
 from shapeproof.export.explore.findings import Finding, Outcome
 from shapeproof.export.explore.inferred.narrowing import sayable
+from shapeproof.export.explore.points import Fitting
 from shapeproof.export.limits import EXTENT_BOX, EXTENT_POINTS
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import ascending
@@ -68,7 +68,7 @@ class Extent:
         """True if eager was run at points where the requirement fails or is undefined, and raised at all of them."""
         failing = self.domain.assuming(f.negate(f.conjunction(defined(required), required)))
         points = itertools.islice(_points(self.inputs, failing, self.budget), EXTENT_POINTS)
-        near = (point for point in points if fits(self.inputs, self.begun, point))
+        near = Fitting(self.inputs, self.begun).among(points)
         first = next(near, None)
         run = () if first is None else itertools.chain([first], near)
         return first is not None and all(

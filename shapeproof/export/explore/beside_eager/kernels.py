@@ -18,23 +18,23 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import evaluate, holds_at
+from shapeproof.constraints.meaning.evaluate import holds_at, value_at
 from shapeproof.constraints.records.diagnostics import Diagnostic, Note
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.checked import is_checked
-from shapeproof.export.explore.beside_eager.corners import fits, points
+from shapeproof.export.explore.beside_eager.corners import points
 from shapeproof.export.explore.beside_eager.statements import broken_statement
 from shapeproof.export.explore.findings import Exploration
+from shapeproof.export.explore.points import Fitting
 from shapeproof.export.graph import nodes
 from shapeproof.export.limits import KERNEL_ELEMENTS, KERNEL_POINTS
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storage_of
-from shapeproof.export.shim.trees import leaves, map_tensors
+from shapeproof.export.shim.trees import graph_modules, leaves, map_tensors
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.calls.settle import sharing
 from shapeproof.solver.answers.witness import find
@@ -101,16 +101,15 @@ def _chosen(inputs: Inputs, found: Exploration, domain: Facts, weight: int) -> I
 
 
 def _further(inputs: Inputs, found: Exploration, domain: Facts) -> Iterator[Point]:
-    names = sorted(inputs.domain.symbols)
-    for point in itertools.chain(_borders(found, domain), _along_each(names, found, domain), _smallest(names, domain)):
-        whole = {name: point.get(name, found.begun[name]) for name in names}
-        if domain.contains(whole) and fits(inputs, found.begun, whole):
-            yield whole
+    fitting = Fitting(inputs, found.begun)
+    beside, along = _borders(found, domain), _along_each(fitting.names, found, domain)
+    further = fitting.among(itertools.chain(beside, along, _smallest(fitting.names, domain)))
+    return (point for point in further if domain.contains(point))
 
 
 def _smaller(point: Point, inputs: Inputs, domain: Facts) -> Iterator[Point]:
-    names = sorted(inputs.domain.symbols)
-    lying = (each for each in _smallest(names, domain) if domain.contains(each) and fits(inputs, point, each))
+    fitting = Fitting(inputs, point)
+    lying = (each for each in fitting.among(_smallest(fitting.names, domain)) if domain.contains(each))
     return itertools.islice(
         itertools.takewhile(lambda each: sum(each.values()) < sum(point.values()), lying), KERNEL_POINTS
     )
@@ -159,7 +158,7 @@ class Runs:
         self._inputs = inputs
         self._fresh = replay.fresh_modules(program)
         self._term = tracer.translator_of(program).term
-        self._branches = sum(isinstance(each, torch.fx.GraphModule) for each in program.graph_module.modules()) > 1
+        self._branches = len(graph_modules(program.graph_module)) > 1
         self.weight = sum(tensor.numel() for tensor in program.state_dict.values())
 
     def at(self, point: Mapping[str, int]) -> Fault | list[str]:
@@ -169,7 +168,7 @@ class Runs:
             values = map_tensors(leaves(self._inputs.at(point, filled=True)), change)
             interpreter = _Interpreter(self._fresh(), Known(self._term, dict(point)), compared)
             try:
-                replay.run(lambda *flat: interpreter.run(*flat, enable_io_processing=False), tuple(values), {})  # noqa: B023
+                interpreter.walk(values)
             except _Found as found:
                 return found.fault
         return list(dict.fromkeys(compared))
@@ -220,18 +219,37 @@ class Known:
         """Return the value of a size from the metadata in this run; None if unknown."""
         if not isinstance(size, torch.SymInt):
             return size
-        try:
-            return evaluate(self.term(symbols.size_expression(size)), self._point)
-        except (ArithmeticError, KeyError, Unevaluable):
-            return None
+        return value_at(self.term(symbols.size_expression(size)), self._point)
 
 
-class _Interpreter(torch.fx.Interpreter):
-    """Runs a graph, and compares the results of custom operators with their metadata."""
+class Walk(torch.fx.Interpreter):
+    """Runs a graph node by node, and learns the values of its symbols."""
+
+    def __init__(self, module: torch.nn.Module, known: Known) -> None:
+        super().__init__(module)
+        self._known = known
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """Run one node, and learn the sizes of its result."""
+        result = self.step(n)
+        self._known.take(n.meta.get("val"), result)
+        return result
+
+    def step(self, n: torch.fx.Node) -> Any:
+        """Run one node."""
+        return super().run_node(n)
+
+    def walk(self, values: Sequence[Any]) -> None:
+        """Run the graph on flat inputs, up to the node that raises."""
+        replay.run(lambda *flat: self.run(*flat, enable_io_processing=False), tuple(values), {})
+
+
+class _Interpreter(Walk):
+    """Compares the results of custom operators with their metadata."""
 
     def __init__(self, module: torch.nn.Module, known: Known, compared: list[str]) -> None:
-        super().__init__(module)
-        self._known, self._compared = known, compared
+        super().__init__(module, known)
+        self._compared = compared
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         """Wrap the bodies of torch.cond, so that their operators are compared too."""
@@ -245,13 +263,10 @@ class _Interpreter(torch.fx.Interpreter):
             _Found: a result or mutation of the node differs from its metadata.
         """
         if not schemas.is_foreign(n.target):
-            result = super().run_node(n)
-            self._known.take(n.meta.get("val"), result)
-            return result
+            return super().run_node(n)
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         before = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves((args, kwargs))]
         result = super().run_node(n)
-        self._known.take(n.meta.get("val"), result)
         text = _written(n.target, args, kwargs, before) or _unlike(n, (args, kwargs), result, self._known.value)
         text = text or broken_statement(n.target, args, kwargs, result)
         if text is not None:

@@ -248,10 +248,16 @@ def outcome(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     try:
         # torch.fx prints the graph's line that raised; a graph that raises inside torch.vmap leaves vmap active
         with contextlib.redirect_stderr(io.StringIO()), transforms_ended(), torch.random.fork_rng():
-            torch.manual_seed(SEED)
+            _seed()
             return call(*args, **kwargs), None
     except Exception as error:  # noqa: BLE001 - whatever the model raises is the answer
         return None, error
+
+
+def _seed() -> None:
+    """Seed the generators of all devices. Without an accelerator, skip torch's queues for them, which format stacks."""
+    seed = torch.manual_seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
+    seed(SEED)
 
 
 def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.nn.Module]:

@@ -10,8 +10,6 @@ from typing import Any
 
 import torch
 
-from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning import intervals
 from shapeproof.constraints.meaning.evaluate import evaluate, holds_at
 from shapeproof.constraints.terms import Term, constant
@@ -27,19 +25,12 @@ def broken_statement(func: Any, args: Any, kwargs: Mapping[str, Any], result: An
         return None
     results = result if isinstance(result, tuple | list) else (result,)
     call = Operands(constant, _span_of).call(func, args, kwargs, results)
-    if not all(map(_holds, stated_promises(call))):
+    if not all(holds_at(each, {}) for each in stated_promises(call)):
         sizes = ", ".join(str(list(each.shape) if isinstance(each, torch.Tensor) else each) for each in results)
         return f"breaks its promise: it gives {sizes}"
     spans = stated_contents(call, lambda term: intervals.bounds(term, {}))
     pairs = zip(results, spans, strict=False)
     return next((text for each, stated in pairs if (text := _outside(each, stated)) is not None), None)
-
-
-def _holds(formula: Formula) -> bool:
-    try:
-        return holds_at(formula, {})
-    except Unevaluable:
-        return False
 
 
 def _span_of(tensor: torch.Tensor) -> Span:

@@ -37,6 +37,7 @@ from shapeproof.export.explore.compare.taken import Decided, with_branches_taken
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.ops import schemas
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Translator, Untranslatable
@@ -46,10 +47,6 @@ from shapeproof.solver.prove import decide, truth
 from shapeproof.wording import with_kind
 
 _T = TypeVar("_T")
-
-_BROADCAST = {"aten.copy_.default": 1, "aten.index_put.default": 2, "aten.index_put_.default": 2}
-"""Operators that broadcast the operand at this place to what they mutate: its leading dimensions of size 1 make no
-difference. Python's `x[mask] = values` drops those that it knows."""
 
 
 def same(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial) -> bool:
@@ -243,8 +240,12 @@ class _Comparison:
         return None
 
     def _same_arguments(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
-        at = _BROADCAST.get(str(mine.target), len(mine.args))
-        if len(mine.args) != len(other.args) or at >= len(mine.args):
+        """True if the arguments are the same, except for leading dims of size 1 in an operand that is broadcast.
+
+        Python's `x[mask] = values` drops those that it knows.
+        """
+        at = known_of(mine.target).broadcasts
+        if at is None or len(mine.args) != len(other.args) or at >= len(mine.args):
             return self._same(mine.args, other.args)
         rest = (args[:at] + args[at + 1 :] for args in (mine.args, other.args))
         values = mine.args[at], other.args[at]

@@ -14,7 +14,7 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from shapeproof.export.graph import nodes
-from shapeproof.export.ops.output_sizes import VIEWING
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers.symbols import ASSERTION, sizes, values
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
@@ -77,7 +77,7 @@ def with_sizes(
 
 def _takes_from_data(node: torch.fx.Node) -> bool:
     """True if a node takes a size from data. The unbacked symbols of a view follow from the view's arguments."""
-    return bool(node.meta.get("unbacked_bindings")) and str(node.target) not in VIEWING
+    return bool(node.meta.get("unbacked_bindings")) and known_of(node.target).view is None
 
 
 def _called(noted: Any, value: Any) -> dict[Any, torch.SymInt]:

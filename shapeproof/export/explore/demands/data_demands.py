@@ -15,27 +15,19 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.meaning.evaluate import evaluate, holds_at
+from shapeproof.constraints.meaning.evaluate import holds_at, value_at
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.materialize import is_ordered
 from shapeproof.export.explore.demands.graph_demands import indexed
 from shapeproof.export.explore.findings import Traced
 from shapeproof.export.ops import schemas
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace import tracer
 from shapeproof.solver.answers.witness import smallest
 
 Meet = Callable[[Mapping[str, int], dict[str, Any]], None]
-
-_OFFSETS = {
-    "aten.embedding_bag.padding_idx": ("indices", "offsets"),
-    "aten.embedding_bag.default": ("indices", "offsets"),
-}
-"""Operators whose offsets are at least 0 and at most an operand's first size."""
-_LENGTHS = {"aten.segment_reduce.default": ("data", "lengths", "axis")}
-"""Operators whose lengths add up to a size of an operand."""
 
 
 def demands(inputs: Inputs, traced: Traced) -> list[Meet]:
@@ -64,13 +56,8 @@ def _sources(program: torch.export.ExportedProgram, inputs: Inputs) -> dict[torc
 
 def _keeps(target: Any) -> bool:
     """True if an operator returns all elements of its operand, in order."""
-    return schemas.copies_or_views(target) or str(target) in _KEEPING
-
-
-_KEEPING = frozenset(
-    f"aten.{name}"
-    for name in ("view.default", "clone.default", "_to_copy.default", "detach.default", "unsqueeze.default")
-) | {"aten.squeeze.dim", "aten.squeeze.default", "aten.alias.default", "aten.long.default"}
+    known = known_of(target)
+    return known.alias_or_copy or known.in_order
 
 
 # ---------------------------------------------------------------------- of operators
@@ -87,15 +74,14 @@ def _of_operators(
             if index in sources:
                 size = _size(source, dim, read)
                 yield _Within(sources[index], size, is_ordered(examples[sources[index]]))
-        named = (
-            schemas.by_name(node.target, node.args, node.kwargs) if str(node.target) in {*_OFFSETS, *_LENGTHS} else {}
-        )
-        if str(node.target) in _OFFSETS:
-            divided, offsets = (named[name] for name in _OFFSETS[str(node.target)])
+        known = known_of(node.target)
+        named = schemas.by_name(node.target, node.args, node.kwargs) if known.offsets or known.lengths else {}
+        if known.offsets is not None:
+            divided, offsets = (named[name] for name in known.offsets)
             if offsets in sources:
                 yield _Within(sources[offsets], _size(divided, 0, read) + 1, ordered=True)
-        if str(node.target) in _LENGTHS:
-            data, lengths, axis = (named[name] for name in _LENGTHS[str(node.target)])
+        if known.lengths is not None:
+            data, lengths, axis = (named[name] for name in known.lengths)
             if lengths in sources:
                 yield _AddingUp(sources[lengths], _size(data, axis or 0, read))
 
@@ -114,7 +100,7 @@ class _Within:
     ordered: bool
 
     def __call__(self, point: Mapping[str, int], values: dict[str, Any]) -> None:
-        size, tensor = _value(self.size, point), values[self.source]
+        size, tensor = value_at(self.size, point), values[self.source]
         if size is None or size <= 0:
             return
         outside = (tensor < 0) | (tensor >= size)
@@ -130,7 +116,7 @@ class _AddingUp:
     size: Term
 
     def __call__(self, point: Mapping[str, int], values: dict[str, Any]) -> None:
-        total, tensor = _value(self.size, point), values[self.source]
+        total, tensor = value_at(self.size, point), values[self.source]
         if total is not None and total >= 0:
             _add_up(tensor, total)
 
@@ -141,13 +127,6 @@ def _add_up(tensor: torch.Tensor, total: int) -> None:
     if count and bool((tensor.sum(-1) != total).any()):
         tensor.fill_(total // count)
         tensor[..., -1] += total % count
-
-
-def _value(term: Term, point: Mapping[str, int]) -> int | None:
-    try:
-        return evaluate(term, point)
-    except (ArithmeticError, KeyError, Unevaluable):
-        return None
 
 
 # ---------------------------------------------------------------------- of checks on numbers that are taken out
@@ -184,18 +163,12 @@ def _taken(
     """Yield the symbols of numbers that are read from inputs."""
     for node in program.graph.nodes:
         value = node.meta.get("val")
-        if str(node.target) not in {"aten.item.default", "aten._local_scalar_dense.default"}:
+        if not known_of(node.target).is_number:
             continue
         number = _number(node.args[0], sources)
         term = read(symbols.size_expression(value)) if isinstance(value, torch.SymInt) else None
         if number is not None and term is not None:
             yield from ((name, number) for name in term.symbols if term is symbol(name))
-
-
-_MADE_OF_ALL = {"aten.max.default": "max", "aten.min.default": "min", "aten.sum.default": "sum"} | {
-    "aten.amax.default": "max",
-    "aten.amin.default": "min",
-}
 
 
 def _number(node: Any, sources: Mapping[Any, str]) -> _Number | None:
@@ -205,8 +178,9 @@ def _number(node: Any, sources: Mapping[Any, str]) -> _Number | None:
         return _Number(sources[node], "max")
     of: Any = node.args[0] if node.args else None
     rest: list[Any] = list(node.args[1:])
-    if str(node.target) in _MADE_OF_ALL:
-        return _Number(sources[of], _MADE_OF_ALL[str(node.target)]) if of in sources and not rest else None
+    how = known_of(node.target).reduces_all
+    if how is not None:
+        return _Number(sources[of], how) if of in sources and not rest else None
     if node.target is operator.getitem and str(of.target) == "aten.unbind.int":
         of, rest = of.args[0], [*of.args[1:], *rest] if len(of.args) > 1 else [0, *rest]
     elif str(node.target) != "aten.select.int":

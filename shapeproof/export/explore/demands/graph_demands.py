@@ -17,29 +17,8 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.export.explore.demands.overlaps import of_writes
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.trace import tracer
-
-_INDEXING = {
-    "aten.embedding.default": ("weight", "indices", None),
-    "aten.index_select.default": ("self", "index", "dim"),
-    "aten.gather.default": ("self", "index", "dim"),
-    "aten.embedding_bag.default": ("weight", "indices", None),
-    "aten.embedding_bag.padding_idx": ("weight", "indices", None),
-} | {
-    f"aten.{name}": ("self", "index", "dim")
-    for name in ("scatter.src", "scatter.value", "scatter_add.default", "scatter_reduce.two", "index_add.default")
-}
-"""Operators that reject indices below 0: the names of the indexed operand, index and dimension (None: the first).
-https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html"""
-
-_BY_POSITION = frozenset({"aten.index.Tensor", "aten.index_put.default", "aten.index_put_.default"})
-"""Operators that take one index per dimension; an index may count from the end."""
-
-
-_ALONG = frozenset(f"aten.{name}" for name in ("max.dim", "min.dim", "median.dim", "nanmedian.dim", "mode.default"))
-"""Operators that reduce along a dimension, whose fake kernel does not check for an element."""
-_OF_ALL = frozenset({"aten.max.default", "aten.min.default"})
-"""Operators that reduce all elements to one."""
 
 
 def requirements(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
@@ -66,23 +45,24 @@ def _of_indices(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.f
 def _of_reductions(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
     """Yield for each reduction the condition on sizes under which an element exists."""
     for node in program.graph.nodes:
-        if str(node.target) in _ALONG | _OF_ALL:
+        needed = known_of(node.target).needs_element
+        if needed is not None:
             named = schemas.by_name(node.target, node.args, node.kwargs)
             shape = named["self"].meta["val"].shape
-            sizes = shape if str(node.target) in _OF_ALL else shape[named["dim"] :][:1]
+            sizes = shape if needed == "all" else shape[named["dim"] :][:1]
             env = tracer.shape_env_of(program)
             yield node, f.conjunction(*(f.ge(env.read(size), 1) for size in sizes))
 
 
 def indexed(node: torch.fx.Node) -> Iterator[tuple[torch.fx.Node, int, torch.fx.Node, int]]:
     """Yield each indexed tensor, the dimension, the index, and the lowest index as a multiple of the size (0 or -1)."""
-    name = str(node.target)
-    if name not in _INDEXING and name not in _BY_POSITION:
+    known = known_of(node.target)
+    if known.index is None and not known.by_position:
         return
     named = schemas.by_name(node.target, node.args, node.kwargs)
-    if name in _INDEXING:
-        source, index, dim = _INDEXING[name]
-        yield named[source], named[dim] if dim else 0, named[index], 0
+    if known.index is not None:
+        dim = named[known.index.dim] if known.index.dim else 0
+        yield named[known.index.source], dim, named[known.index.index], 0
         return
     for position, index in enumerate(named["indices"]):
         if index is not None and index.meta["val"].dtype in {torch.bool, torch.uint8}:

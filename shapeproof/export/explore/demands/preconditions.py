@@ -24,13 +24,15 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
+from shapeproof.constraints.records.domain import Role
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
-from shapeproof.export.explore.beside_eager.corners import failing_point, raises_whatever_the_data
+from shapeproof.export.explore.beside_eager.corners import raises_whatever_the_data
 from shapeproof.export.explore.demands.graph_demands import requirements
 from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, Outcome, narrowed
 from shapeproof.export.explore.inferred.narrowing import conceded
+from shapeproof.export.explore.points import failing_point
 from shapeproof.export.graph import nodes
 from shapeproof.export.trace.trial import DataCheck, Trial
 from shapeproof.solver.answers.optimum import tighter
@@ -131,7 +133,7 @@ class _BesideEager:
 
     def _emptied(self, domain: Facts) -> Iterator[tuple[str, dict[str, int]]]:
         """Yield each inferred or liftable size that may be 0, and the point at which that size alone is 0."""
-        for name in sorted(self.inputs.inferred | self.inputs.liftable):
+        for name in sorted(self.inputs.domain.of_role(Role.INFERRED | Role.LIFTABLE)):
             point = self.found.begun | {name: 0}
             if self.found.begun[name] > 0 and domain.contains(point):
                 yield name, point

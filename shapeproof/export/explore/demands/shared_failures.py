@@ -23,7 +23,7 @@ from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
-from shapeproof.export.explore.beside_eager.kernels import Known
+from shapeproof.export.explore.beside_eager.kernels import Known, Walk
 from shapeproof.export.explore.demands.graph_demands import requirements
 from shapeproof.export.explore.findings import Exploration, SharedFailure
 from shapeproof.export.graph import nodes
@@ -113,27 +113,22 @@ def _drawn(generator: torch.Generator, tensor: torch.Tensor) -> torch.Tensor:
 def _failing_node(module: torch.nn.Module, values: Sequence[Any], known: Known) -> str | None:
     """Return the name of the node at which a program fails; `known` learns the sizes up to that node."""
     interpreter = _UpToFailure(module, known)
-    replay.run(lambda *flat: interpreter.run(*flat, enable_io_processing=False), tuple(values), {})
+    interpreter.walk(values)
     return interpreter.failed
 
 
-class _UpToFailure(torch.fx.Interpreter):
-    """Runs a graph up to the node that raises."""
+class _UpToFailure(Walk):
+    """Remembers the node that raises."""
 
-    def __init__(self, module: torch.nn.Module, known: Known) -> None:
-        super().__init__(module)
-        self._known = known
-        self.failed: str | None = None
+    failed: str | None = None
 
-    def run_node(self, n: torch.fx.Node) -> Any:
+    def step(self, n: torch.fx.Node) -> Any:
         """Run one node."""
         try:
-            result = super().run_node(n)
+            return super().step(n)
         except Exception:
             self.failed = n.name
             raise
-        self._known.take(n.meta.get("val"), result)
-        return result
 
 
 def _described(demand: _Demand, error: Exception, found: Exploration, known: Known, inputs: Inputs) -> SharedFailure:

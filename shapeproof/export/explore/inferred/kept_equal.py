@@ -15,13 +15,14 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.records.decisions import Decision, Kind
+from shapeproof.constraints.records.domain import Role
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.findings import Exploration, Narrowing
 from shapeproof.export.explore.inferred.narrowing import given_up
 from shapeproof.export.limits import TIED_SIZES
-from shapeproof.solver.answers.witness import find
+from shapeproof.solver.answers.witness import find, grant
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
@@ -29,7 +30,8 @@ from shapeproof.solver.facts import Facts
 def equal_in_example(inputs: Inputs, example: Mapping[str, int], apart_from: Container[str] = ()) -> Sequence[Formula]:
     """Return the equalities between inferred sizes that hold in the example and in every other given input."""
     first: dict[int, str] = {}
-    names = [name for name in inputs.domain.symbols if name in inputs.inferred and name not in apart_from]
+    inferred = inputs.domain.of_role(Role.INFERRED)
+    names = [name for name in inputs.domain.symbols if name in inferred and name not in apart_from]
     pairs = ((name, first.setdefault(example[name], name)) for name in names)
     equal = (f.eq(symbol(name), symbol(other)) for name, other in pairs if name != other)
     return [each for each in equal if all(holds_at(each, anchor) for anchor in inputs.anchors)]
@@ -55,9 +57,7 @@ def _agree(mod: torch.nn.Module, inputs: Inputs, found: Exploration, region: Fac
     """True if program and eager agree at a point of a region that keeps as many of the given sizes as possible."""
     here = region.fork()
     for name, value in sorted(point.items()):
-        same = f.eq(symbol(name), value)
-        if isinstance(find(same, here), dict):
-            here.learn(same)
+        grant(f.eq(symbol(name), value), here)
     chosen = find(f.TRUE, here)
     if not isinstance(chosen, dict) or not region.contains(whole := {**point, **chosen}):
         return False

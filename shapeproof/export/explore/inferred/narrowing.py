@@ -13,6 +13,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.records.decisions import Decision, Kind
+from shapeproof.constraints.records.domain import Role
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration, Narrowing, narrowed
@@ -58,7 +59,8 @@ def _granted(
     `left` is the part of the domain before this narrowing.
     """
     required = asked.requirement
-    if not asked.decision.formula.symbols & inputs.inferred or not all(holds_at(required, each) for each in anchors):
+    inferred = asked.decision.formula.symbols & inputs.domain.of_role(Role.INFERRED)
+    if not inferred or not all(holds_at(required, each) for each in anchors):
         return None
     return asked if _stays_dynamic(required, left, anchors[0], inputs, budget) else None
 
@@ -79,13 +81,15 @@ def _stays_dynamic(
 ) -> bool:
     """True if each size that must stay dynamic still has a value other than the anchor's."""
     here = facts.assuming(requirement)
-    others = (f.ne(symbol(name), anchor[name]) for name in sorted(requirement.symbols & inputs.fixed))
+    others = (
+        f.ne(symbol(name), anchor[name]) for name in sorted(requirement.symbols & inputs.domain.of_role(Role.DYNAMIC))
+    )
     return all(isinstance(find(other, here, budget), dict) for other in others)
 
 
 def lifted(decision: Decision, inputs: Inputs, budget: Budget) -> Narrowing | None:
     """Raise the lower bound of a Dim without written bounds to 1 or 2, if the decision then always holds."""
-    for name in sorted(decision.formula.symbols & inputs.liftable):
+    for name in sorted(decision.formula.symbols & inputs.domain.of_role(Role.LIFTABLE)):
         for bound in (1, 2):
             raised = f.ge(symbol(name), bound)
             if not all(holds_at(raised, anchor) for anchor in inputs.anchors):
@@ -101,7 +105,7 @@ def nonempty(domain: Facts, inputs: Inputs) -> tuple[Facts, list[Narrowing]]:
     """Restrict inferred and liftable sizes to at least 1, for models that torch cannot trace with a size of 0."""
     lifts = [
         Narrowing(above, Decision(above, Kind.ASSUMED, outcome=True))
-        for name in sorted(inputs.inferred | inputs.liftable)
+        for name in sorted(inputs.domain.of_role(Role.INFERRED | Role.LIFTABLE))
         if domain.range_of(name).lower == 0 and all(anchor[name] > 0 for anchor in inputs.anchors)
         for above in [f.ge(symbol(name), 1)]
     ]

@@ -15,6 +15,7 @@ import torch
 
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Decision, Kind
+from shapeproof.constraints.records.domain import Role
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager.replay import eager_failure
 from shapeproof.export.explore.coincidences import pins
@@ -64,7 +65,7 @@ class Scout:
 
     def look(self, domain: Facts, example: dict[str, int]) -> Scouted | None:
         """Return the simple domain that the model asks for; None if eager accepts generic sizes or none is found."""
-        if not self.inputs.inferred or self._runs_in(domain, SCOUT_ELEMENTS):
+        if not self.inputs.domain.of_role(Role.INFERRED) or self._runs_in(domain, SCOUT_ELEMENTS):
             return None
         traced = self.trace(domain, example)
         if traced.program is None:

@@ -18,6 +18,7 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.export.shim.numbers.doubles import Double
+from shapeproof.export.shim.trees import graph_modules
 
 ASSERTION = torch.ops.aten._assert_scalar.default
 """The operator of an assertion in a graph."""
@@ -98,10 +99,8 @@ def data_symbols(number: torch.SymInt | torch.SymFloat | torch.SymBool) -> set[A
 
 def values(program: torch.export.ExportedProgram) -> Iterator[Any]:
     """Yield the values in the metadata of a program's nodes, those of nested graph modules included."""
-    modules = (module for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule))
-    return (
-        leaf for module in modules for node in module.graph.nodes for leaf in pytree.tree_leaves(node.meta.get("val"))
-    )
+    every = (node for module in graph_modules(program.graph_module) for node in module.graph.nodes)
+    return (leaf for node in every for leaf in pytree.tree_leaves(node.meta.get("val")))
 
 
 def sizes(value: Any) -> list[Any]:

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.ops import schemas
+from shapeproof.export.ops.table import known_of
 
 _OF_ANY_RANK = (
     functional.dropout,
@@ -32,7 +33,6 @@ _OF_RANKS: Mapping[Any, Sequence[int]] = {
 }
 """Other ranks are an error, a warning, or a result with another view of the operand."""
 _DROPPING: Mapping[Any, Sequence[int]] = {**dict.fromkeys(_OF_ANY_RANK, ()), **_OF_RANKS}
-_OPERATORS = {"dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout"}
 
 
 def undropped(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor | None:
@@ -71,10 +71,9 @@ def _is_idle(p: Any, train: Any) -> bool:
 
 def hides_a_write(graph: torch.fx.Graph) -> bool:
     """True if a graph has a dropout that drops nothing, and writes so that a copy differs from the operand."""
-    called = (node for node in graph.nodes if node.op == "call_function" and schemas.schema_of(node.target) is not None)
     idle = (
         _is_idle(*(schemas.by_name(node.target, node.args, node.kwargs)[name] for name in ("p", "train")))
-        for node in called
-        if node.target.overloadpacket.__name__ in _OPERATORS
+        for node in graph.nodes
+        if node.op == "call_function" and known_of(node.target).drops
     )
     return any(idle) and told_apart(graph)

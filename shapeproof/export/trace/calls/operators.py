@@ -20,6 +20,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.export.ops import recurrent, schemas
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.trees import is_bare, leaves, map_tensors
 from shapeproof.export.trace.calls import settle
@@ -123,7 +124,7 @@ class Operators:
 
         def ruled(func: Any, args: Any, kwargs: Any) -> Any:
             given = None
-            if self._by_rule and func in recurrent.RECURRENT:
+            if self._by_rule and known_of(func).steps:
                 with self._apart():
                     given = recurrent.results(func, args, kwargs, self._equal)
             return run(func, args, kwargs) if given is None else note(given)

@@ -20,8 +20,9 @@ import torch
 
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import ZERO, Term
-from shapeproof.export.ops.elementwise import keeps_layout
-from shapeproof.export.ops.shape_functions import RULED, Sizes, result_like
+from shapeproof.export.ops import schemas
+from shapeproof.export.ops.shape_functions import Sizes, keeps_layout, result_like
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import is_bare
 from shapeproof.export.trace.calls.recalled import Given, Recalled
@@ -113,17 +114,17 @@ class Repeats:
 
     def _by_rule(self, key: tuple[Any, ...], arguments: Any, operands: Sequence[torch.Tensor]) -> _Like | None:
         """Return the result of an operator whose sizes a rule gives; None if there is no such rule."""
-        func, read = key[0], self._env.read
+        func, known = key[0], known_of(key[0])
         if not operands:
             return None
         tracked = torch.is_grad_enabled() and any(each.requires_grad for each in operands)
-        if keeps_layout(func, operands, read):
+        if known.elementwise and keeps_layout(operands, self._env.read):
             (x,) = operands
             return _Like(tuple(x.shape), x.stride(), x.dtype, x.device, tracked)
-        if func not in RULED:
+        if known.shape is None:
             return None
         with self._apart():
-            found = result_like(func, arguments, operands, self._sizes)
+            found = result_like(known.shape, schemas.by_name(func, *arguments), operands, self._sizes)
         if found is None:
             return None
         sizes, dtype = found

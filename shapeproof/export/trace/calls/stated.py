@@ -16,15 +16,14 @@ import torch
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.meaning.evaluate import linear
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.graph.emit import Computation, NoGraphForm
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Span
-from shapeproof.export.ops.output_sizes import promises
 from shapeproof.export.ops.reading import Operands
 from shapeproof.export.ops.stated import is_stated, stated_contents, stated_promises
-from shapeproof.export.ops.value_ranges import contents
+from shapeproof.export.ops.table import contents, promises
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace.known.values import Contents
@@ -100,8 +99,7 @@ class Stated:
 
 def _solved(number: Any, term: Term) -> dict[str, Any]:
     """Return the value of the symbol in a term `offset + step*name`, computed from the value of the term."""
-    (name,) = term.symbols
-    offset, step = evaluate(term, {name: 0}), evaluate(term, {name: 1}) - evaluate(term, {name: 0})
-    if step < 1 or term is not offset + step * symbol(name):
+    form = linear(term)
+    if form is None or form.step < 1:
         return {}
-    return {name: number if (offset, step) == (0, 1) else (number - offset) // step}
+    return {form.name: number if term is symbol(form.name) else (number - form.offset) // form.step}

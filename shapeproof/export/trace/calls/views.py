@@ -15,9 +15,9 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.export.ops import schemas
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 
-_VIEWS = frozenset({"aten.view.default", "aten._unsafe_view.default"})
 Size = int | torch.SymInt
 
 VIEW_OF_COPY: Mapping[Any, Any] = {
@@ -29,7 +29,7 @@ VIEW_OF_COPY: Mapping[Any, Any] = {
 
 def as_asked(env: ProofShapeEnv, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
     """Return the result; a view whose noted sizes may be undefined gets the sizes that the call asked for."""
-    if str(func) not in _VIEWS or all(env.read(size).total for size in result.shape):
+    if not known_of(func).as_asked or all(env.read(size).total for size in result.shape):
         return result
     call = schemas.by_name(func, args, kwargs)
     sizes = _asked(call["self"], call["size"])

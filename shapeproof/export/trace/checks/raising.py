@@ -35,7 +35,11 @@ def note(known: Raisings, step: Step, there: Trial, domain: Facts, text: str) ->
     side = domain.assuming(flipped(step))
     asked = [formula for formula in there.answered if truth(formula, side).always is None]
     given = tuple(formula if there.settled(formula) else negate(formula) for formula in asked)
-    known.setdefault(step.decision.taken, []).append(Raising(text, step.decision.where, given))
+    taken = step.decision.taken
+    known[taken] = [
+        *known.get(taken, ()),
+        Raising(text, step.decision.where, given),
+    ]  # a trial keeps its own
 
 
 def side_that_raises(

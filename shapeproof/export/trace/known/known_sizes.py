@@ -23,13 +23,13 @@ import sympy
 import torch
 
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.meaning.evaluate import linear, value_at
 from shapeproof.constraints.meaning.intervals import Interval
-from shapeproof.constraints.terms import Symbol, Term, symbol
+from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.strides import restrided
-from shapeproof.export.shim.trees import is_bare, leaves, map_all
+from shapeproof.export.shim.trees import graph_modules, is_bare, leaves, map_all
 from shapeproof.export.trace.translate import Translator, Untranslatable, Writer
 from shapeproof.solver.answers.optimum import least_upper_bound
 from shapeproof.solver.answers.simplest import simplest
@@ -132,10 +132,7 @@ class KnownSizes:
         top = {name: self._facts.range_of(name).upper for name in term.symbols}
         if None in top.values():
             return False
-        try:
-            return self._facts.contains(top) and evaluate(term, top) == upper  # type: ignore[arg-type]
-        except Unevaluable:
-            return False
+        return self._facts.contains(top) and value_at(term, top) == upper  # type: ignore[arg-type]
 
     def _roots(self, expr: sympy.Expr, term: Term) -> dict[str, tuple[sympy.Symbol, int, int]]:
         """Return for each name in a term an input size `offset + step*name`, or a data symbol of `expr`."""
@@ -144,15 +141,9 @@ class KnownSizes:
             for name in read.symbols & term.symbols if symbols.is_of_input(free) or free in expr.free_symbols else ():
                 if read is symbol(name) and (name not in found or free in expr.free_symbols):
                     found[name] = (free, 0, 1)
-                elif name not in found and symbols.is_of_input(free) and len(read.symbols) == 1 and _is_line(read):
-                    offset = evaluate(read, {name: 0})
-                    found[name] = (free, offset, evaluate(read, {name: 1}) - offset)
+                elif name not in found and symbols.is_of_input(free) and (form := linear(read)) is not None:
+                    found[name] = (free, form.offset, form.step)
         return found
-
-
-def _is_line(term: Term) -> bool:
-    atoms = [factors for factors, _ in term.monomials if factors]
-    return len(atoms) == 1 and len(atoms[0]) == 1 and isinstance(atoms[0][0][0], Symbol) and atoms[0][0][1] == 1
 
 
 class _Writer(Writer):
@@ -192,10 +183,9 @@ def note_sizes(program: torch.export.ExportedProgram, known: KnownSizes) -> None
 
     Inputs stay unchanged: the assertions are about the input sizes.
     """
-    for module in program.graph_module.modules():
-        if isinstance(module, torch.fx.GraphModule):
-            for node in module.graph.nodes:
-                _note(node, known, outermost=module is program.graph_module)
+    for module in graph_modules(program.graph_module):
+        for node in module.graph.nodes:
+            _note(node, known, outermost=module is program.graph_module)
 
 
 def _note(node: torch.fx.Node, known: KnownSizes, *, outermost: bool) -> None:

@@ -24,15 +24,9 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from shapeproof.constraints.terms import Term
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Running
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.ops.value_ranges import INTEGRAL
 from shapeproof.export.shim.storages import storages
-
-_MOVING = frozenset(
-    f"aten.{name}" for name in ("index.Tensor", "index_select.default", "gather.default", "cat.default")
-) | {"aten._to_copy.default", "aten.nonzero.default"}
-"""Operators that move elements of their operands, or return their positions, and compute nothing."""
-_SAME = frozenset(f"aten.{name}.default" for name in ("clone", "detach", "alias"))
-"""Operators that return the elements of their operand unchanged."""
 
 
 class Numbering:
@@ -66,7 +60,7 @@ class Numbering:
         for storage in storages(schemas.written(func, args, kwargs)):
             self._written[storage] = self._written.get(storage, 0) + 1
             self._writings += 1
-        if str(func) in _SAME and isinstance(args[0], torch.Tensor):
+        if known_of(func).unchanged and isinstance(args[0], torch.Tensor):
             self._note(results[0], self.of(args[0]))
             return
         if not _is_function(func) and not (_reduces(func) and _whole(results)):
@@ -91,7 +85,7 @@ class Numbering:
         if writings > mark[0]:
             return False
         number = self._by_call.get((0, self._call(func, args, kwargs)))
-        return unlike > mark[1] or str(func) in _SAME or number == self._noted.get(result, (None, None))[0]
+        return unlike > mark[1] or known_of(func).unchanged or number == self._noted.get(result, (None, None))[0]
 
     def taken(self, running: Running, fresh: Callable[[], Term]) -> Term:
         """Return the number that an operator takes from data: the same one as before if the operands are the same."""
@@ -103,15 +97,14 @@ class Numbering:
 
     def _counted(self, running: Running) -> Hashable:
         """Return a key for the tensor whose nonzero elements an operator counts; None if it does not count any."""
-        match running.name, running.args:
-            case "aten.nonzero.default", (torch.Tensor() as mask, *_):
-                return "count", self.of(mask)
-            case "aten.masked_select.default", (torch.Tensor() as source, torch.Tensor() as mask):
-                alike = [self._read(size) for size in source.shape] == [self._read(size) for size in mask.shape]
-                return ("count", self.of(mask)) if alike else None
-            case "aten._local_scalar_dense.default" | "aten.item.default", (torch.Tensor() as number, *_):
-                return self._counts.get(self.of(number))
-        return None
+        known, operands = known_of(running.func), running.args
+        if known.is_number and operands:
+            return self._counts.get(self.of(operands[0]))
+        if known.counts is None:
+            return None
+        named = schemas.by_name(running.func, operands, running.kwargs)
+        alike = [[self._read(size) for size in named[name].shape] for name in ("self", known.counts)]
+        return ("count", self.of(named[known.counts])) if alike[0] == alike[1] else None
 
     def _call(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Hashable, ...]:
         return (func, *((name, self._key(value)) for name, value in schemas.by_name(func, args, kwargs).items()))
@@ -144,7 +137,7 @@ def _is_function(func: Any) -> bool:
     """
     if schemas.is_mutable(func) or torch.Tag.nondeterministic_seeded in func.tags or "as_strided" in str(func):
         return False
-    return str(func) in _MOVING or torch.Tag.pointwise in func.tags or schemas.is_view_operator(func, pure=False)
+    return known_of(func).moves or torch.Tag.pointwise in func.tags or schemas.is_view_operator(func, pure=False)
 
 
 @functools.cache
@@ -160,6 +153,6 @@ def _whole(results: Sequence[Any]) -> bool:
 
 def _counts(func: Any, args: Sequence[Any], results: Sequence[Any]) -> bool:
     """True if an operator counts all nonzero elements of its operand, in an int64."""
-    name = str(func).split(".")[1]
-    of_bools = name == "sum" and isinstance(args[0], torch.Tensor) and args[0].dtype == torch.bool
-    return (of_bools or name == "count_nonzero") and results[0].dim() == 0 and results[0].dtype == torch.int64
+    known = known_of(func)
+    of_bools = known.counts_true and isinstance(args[0], torch.Tensor) and args[0].dtype == torch.bool
+    return (of_bools or known.counts_nonzero) and results[0].dim() == 0 and results[0].dtype == torch.int64

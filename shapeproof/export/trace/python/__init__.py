@@ -8,4 +8,5 @@ ranges.py            symbolic `range`
 distinct.py          symbolic `set`
 remembering.py       restores what code remembers between calls
 whether_traced.py    notes where a model asks whether it is traced
+rejoining.py         branches whose two sides rejoin in the same state
 """

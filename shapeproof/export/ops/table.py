@@ -1,0 +1,347 @@
+"""The facts about torch's operators: one record per overload, or per operator if its overloads do not differ.
+
+A trace, a comparison and a replay read what they need here. A field that a record does not give says nothing, and an
+operator without a record is left to torch. The rules of a record are small functions of output_sizes.py,
+value_ranges.py and shape_functions.py.
+
+Law: each field holds for every call on which eager does not raise. One property test holds the whole table against
+eager. The tables of a single mechanism stay with the mechanism: operators that keep rows apart (row_by_row.py), are
+continuous (graph/rounding.py), or never fail on data (trace/checks/failures.py), and forms to write (build/).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import Term
+from shapeproof.export.ops import output_sizes as sizes
+from shapeproof.export.ops import shape_functions as shapes
+from shapeproof.export.ops import value_ranges as values
+from shapeproof.export.ops.call import Call, Shape, Span
+from shapeproof.export.ops.shape_functions import Layout, ShapeFunction, of_floats
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The arguments of an operator that indexes along a dim and rejects an index below 0.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html
+    """
+
+    source: str = "self"
+    index: str = "index"
+    dim: str | None = "dim"
+    """None: the first dim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """An operator that copies its operand if all numbers of an argument have one value; without argument, always."""
+
+    argument: str | None = None
+    value: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """What is known of an operator.
+
+    Attributes:
+        sizes: facts about the sizes, or the number, that its result takes from data.
+        is_number: its result is a number taken from data.
+        counts: its result has a row for each nonzero element of this operand.
+        counts_nonzero: its result counts the nonzero elements of its operand.
+        counts_true: its result counts the true elements of a bool operand.
+        values: bounds of the integers in its results.
+        view: the meanings of the symbols that torch makes for a view.
+        as_asked: it returns a view with the sizes of its argument `size`, of which one may be -1.
+        shape: the sizes of its result where its operands are contiguous.
+        elementwise: its result has the layout and the dtype of its one operand of floats.
+        steps: for a recurrent operator, the number of its states, and of its gates.
+        index: how it indexes along a dim.
+        by_position: it takes one index per dim; an index may count from the end.
+        offsets: its operand whose first size bounds its offsets, and the offsets, which are at least 0.
+        lengths: its operand, the lengths that add up to a size of the operand, and the dim.
+        needs_element: "dim" or "all": eager raises without an element there, and the fake kernel does not check.
+        reduces_all: the method that reduces a tensor to the same number, if no more arguments are given.
+        copies: it returns a copy of its operand.
+        alias_or_copy: it returns its operand, a view of it or a copy, depending on sizes and types.
+        drops: it is a dropout: without effect, eager returns the operand itself.
+        in_order: its result has the elements of its operand, in order.
+        unchanged: its result has the sizes, strides and elements of its operand.
+        moves: it moves elements of its operands, or returns their positions, and computes nothing.
+        broadcasts: the position of an operand that is broadcast to the operand that is mutated.
+        statistics: the argument that turns on that it updates running statistics, which its schema does not say.
+        resizes: it may change the size of a storage.
+        states_range: it states the user's range of a number.
+        least_rank: its kernel reads memory beyond the sizes of a tensor with fewer dims.
+        wrong_when_empty: what torch has wrong where there are no elements, as a sentence about `{}`.
+    """
+
+    sizes: sizes.Rule | None = None
+    is_number: bool = False
+    counts: str | None = None
+    counts_nonzero: bool = False
+    counts_true: bool = False
+    values: values.Rule | None = None
+    view: Callable[[Call], list[Term]] | None = None
+    as_asked: bool = False
+    shape: ShapeFunction | None = None
+    elementwise: bool = False
+    steps: tuple[int, int] | None = None
+    index: Index | None = None
+    by_position: bool = False
+    offsets: tuple[str, str] | None = None
+    lengths: tuple[str, str, str] | None = None
+    needs_element: str | None = None
+    reduces_all: str | None = None
+    copies: Copies | None = None
+    alias_or_copy: bool = False
+    drops: bool = False
+    in_order: bool = False
+    unchanged: bool = False
+    moves: bool = False
+    broadcasts: int | None = None
+    statistics: str | None = None
+    resizes: bool = False
+    states_range: bool = False
+    least_rank: int | None = None
+    wrong_when_empty: str | None = None
+
+
+def _each(names: str, **fields: Any) -> dict[str, Operator]:
+    """Return one record for several operators."""
+    return dict.fromkeys(names.split(), Operator(**fields))
+
+
+_FROM_DATA: Mapping[str, Operator] = {
+    **_each("item.default _local_scalar_dense.default", sizes=sizes.number, is_number=True),
+    "nonzero.default": Operator(sizes=sizes.nonzero, values=values.positions, counts="self", moves=True),
+    "masked_select.default": Operator(sizes=sizes.masked_select, values=values.elements_of("self"), counts="mask"),
+    **_each("_unique2.default unique_consecutive.default", sizes=sizes.unique, values=values.unique),
+    "unique_dim.default": Operator(sizes=sizes.unique, values=values.elements_of("self")),
+    "repeat_interleave.Tensor": Operator(sizes=sizes.repeat_interleave, values=values.repeat_interleave),
+    "bincount.default": Operator(sizes=sizes.bincount, values=values.occurrences),
+    "_padded_dense_to_jagged_forward.default": Operator(sizes=sizes.unpadded),
+}
+"""Operators that take a size or a number from data, each with its source."""
+
+_SAME_ELEMENTS: Mapping[str, Operator] = {
+    "clone.default": Operator(values=values.elements_of("self"), copies=Copies(), in_order=True, unchanged=True),
+    **_each("detach.default alias.default", in_order=True, unchanged=True),
+    "lift_fresh_copy.default": Operator(values=values.elements_of("self"), copies=Copies()),
+    "_to_copy.default": Operator(values=values.converted, in_order=True, moves=True),
+    "view.default": Operator(in_order=True, as_asked=True),
+    "_unsafe_view.default": Operator(as_asked=True),
+    **_each("unsqueeze.default squeeze.dim squeeze.default", in_order=True),
+    "slice.Tensor": Operator(view=sizes.sliced),
+    "select.int": Operator(view=sizes.selected),
+    **_each("reshape reshape_as contiguous to flatten _reshape_alias type_as view_as_real", alias_or_copy=True),
+    **_each("ravel positive resolve_conj resolve_neg sum_to_size", alias_or_copy=True),
+    **_each("dropout feature_dropout alpha_dropout feature_alpha_dropout", alias_or_copy=True, drops=True),
+    "repeat.default": Operator(values=values.elements_of("self"), copies=Copies("repeats", 1)),
+    "constant_pad_nd.default": Operator(values=values.elements_of("self", "value"), copies=Copies("pad")),
+    "pad": Operator(copies=Copies("pad")),
+    **_each("reflection_pad1d reflection_pad2d reflection_pad3d", copies=Copies("padding")),
+    **_each("replication_pad1d replication_pad2d replication_pad3d", copies=Copies("padding")),
+    **_each("flip.default roll.default take.default", values=values.elements_of("self")),
+    **_each("masked_fill.Scalar masked_fill.Tensor", values=values.elements_of("self", "value")),
+    "cat.default": Operator(
+        values=values.elements_of("tensors"),
+        shape=ShapeFunction(shapes.cat, of_floats("tensors"), Layout.ONE),
+        moves=True,
+    ),
+    "stack.default": Operator(values=values.elements_of("tensors")),
+    **_each("where.self where.ScalarOther", values=values.elements_of("self", "other")),
+}
+"""Views, copies, and operators that rearrange elements."""
+
+_INDEXING: Mapping[str, Operator] = {
+    "embedding.default": Operator(
+        index=Index("weight", "indices", None), shape=ShapeFunction(shapes.embedding, of_floats("weight"))
+    ),
+    **_each(
+        "embedding_bag.default embedding_bag.padding_idx",
+        index=Index("weight", "indices", None),
+        offsets=("indices", "offsets"),
+    ),
+    "segment_reduce.default": Operator(lengths=("data", "lengths", "axis")),
+    **_each("index_select.default gather.default", index=Index(), values=values.elements_of("self"), moves=True),
+    "scatter.value": Operator(index=Index(), values=values.elements_of("self", "value")),
+    "scatter.src": Operator(index=Index(), values=values.elements_of("self", "src")),
+    **_each("scatter_add.default scatter_reduce.two index_add.default", index=Index()),
+    "index.Tensor": Operator(by_position=True, values=values.elements_of("self"), moves=True),
+    **_each("index_put.default index_put_.default", by_position=True, broadcasts=2),
+}
+"""Operators that index."""
+
+_REDUCTIONS: Mapping[str, Operator] = {
+    "max.default": Operator(values=values.elements_of("self"), needs_element="all", reduces_all="max"),
+    "min.default": Operator(values=values.elements_of("self"), needs_element="all", reduces_all="min"),
+    "amax.default": Operator(values=values.elements_of("self"), reduces_all="max"),
+    "amin.default": Operator(values=values.elements_of("self"), reduces_all="min"),
+    **_each("max.dim min.dim median.dim mode.default", values=values.values_and_indices, needs_element="dim"),
+    "nanmedian.dim": Operator(needs_element="dim"),
+    **_each("kthvalue.default sort.default sort.stable topk.default", values=values.values_and_indices),
+    **_each("cummax.default cummin.default", values=values.values_and_indices),
+    **_each("argmax.default argmin.default argsort.default argsort.stable", values=values.index),
+    "sum.default": Operator(values=values.summed, reduces_all="sum", counts_true=True),
+    "sum.dim_IntList": Operator(
+        values=values.summed, shape=ShapeFunction(shapes.reduced, shapes.summed), counts_true=True
+    ),
+    "mean.dim": Operator(shape=ShapeFunction(shapes.reduced, of_floats("self"))),
+    "linalg_vector_norm.default": Operator(shape=ShapeFunction(shapes.vector_norm, of_floats("self"))),
+    **_each(
+        "count_nonzero.default count_nonzero.dim_IntList",
+        values=values.occurrences,
+        counts_nonzero=True,
+    ),
+    "cumsum.default": Operator(values=values.cumsum),
+    **_each("searchsorted.Tensor searchsorted.Scalar bucketize.Tensor bucketize.Scalar", values=values.insertion),
+}
+"""Operators that reduce, order or search."""
+
+_FACTORIES: Mapping[str, Operator] = {
+    **_each("full.default full_like.default new_full.default", values=values.filled_with("fill_value")),
+    "scalar_tensor.default": Operator(values=values.filled_with("s")),
+    **_each("zeros.default zeros_like.default new_zeros.default", values=values.constantly(0)),
+    **_each("ones.default ones_like.default new_ones.default", values=values.constantly(1)),
+    **_each("arange.default arange.start arange.start_step", values=values.arange),
+    **_each("randint.default randint.low", values=values.randint),
+    "randperm.default": Operator(values=values.randperm),
+    "multinomial.default": Operator(values=values.multinomial),
+}
+"""Operators that make tensors."""
+
+_COMPARISON = ShapeFunction(shapes.broadcast, shapes.answer)
+_ARITHMETIC: Mapping[str, Operator] = {
+    "clamp.default": Operator(values=values.clamp, shape=ShapeFunction(shapes.as_it_is, shapes.kept)),
+    "clamp_min.default": Operator(values=values.clamp, shape=ShapeFunction(shapes.as_it_is, shapes.kept)),
+    **_each("clamp.Tensor clamp_min.Tensor clamp_max.default clamp_max.Tensor", values=values.clamp),
+    "minimum.default": Operator(values=values.lesser_of_both),
+    "maximum.default": Operator(values=values.greater_of_both),
+    "add.Tensor": Operator(values=values.add, shape=ShapeFunction(shapes.broadcast, shapes.promoted)),
+    "add.Scalar": Operator(values=values.add),
+    "sub.Tensor": Operator(values=values.sub, shape=ShapeFunction(shapes.broadcast, shapes.subtracted)),
+    "sub.Scalar": Operator(values=values.sub),
+    **_each("rsub.Tensor rsub.Scalar", values=values.rsub),
+    "neg.default": Operator(values=values.neg, elementwise=True),
+    "abs.default": Operator(values=values.magnitude, elementwise=True),
+    "mul.Tensor": Operator(values=values.mul, shape=ShapeFunction(shapes.broadcast, shapes.promoted)),
+    "mul.Scalar": Operator(values=values.mul),
+    "div.Tensor": Operator(shape=ShapeFunction(shapes.broadcast, shapes.promoted)),
+    **_each("floor_divide.default floor_divide.Scalar div.Tensor_mode div.Scalar_mode", values=values.floor_divide),
+    **_each("remainder.Tensor remainder.Scalar", values=values.remainder),
+    "bitwise_and.Scalar": Operator(values=values.bitwise_and),
+    "pow.Tensor_Scalar": Operator(shape=ShapeFunction(shapes.power, of_floats("self"))),
+    **_each("eq.Tensor ne.Tensor lt.Tensor le.Tensor gt.Tensor ge.Tensor", shape=_COMPARISON),
+    **_each("eq.Scalar ne.Scalar lt.Scalar le.Scalar gt.Scalar ge.Scalar", shape=_COMPARISON),
+    **_each("relu.default relu6.default silu.default gelu.default sigmoid.default tanh.default", elementwise=True),
+    **_each("hardswish.default hardsigmoid.default leaky_relu.default elu.default mish.default", elementwise=True),
+    **_each("exp.default log.default sqrt.default rsqrt.default sin.default cos.default erf.default", elementwise=True),
+    **_each("softmax.int log_softmax.int", shape=ShapeFunction(shapes.normalized, of_floats("self"))),
+}
+"""Operators that compute element by element."""
+
+_MODULES: Mapping[str, Operator] = {
+    "linear.default": Operator(shape=ShapeFunction(shapes.linear, of_floats("input", "weight", "bias"), Layout.NONE)),
+    "mm.default": Operator(shape=ShapeFunction(shapes.product, of_floats("self", "mat2"), Layout.NONE)),
+    "addmm.default": Operator(shape=ShapeFunction(shapes.product, of_floats("self", "mat1", "mat2"), Layout.NONE)),
+    "layer_norm.default": Operator(
+        shape=ShapeFunction(shapes.layer_norm, of_floats("input", "weight", "bias"), Layout.NONE)
+    ),
+    "group_norm.default": Operator(shape=ShapeFunction(shapes.group_norm, of_floats("input", "weight", "bias"))),
+    "batch_norm.default": Operator(
+        shape=ShapeFunction(shapes.batch_norm, of_floats("input", "weight", "bias", "running_mean", "running_var")),
+        statistics="training",
+        least_rank=2,
+    ),
+    **_each("_batch_norm_impl_index.default native_batch_norm.default _batch_norm_with_update.default", least_rank=2),
+    "_native_batch_norm_legit.default": Operator(least_rank=2),
+    "instance_norm.default": Operator(statistics="use_input_stats"),
+    **_each(
+        "conv1d.default conv2d.default conv3d.default",
+        shape=ShapeFunction(shapes.convolution, of_floats("input", "weight", "bias")),
+    ),
+    **_each("max_pool2d.default avg_pool2d.default", shape=ShapeFunction(shapes.pooling, of_floats("self"))),
+    "upsample_nearest2d.vec": Operator(shape=ShapeFunction(shapes.enlarged, of_floats("input"))),
+    "lstm.input": Operator(steps=(2, 4)),
+    "gru.input": Operator(steps=(1, 3)),
+    **_each("rnn_tanh.input rnn_relu.input", steps=(1, 1)),
+    "pixel_unshuffle.default": Operator(
+        wrong_when_empty="torch's fake kernel of `{}` gives other sizes than its kernel where there are no elements: "
+        "call torch.pixel_unshuffle, or declare sizes of at least 1"
+    ),
+    **_each(
+        "multi_margin_loss.default multilabel_margin_loss.default multilabel_margin_loss_forward.default",
+        wrong_when_empty="torch's kernel of `{}` returns arbitrary numbers where there are no elements",
+    ),
+}
+"""Operators of torch.nn; batch norm: https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html"""
+
+_EFFECTS: Mapping[str, Operator] = {
+    "copy_.default": Operator(broadcasts=1),
+    **_each("resize_ resize_as_ set_ resize_as_sparse_", resizes=True),
+    **_each("sym_constrain_range.default sym_constrain_range_for_size.default", states_range=True),
+}
+"""Operators called for their effect."""
+
+OPERATORS: Mapping[str, Operator] = {
+    f"aten.{name}": record
+    for group in (_FROM_DATA, _SAME_ELEMENTS, _INDEXING, _REDUCTIONS, _FACTORIES, _ARITHMETIC, _MODULES, _EFFECTS)
+    for name, record in group.items()
+}
+"""The table: `aten.nonzero.default` is an overload, `aten.reshape` all overloads of an operator."""
+_UNKNOWN = Operator()
+
+
+def known_of(target: Any) -> Operator:
+    """Return what is known of an operator, given as torch's object or by name; an empty record for anything else.
+
+    >>> import torch
+    >>> known_of(torch.ops.aten.reshape.default).alias_or_copy, known_of("aten.nonzero.default").counts
+    (True, 'self')
+    """
+    return _named(str(target)) if isinstance(target, str) or hasattr(target, "_schema") else _UNKNOWN
+
+
+@functools.lru_cache(4096)
+def _named(name: str) -> Operator:
+    return OPERATORS.get(name) or OPERATORS.get(name.rpartition(".")[0], _UNKNOWN)
+
+
+def promises(call: Call) -> list[Formula]:
+    """Return the facts about the sizes and numbers that a call takes from data."""
+    rule = known_of(call.name).sizes
+    return [] if rule is None else rule(call)
+
+
+def contents(call: Call, bounds: values.Bounds) -> list[Span]:
+    """Return a span for each result of a call, in order; further results without a span are unknown."""
+    rule = known_of(call.name).values
+    found = [] if rule is None else rule(call, bounds)
+    return [found] if isinstance(found, Span) else list(found)
+
+
+def meanings(call: Call) -> list[Term]:
+    """Return the meanings of the symbols that torch makes for a view, in the order in which it makes them.
+
+    Torch makes the symbols only where it does not know the sign of a bound; their meanings are known anyway.
+    """
+    rule = known_of(call.name).view
+    return [] if rule is None else rule(call)
+
+
+def counted(call: Call, fresh: Term) -> Call:
+    """Return the call with a result that is known only in the first symbol, which is taken from data."""
+    if known_of(call.name).is_number:
+        return replace(call, results=(fresh,))
+    source, dim = call.tensor("self"), call.integer("dim")
+    if source is None or dim is None or source.size(dim) is None:
+        return replace(call, results=(Shape((fresh,)),))
+    index = dim.constant_value % len(source.sizes)
+    return replace(call, results=(Shape((*source.sizes[:index], fresh, *source.sizes[index + 1 :])),))

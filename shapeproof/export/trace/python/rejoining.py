@@ -1,0 +1,299 @@
+"""Decide from bytecode whether the two sides of a branch rejoin in the same state, so that the branch has no effect.
+
+`n > 1 and mask is None` is False for every n if there is a mask. From the branch, the instructions of both sides are
+followed as long as they only load values, compare plain values, assign local names, or jump forward. The sides rejoin
+where they reach one instruction with the same objects on the stack and in the local names.
+
+Laws:
+- No code of the user's runs here, and nothing is read that could run code (a property). An instruction that may have an
+  effect, may raise, or asks about a symbolic number ends its side.
+- The other side leaves the plain bool that eager has there. Where the traced side leaves the symbolic bool, the two do
+  not rejoin: the program would compute the bool, with another value on the other side.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import inspect
+import operator
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+import torch
+
+from shapeproof.export.shim.callers import OURS, outwards
+from shapeproof.export.source.bytecode import index_at, instructions
+
+_LONGEST = 64
+"""The number of instructions that are followed on one side."""
+_DEEPEST = 3
+"""The number of functions that may be inside each other."""
+_NUMBERS = {bool, int, float}
+_PLAIN = {*_NUMBERS, str, type(None)}
+_OF_TRACING: tuple[Any, ...] = (torch.compiler.is_compiling, torch.compiler.is_exporting)
+"""Functions without effects, which return the same on both sides; a replay compares the other side with eager."""
+_IN_PASSING = {"NOP", "RESUME", "CACHE", "PRECALL", "EXTENDED_ARG", "NOT_TAKEN"}
+_LOCAL = {"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"}
+_RETURNING = {"RETURN_VALUE", "RETURN_CONST"}
+_EQUALITY: Mapping[str, Callable[[Any, Any], bool]] = {"==": operator.eq, "!=": operator.ne}
+_ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_NULL = object()
+"""The marker that Python pushes beside a function that is not a method."""
+_READ_PLAINLY: set[Any] = {object.__getattribute__, ModuleType.__getattribute__}
+_WITH_ARGUMENTS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+_SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+@dataclass(frozen=True, slots=True)
+class _Symbolic:
+    """The symbolic bool that is tested, on the side that is being traced."""
+
+    true: bool
+
+
+class _EndError(Exception):
+    """The next instruction is not followed."""
+
+
+def rejoins(asked: Any, outcome: bool) -> bool:  # noqa: FBT001 - the answer to the question
+    """True if the branch that asks now has no effect.
+
+    Args:
+        asked: torch's node of the symbolic bool in question.
+        outcome: the side that is being traced.
+    """
+    frame = _branching(asked)
+    index = None if frame is None else index_at(frame.f_code, frame.f_lasti)
+    if frame is None or index is None:
+        return False
+    scope = _Scope(frame.f_code, lambda: frame.f_locals, frame.f_globals)
+    other = {state.index: state for state in _followed(scope, index, not outcome)}
+    traced = _followed(scope, index, _Symbolic(outcome))
+    return any(state.index in other and _same(state, other[state.index]) for state in traced)
+
+
+def _branching(asked: Any) -> FrameType | None:
+    """Return the frame whose current instruction tests the symbolic bool; None if the question is asked otherwise."""
+    testing = next((frame for frame in outwards() if frame.f_code is torch.SymBool.__bool__.__code__), None)
+    if testing is None or testing.f_back is None or testing.f_locals["self"].node is not asked:
+        return None
+    return None if testing.f_back.f_code.co_filename.startswith(OURS) else testing.f_back
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """A function's code and names; the local names are looked up only if needed, since a frame keeps what it shows."""
+
+    code: CodeType
+    local: Callable[[], Mapping[str, Any]]
+    module: Mapping[str, Any]
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The next instruction, the values pushed since the branch, and the local names assigned since."""
+
+    index: int
+    stack: tuple[Any, ...]
+    stored: Mapping[str, Any]
+
+
+def _followed(scope: _Scope, index: int, tested: Any) -> Iterator[_State]:
+    """Yield the states of one side after the branch."""
+    side = _Side(scope, index, [tested])
+    try:
+        for _ in range(_LONGEST):
+            side.step()
+            yield _State(side.index, tuple(side.stack), dict(side.stored))
+    except _EndError:
+        return
+
+
+def _same(one: _State, other: _State) -> bool:
+    if len(one.stack) != len(other.stack) or one.stored.keys() != other.stored.keys():
+        return False
+    stored = (one.stored[name] is other.stored[name] for name in one.stored)
+    return all(a is b for a, b in zip(one.stack, other.stack, strict=True)) and all(stored)
+
+
+@dataclass(slots=True)
+class _Side:
+    """One side of a branch, or a function that it calls, while it is followed."""
+
+    scope: _Scope
+    index: int = 0
+    stack: list[Any] = field(default_factory=list)
+    stored: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def next(self) -> dis.Instruction:
+        """The instruction to follow."""
+        return instructions(self.scope.code)[self.index]
+
+    def step(self) -> None:
+        """Follow one instruction.
+
+        Raises:
+            _EndError: it is none of those that are followed.
+        """
+        step = self.next
+        target = self._jump(step) if "JUMP" in step.opname else None
+        if "JUMP" not in step.opname:
+            self._apply(step)
+        self.index = self.index + 1 if target is None else index_at(self.scope.code, target) or 0
+        if target is not None and target <= step.offset:
+            raise _EndError
+
+    def returned(self) -> Any:
+        """Follow a whole function, and return its plain value."""
+        for _ in range(_LONGEST):
+            step = self.next
+            if step.opname in _RETURNING:
+                value = step.argval if step.opname == "RETURN_CONST" else self._pop()
+                if type(value) in _PLAIN:
+                    return value
+                break
+            self.step()
+        raise _EndError
+
+    def _jump(self, step: dis.Instruction) -> int | None:
+        """Return the offset to which a jump goes; None if it does not jump."""
+        match step.opname.replace("_FORWARD_IF", "_IF"):
+            case "JUMP_FORWARD":
+                return int(step.argval)
+            case "POP_JUMP_IF_TRUE" | "POP_JUMP_IF_FALSE" as name:
+                jumps = _truth(self._pop()) is name.endswith("TRUE")
+            case "POP_JUMP_IF_NONE" | "POP_JUMP_IF_NOT_NONE" as name:
+                jumps = (self._pop() is None) is not name.endswith("NOT_NONE")
+            case "JUMP_IF_TRUE_OR_POP" | "JUMP_IF_FALSE_OR_POP" as name:
+                value = self._pop()
+                jumps = _truth(value) is (name == "JUMP_IF_TRUE_OR_POP")
+                self.stack += [value] if jumps else []
+            case _:
+                raise _EndError
+        return int(step.argval) if jumps else None
+
+    def _apply(self, step: dis.Instruction) -> None:
+        """Apply an instruction that does not jump."""
+        match step.opname:
+            case name if name in _IN_PASSING:
+                return
+            case "LOAD_CONST":
+                self.stack.append(step.argval)
+            case name if name in _LOCAL:
+                self.stack.append(_named(step.argval, self.stored, self.scope.local))
+            case "LOAD_GLOBAL":
+                value = _named(step.argval, self.scope.module, lambda: vars(builtins))
+                self._push(value, marked=bool((step.arg or 0) & 1))
+            case "LOAD_ATTR" | "LOAD_METHOD" as name:
+                called = name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and bool((step.arg or 0) & 1))
+                self._push(_attribute(self._pop(), step.argval), marked=called)
+            case "PUSH_NULL":
+                self.stack.append(_NULL)
+            case "POP_TOP":
+                self._pop()
+            case "STORE_FAST":
+                self.stored[step.argval] = self._pop()
+            case _:
+                self.stack.append(self._computed(step))
+
+    def _computed(self, step: dis.Instruction) -> Any:
+        """Return the value that an instruction computes from the values on the stack."""
+        match step.opname:
+            case "IS_OP":
+                return _is(self._pop(), self._pop()) is not bool(step.arg)
+            case "COMPARE_OP":
+                right, left = self._pop(), self._pop()
+                return _compared(step.argval, left, right)
+            case "UNARY_NOT":
+                return not _truth(self._pop())
+            case "TO_BOOL":
+                return _truth(self._pop())
+            case "IMPORT_NAME":
+                return _imported(step.argval, self._pop(), self._pop())
+            case "CALL" if step.arg == 0:
+                return _called([self._pop(), self._pop()], self.scope.depth)
+        raise _EndError
+
+    def _push(self, value: Any, *, marked: bool) -> None:
+        self.stack += [_NULL, value] if marked else [value]
+
+    def _pop(self) -> Any:
+        if not self.stack:
+            raise _EndError
+        return self.stack.pop()
+
+
+def _named(name: str, first: Mapping[str, Any], then: Callable[[], Mapping[str, Any]]) -> Any:
+    scope = first if name in first else then()
+    if name not in scope:
+        raise _EndError
+    return scope[name]
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, _Symbolic):
+        return value.true
+    if type(value) not in _PLAIN:
+        raise _EndError
+    return bool(value)
+
+
+def _is(one: Any, other: Any) -> bool:
+    """True if two values are one object; one of them must be None."""
+    if one is not None and other is not None:
+        raise _EndError
+    return one is other
+
+
+def _compared(sign: str, left: Any, right: Any) -> bool:
+    kinds = {type(left), type(right)}
+    compare = _EQUALITY.get(sign) if kinds <= _PLAIN else None
+    if compare is None and (kinds <= _NUMBERS or kinds == {str}):
+        compare = _ORDER.get(sign)
+    if compare is None:
+        raise _EndError
+    return bool(compare(left, right))
+
+
+def _attribute(value: Any, name: str) -> Any:
+    """Return an attribute that Python finds in an object, its class or a module without running code."""
+    if type(value).__getattribute__ not in _READ_PLAINLY:
+        raise _EndError
+    try:
+        found = inspect.getattr_static(value, name)
+    except AttributeError:
+        raise _EndError from None
+    if hasattr(type(found), "__get__") and not isinstance(value, ModuleType):
+        raise _EndError
+    return found
+
+
+def _imported(name: str, names: Any, level: Any) -> ModuleType:
+    if names is not None or level != 0 or "." in name or name not in sys.modules:
+        raise _EndError
+    return sys.modules[name]
+
+
+def _called(slots: list[Any], depth: int) -> Any:
+    """Return the plain value of a function without arguments, which is followed, too."""
+    (function, *others) = [slot for slot in slots if slot is not _NULL] or [None]
+    if not others and any(function is each for each in _OF_TRACING):
+        return bool(function())
+    if others or not isinstance(function, FunctionType):
+        raise _EndError
+    code = function.__code__
+    takes_arguments = code.co_argcount or code.co_kwonlyargcount or code.co_flags & _WITH_ARGUMENTS
+    if takes_arguments or code.co_flags & _SUSPENDED or function.__closure__ or depth >= _DEEPEST:
+        raise _EndError
+    return _Side(_Scope(code, dict, function.__globals__, depth + 1)).returned()

@@ -1,0 +1,183 @@
+"""The table of operators is held against eager: every field of every record, on calls of that operator."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shapeproof.constraints.meaning.evaluate import holds
+from shapeproof.constraints.terms import constant, symbol
+from shapeproof.export.ops import recurrent, schemas
+from shapeproof.export.ops.call import ANYTHING, Call, Shape
+from shapeproof.export.ops.reading import Operands
+from shapeproof.export.ops.table import OPERATORS, contents, known_of, meanings, promises
+from tests.export import calls
+from tests.export.calls import bounds, of_elements, of_its_dtype
+from tests.export.operator_samples import SAMPLES, UNSAMPLED
+from tests.export.test_shape_functions import known_result, lies
+from tests.thoroughness import examples
+
+
+class Ran:
+    """A call that eager made: the operands as they were before, and what came out."""
+
+    def __init__(self, name, args, kwargs):
+        self.func = functools.reduce(getattr, name.split("."), torch.ops)
+        self.before = schemas.by_name(self.func, copied(args), copied(kwargs))
+        self.named = schemas.by_name(self.func, args, kwargs)
+        self.args, self.kwargs = args, kwargs
+        self.result = self.func(*args, **kwargs)
+        self.results = self.result if isinstance(self.result, tuple | list) else (self.result,)
+
+
+def copied(value):
+    return torch.utils._pytree.tree_map(lambda each: each.clone() if isinstance(each, torch.Tensor) else each, value)
+
+
+def with_fresh_rows(call):
+    """The call as it is traced: the rows of its first result are not known and have a name. And how many they are."""
+    first, *rest = call.results
+    if not isinstance(first, Shape) or not first.sizes:
+        return call, {}
+    dim = call.arguments["dim"].constant_value if call.arguments.get("dim") is not None else 0
+    sizes = list(first.sizes)
+    rows, sizes[dim] = sizes[dim].constant_value, symbol("rows")
+    return Call(call.name, call.arguments, (Shape(tuple(sizes), first.dtype, first.content), *rest)), {"rows": rows}
+
+
+def facts_hold(ran):
+    """What a call takes from data, and the integers in its results, lie where the table says."""
+    for content in (of_elements, of_its_dtype):
+        call = calls.call_of(ran.func, ran.args, ran.kwargs, ran.result, content)
+        asked, point = with_fresh_rows(call) if promises(call) else (call, {})
+        assert [promise for promise in promises(asked) if not holds(promise, point)] == []
+        assert calls.contained(ran.result, contents(call, bounds)) == []
+
+
+def counts(ran, known):
+    if not (known.counts or known.counts_nonzero or known.counts_true):
+        return
+    operand = ran.named[known.counts or "self"]
+    if known.counts and ran.named["self"].shape == operand.shape:
+        assert len(ran.result) == int((operand != 0).sum())
+    counting = known.counts_nonzero or (known.counts_true and operand.dtype == torch.bool)
+    if counting and ran.result.dim() == 0 and ran.result.dtype == torch.int64:
+        assert int(ran.result) == int((operand != 0).sum())
+
+
+def views(ran, known):
+    if known.view:
+        call = Operands(constant, lambda _: ANYTHING).call(ran.func, ran.args, ran.kwargs, ())
+        *length, offset = (each.constant_value for each in meanings(call))
+        assert offset == ran.result.storage_offset()
+        assert not length or length == [ran.result.shape[ran.named["dim"]]]
+    if known.as_asked:
+        assert all(asked in {size, -1} for size, asked in zip(ran.result.shape, ran.named["size"], strict=True))
+
+
+def shapes(ran, known):
+    if known.shape and not ran.kwargs:
+        found = known_result(ran.func, ran.args)
+        assert found in {None, (tuple(ran.result.shape), ran.result.dtype)}
+        assert found is None or lies(ran.result) == lies(torch.empty(ran.result.shape))
+    if known.elementwise and ran.named["self"].is_floating_point():
+        like = torch.empty_like(ran.named["self"])
+        assert (ran.result.shape, lies(ran.result), ran.result.dtype) == (like.shape, lies(like), like.dtype)
+    if known.steps:
+        found = recurrent.results(ran.func, ran.args, ran.kwargs, lambda a, b: a == b)
+        assert [(each.shape, lies(each)) for each in found] == [(each.shape, lies(each)) for each in ran.results]
+
+
+def requirements(ran, known):
+    """What eager accepted meets what the table says eager requires."""
+    if known.index:
+        index, dim = ran.named[known.index.index], ran.named[known.index.dim] if known.index.dim else 0
+        size = ran.named[known.index.source].shape[dim]
+        assert index.numel() == 0 or (int(index.min()) >= 0 and int(index.max()) < size)
+    if known.by_position:
+        for size, index in zip(ran.named["self"].shape, ran.named["indices"], strict=False):
+            assert index.dtype == torch.bool or all(-size <= int(each) < size for each in index.flatten())
+    if known.offsets:
+        indices, offsets = (ran.named[name] for name in known.offsets)
+        assert all(0 <= int(each) <= len(indices) for each in offsets)
+    if known.lengths:
+        data, lengths, axis = (ran.named[name] for name in known.lengths)
+        assert int(lengths.sum()) == data.shape[axis]
+    if known.needs_element:
+        operand = ran.named["self"]
+        dims = operand.shape[ran.named["dim"] :][:1] if known.needs_element == "dim" else operand.shape
+        assert all(dims)
+    if known.reduces_all and len(ran.args) == 1 and not ran.kwargs:
+        assert torch.equal(ran.result, getattr(ran.args[0], known.reduces_all)())
+
+
+def elements(ran, known):
+    """Copies, and what only moves elements."""
+    operand = ran.before.get("self", ran.before.get("input"))
+    if known.copies:
+        numbers = ran.named[known.copies.argument] if known.copies.argument else []
+        longer = len(numbers) > operand.dim() and known.copies.argument == "repeats"
+        if all(number == known.copies.value for number in numbers) and not longer:
+            assert torch.equal(ran.result, operand)
+            assert not torch._C._is_alias_of(ran.result, ran.named["self"])
+    if known.drops and not ran.named["train"]:
+        assert ran.result is ran.named["input"]
+    if known.in_order or (known.alias_or_copy and not known.drops and ran.result.numel() == operand.numel()):
+        assert torch.equal(ran.result.flatten(), operand.flatten().to(ran.result.dtype))
+    if known.unchanged:
+        assert torch.equal(ran.result, operand)
+    if known.moves:
+        assert torch.equal(ran.func(*ran.args, **ran.kwargs), ran.result)
+
+
+def effects(ran, known):
+    if known.broadcasts is not None:
+        wide = [ran.before[each.name] for each in ran.func._schema.arguments][: len(ran.args)]
+        operand = wide[known.broadcasts]
+        while operand.dim() and operand.shape[0] == 1:
+            operand = operand[0]
+        wide[known.broadcasts] = operand
+        assert torch.equal(ran.func(*wide), ran.result)
+    if known.statistics:
+        changed = not torch.equal(ran.named["running_mean"], ran.before["running_mean"])
+        assert ran.named[known.statistics] or not changed
+        assert [each is not None for each in schemas.written(ran.func, ran.args, ran.kwargs)] in ([], [True, True])
+    if known.resizes:
+        operand, storage = (each["self"].untyped_storage() for each in (ran.named, ran.before))
+        assert operand.nbytes() > storage.nbytes()
+
+
+def test_every_operator_is_sampled_and_every_name_is_one_of_torch():
+    families = {name.rpartition(".")[0] for name in SAMPLES} | set(SAMPLES) | UNSAMPLED
+    assert OPERATORS.keys() <= families, sorted(OPERATORS.keys() - families)
+    assert all(known_of(name) in OPERATORS.values() for name in SAMPLES)
+    for name in OPERATORS.keys() - UNSAMPLED:
+        functools.reduce(getattr, name.split("."), torch.ops)
+
+
+def test_an_overload_has_one_record():
+    assert not {name for name in OPERATORS if name.rpartition(".")[0] in OPERATORS}
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(data=st.data())
+def test_what_the_table_says_of_an_operator_is_what_eager_does(name, data):
+    args, kwargs = data.draw(SAMPLES[name])
+    try:
+        with torch.no_grad():
+            ran = Ran(name, args, kwargs)
+    except (IndexError, RuntimeError, NotImplementedError, ValueError):
+        return  # no field is about a call on which eager raises
+    known = known_of(name)
+    facts_hold(ran)
+    counts(ran, known)
+    views(ran, known)
+    shapes(ran, known)
+    requirements(ran, known)
+    elements(ran, known)
+    effects(ran, known)
