@@ -119,12 +119,16 @@ def keeps_layout(operands: Sequence[torch.Tensor], read: Callable[[Size], Term])
 
 def lies_row_by_row(x: torch.Tensor, read: Callable[[Size], Term]) -> bool:
     """True if each stride is the product of the later sizes, where a size of 0 counts as 1 or as 0."""
+    return lie_row_by_row([*map(read, x.shape)], [*map(read, x.stride())])
+
+
+def lie_row_by_row(sizes: Sequence[Term], strides: Sequence[Term]) -> bool:
+    """True if each stride is the product of the later sizes, where a size of 0 counts as 1 or as 0."""
     elements = counted = ONE
-    for size, stride in zip(reversed(x.shape), reversed(x.stride()), strict=True):
-        term = read(stride)
-        if term is not elements and term is not counted:
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if stride is not elements and stride is not counted:
             return False
-        elements, counted = elements * read(size), counted * maximum(ONE, read(size))
+        elements, counted = elements * size, counted * maximum(ONE, size)
     return True
 
 

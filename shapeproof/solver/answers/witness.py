@@ -217,7 +217,7 @@ def generic(
         with spending((budget or facts.budget).for_a_task):
             every, *wishes = _wishes(names, sorted(set(avoid) | {0, 1}), here)
             together = grant(every, here, budget) if wishes else None
-            if together is not None:  # every point that is left grants each wish; one more question finds the least
+            if together is not None:  # every point that is left grants each wish
                 point, wishes = together, wishes[:1]
             for wish in wishes:
                 point = grant(wish, here, budget) or point

@@ -4,6 +4,7 @@ operators.py   runs an operator and settles its decisions
 settle.py      settles one decision by running the operator again under the other answer
 repeats.py     returns a result without a run
 recalled.py    keeps what other traces of the model returned and settled
+plain_views.py   recognizes views that are the same at every size
 views.py       gives a view the sizes that the call asked for
 sparse.py      sparse tensors: sizes that come from data, and what fake tensors make up
 claimed.py     numbers that the user's own operators return

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
+from shapeproof.constraints.records.decisions import Kind
 from shapeproof.export.ops import recurrent, schemas
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.storages import storage_of
@@ -26,12 +27,14 @@ from shapeproof.export.shim.trees import is_bare, leaves, map_tensors
 from shapeproof.export.trace.calls import settle
 from shapeproof.export.trace.calls.mistaken import refuse_mistaken
 from shapeproof.export.trace.calls.numbers import check_numbers
+from shapeproof.export.trace.calls.plain_views import Sizes, is_plain
 from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.calls.repeats import Repeats
 from shapeproof.export.trace.checks.failures import may_fail, raised_by
 from shapeproof.export.trace.known.known_sizes import KnownSizes
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.prove import truth
 
 Run = Callable[[Any, Any, Any], Any]
 """A function that runs an operator, given its positional and named arguments."""
@@ -182,12 +185,22 @@ class _Operation:
         trial, (_, checks) = self._env.trial, self._env.brought
         if not self._repeatable or len(trial.steps) == self._steps or checks != self._brought[1]:
             return
+        if trial.in_place and self._is_the_same_everywhere(result):
+            of_torch = (step.decision.kind is not Kind.ASSERTED for step in trial.steps[self._steps :])
+            trial.forget(self._steps, [at for at, harmless in enumerate(of_torch) if harmless], self._known)
+            return
         found = leaves(result)
         values = [*self.operands, *found]
         if all(storage_of(tensor) is not None for tensor in _tensors(values)):
             key = (self.key, self._key(values), *settle.sharing(values))
             made = settle.Call(key, self.operands, found, self._again, self._env.read)
             settle.settle(trial, self._steps, self._known, made, recalled if self._is_plain else None)
+
+    def _is_the_same_everywhere(self, result: Any) -> bool:
+        """True if a rule gives the result of a view at every size, whatever torch assumed."""
+        facts, read = self._env.trial.facts, self._env.read
+        sizes = Sizes(read, lambda formula: truth(formula, facts, facts.budget).always is True)
+        return self._is_plain and is_bare(result) and is_plain(self._func, self.arguments, result, sizes)
 
     def _key(self, value: Any) -> Hashable:
         """Return the part of a value that sizes may depend on; `([a], b)` and `([a, b],)` have different keys."""
