@@ -61,3 +61,39 @@ def test_a_minimum_stays_where_its_order_is_open(most, left):
     assert extremes(core) == left
     for rows in range(1, 10):
         torch.testing.assert_close(core.module()(torch.ones(rows)), model(torch.ones(rows)))
+
+
+def test_a_minimum_that_is_a_result_keeps_its_name():
+    class Gives(Clamped):
+        def forward(self, x):
+            rows = torch.sym_min(x.shape[0], self.most)
+            return x + rows, rows
+
+    program = export(Gives(9), (torch.ones(3),), dynamic_shapes=({0: Dim("n", min=1, max=9)},))
+    core = program.run_decompositions().module()
+    assert [core(torch.ones(rows))[1] for rows in (1, 9)] == [1, 9]
+
+
+class OfBoth(torch.nn.Module):
+    def forward(self, x, y):
+        return x[: torch.sym_min(x.shape[0], y.shape[0])] + y
+
+
+def test_an_assertion_is_not_rewritten_by_the_fact_that_it_enforces():
+    """Law: outside the domain the core program refuses, also where a relation is written by a minimum."""
+    n, m = Dim("n", min=1, max=9), Dim("m", min=1, max=9)
+    program = export(
+        OfBoth(),
+        (torch.ones(5), torch.ones(3)),
+        dynamic_shapes=({0: n}, {0: m}),
+        constraints=("min(n, m) == m", "max(n, 4) == n"),
+    )
+    core = program.run_decompositions().module()
+    for left in range(1, 10):
+        for right in range(1, 10):
+            args = torch.ones(left), torch.ones(right)
+            if left >= max(right, 4):
+                torch.testing.assert_close(core(*args), OfBoth()(*args))
+            else:
+                with pytest.raises(RuntimeError):
+                    core(*args)

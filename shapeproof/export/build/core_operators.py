@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+from collections.abc import Container
 from typing import Any
 
 import torch
@@ -42,8 +43,9 @@ def write_core(program: torch.export.ExportedProgram, facts: Facts) -> None:
     remove_clamps(program, facts)
     translator = tracer.translator_of(program)
     for module in graph_modules(program.graph_module):
+        checking = _checking(module.graph)
         for node in _calls(module.graph, *_EXTREMES):
-            _settle(node, translator, facts)
+            _settle(node, translator, facts, checking)
         for node in module.graph.find_nodes(op="call_function", target=torch.sym_float):
             _divide_by_one(node)
         for node in module.graph.find_nodes(op="call_function", target=_SPLIT):
@@ -56,8 +58,20 @@ def _calls(graph: torch.fx.Graph, *targets: Any) -> list[torch.fx.Node]:
     return [node for node in graph.nodes if node.op == "call_function" and node.target in targets]
 
 
-def _settle(node: torch.fx.Node, translator: Translator, facts: Facts) -> None:
-    """Replace a minimum or maximum of two sizes by the operand that it is proved to be."""
+def _checking(graph: torch.fx.Graph) -> set[torch.fx.Node]:
+    """Return the nodes that assertions are computed from: they enforce the facts, which must not rewrite them."""
+    found = set[torch.fx.Node]()
+    rest = _calls(graph, symbols.ASSERTION)
+    while rest:
+        node = rest.pop()
+        if node not in found:
+            found.add(node)
+            rest += node.all_input_nodes
+    return found
+
+
+def _settle(node: torch.fx.Node, translator: Translator, facts: Facts, kept: Container[torch.fx.Node]) -> None:
+    """Replace a minimum or maximum of two sizes by the operand that it is proved to be, except for the kept users."""
     if len(node.args) != len(_EXTREMES):
         return
     first, second = node.args
@@ -71,7 +85,7 @@ def _settle(node: torch.fx.Node, translator: Translator, facts: Facts) -> None:
         least, greatest = second, first
     else:
         return
-    _replace(node, least if node.target is torch.sym_min else greatest)
+    _replace(node, least if node.target is torch.sym_min else greatest, kept)
 
 
 def _term(number: Any, translator: Translator) -> Term:
@@ -90,11 +104,12 @@ def _proved(formula: f.Formula, facts: Facts) -> bool:
     return decide(formula, facts).status == "proved"
 
 
-def _replace(node: torch.fx.Node, by: Any) -> None:
-    """Replace a node by another one, or by a plain number."""
-    for user in list(node.users):
+def _replace(node: torch.fx.Node, by: Any, kept: Container[torch.fx.Node]) -> None:
+    """Replace a node by another one, or by a plain number, except as a result: the signature names results."""
+    for user in [each for each in node.users if each.op != "output" and each not in kept]:
         user.args, user.kwargs = torch.fx.map_arg((user.args, user.kwargs), lambda arg: by if arg is node else arg)
-    node.graph.erase_node(node)
+    if not node.users:
+        node.graph.erase_node(node)
 
 
 def _divide_by_one(node: torch.fx.Node) -> None:
