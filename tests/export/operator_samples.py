@@ -328,6 +328,10 @@ _BY_NAME |= {
     "native_batch_norm": normed(8),
     "_native_batch_norm_legit": normed(8),
     "_batch_norm_with_update": normed(8).map(lambda found: ((*found[0][:5], *found[0][6:]), {})),
+    "_scaled_dot_product_flash_attention_for_cpu": st.builds(lambda: ((torch.ones(1, 2, 3, 4),) * 3, {})),
+    "_scaled_dot_product_flash_attention_for_cpu_backward": st.builds(
+        lambda: ((*(torch.ones(1, 2, 3, 4),) * 5, torch.ones(1, 2, 3), 0.0, False), {})
+    ),
     "lstm.input": recurrent(torch.nn.LSTM, 2),
     "gru.input": recurrent(torch.nn.GRU, 1),
     "rnn_tanh.input": recurrent(torch.nn.RNN, 1),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import random
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -312,8 +314,16 @@ def test_a_kernel_that_eager_does_not_call_is_not_run_where_it_would_end_the_pro
         if proved:
             assert program.with_gradients().report.status == "proved"
         else:
-            with pytest.raises(ConstraintViolation, match="divides by a size of 0"):
+            with pytest.raises(ConstraintViolation, match=r"divides by a\s+size of 0"):
                 program.with_gradients()
+
+
+@pytest.mark.thorough
+def test_canary_the_fused_kernel_of_attention_ends_the_process_where_the_length_is_0():
+    call = (
+        "import torch; x = torch.ones(1, 1, 0, 4); torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(x, x, x)"
+    )
+    assert subprocess.run([sys.executable, "-c", call], check=False, capture_output=True).returncode < 0
 
 
 @pytest.mark.thorough

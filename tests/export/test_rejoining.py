@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 import itertools
+import sys
+import types
+import weakref
 
 import pytest
 import torch
@@ -12,6 +16,7 @@ from torch.export import Dim
 
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
+from shapeproof.export.source.bytecode import locals_of
 from shapeproof.export.trace.python.rejoining import rejoins
 from shapeproof.export.verify import verified
 from tests.agreement import agree
@@ -166,8 +171,7 @@ def one(x, mask=None):
 
 
 def flag(x):
-    known = x.shape[0] == 1 and not is_compiling()
-    return x.clone() if known else x.cumsum(0)
+    return x.clone() if x.shape[0] == 1 and not is_compiling() else x.cumsum(0)
 
 
 def kept(x):
@@ -205,6 +209,107 @@ def test_a_branch_without_effect_needs_no_trace(mod):
     report = check(mod, (torch.randn(3, 4),), dynamic_shapes={"x": {0: ROWS}})
     assert (report.status, report.statistics["traces"]) == ("proved", 1)
     assert all(agree(mod, report.program.module(), (torch.randn(n, 4),)) for n in range(7))
+
+
+class Shown(types.ModuleType):
+    """A module whose class has a property."""
+
+    mask = property(lambda _: None)
+
+
+class OwnDict:
+    """Says itself what its dict is."""
+
+    flag = 1
+    __dict__ = property(lambda _: {"flag": None})
+
+
+shown, own_dict = Shown("shown"), OwnDict()
+shown.__dict__["mask"] = 1
+sys.modules["blocked_library"] = None
+BUILTINS = {"__builtins__": {**vars(builtins), "FLAG": None}}
+
+
+def has_blocked_library():
+    try:
+        import blocked_library  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def by_torchs_property(x):
+    return x * 2 if x.shape[0] < 5 and torch.backends.mkldnn.allow_tf32 is None and x.shape[0] == 4 else x + 1
+
+
+def by_a_modules_property(x):
+    return x * 2 if x.shape[0] < 5 and shown.mask is None and x.shape[0] == 4 else x + 1
+
+
+def by_a_blocked_import(x):
+    return x * 2 if x.shape[0] < 5 and not has_blocked_library() and x.shape[0] == 4 else x + 1
+
+
+def by_an_own_dict(x):
+    return x * 2 if x.shape[0] < 5 and own_dict.flag is None and x.shape[0] == 4 else x + 1
+
+
+def by_a_weak_reference(x):
+    held = OwnDict()
+    reference = weakref.ref(held)
+    if x.shape[0] > 3 and held is None:
+        return x
+    held = None
+    dead = reference() is None
+    return x * 2 if x.shape[0] < 5 and dead and x.shape[0] == 4 else x + 1
+
+
+def other_builtins():
+    source = "def f(x):\n return x * 2 if x.shape[0] < 5 and FLAG is None and x.shape[0] == 4 else x + 1"
+    scope = dict(BUILTINS)
+    exec(source, scope)  # noqa: S102
+    return scope["f"]
+
+
+HIDING = (
+    by_torchs_property,
+    by_a_modules_property,
+    by_a_blocked_import,
+    by_an_own_dict,
+    by_a_weak_reference,
+    other_builtins(),
+)
+
+
+@pytest.mark.parametrize("forward", HIDING)
+def test_what_python_reads_by_running_code_ends_a_side(forward, monkeypatch):
+    """The fault: another value was read than Python reads, so the branch that hides the last test seemed idle."""
+    monkeypatch.setattr(builtins, "FLAG", 1, raising=False)
+    own_dict.flag = None
+    mod = model(forward)
+    domain = {"x": {0: Dim("n", min=0, max=11)}}
+    assert torch.equal(mod(torch.zeros(4, 4)), torch.zeros(4, 4))
+    report = check(mod, (torch.randn(9, 4),), dynamic_shapes=domain)
+    assert (report.status, report.diagnostics[0].witness) == ("refuted", {"x.shape[0]": 4})
+
+
+def test_a_frame_keeps_nothing_of_what_is_read_of_it():
+    def reads():
+        value = OwnDict()
+        reference = weakref.ref(value)
+        read = locals_of(sys._getframe())
+        assert read.pop("value") is value
+        value = None
+        return reference() is None
+
+    def holds():
+        value = 1
+        held = locals()
+        locals_of(sys._getframe())
+        return held["value"] == value
+
+    assert reads()
+    assert holds()
 
 
 def left(x):

@@ -265,10 +265,8 @@ _MODULES: Mapping[str, Operator] = {
     **_each("_batch_norm_impl_index.default native_batch_norm.default _batch_norm_with_update.default", least_rank=2),
     "_native_batch_norm_legit.default": Operator(least_rank=2),
     "instance_norm.default": Operator(statistics="use_input_stats"),
-    **_each(
-        "_scaled_dot_product_flash_attention_for_cpu.default _scaled_dot_product_flash_attention_for_cpu_backward.default",
-        divides_by=(1, 2),
-    ),
+    "_scaled_dot_product_flash_attention_for_cpu.default": Operator(divides_by=(1, 2)),
+    "_scaled_dot_product_flash_attention_for_cpu_backward.default": Operator(divides_by=(1, 2)),
     **_each(
         "conv1d.default conv2d.default conv3d.default",
         shape=ShapeFunction(shapes.convolution, of_floats("input", "weight", "bias")),

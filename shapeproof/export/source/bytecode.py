@@ -6,7 +6,6 @@ function is called and no property is read. The result of a call is represented 
 
 from __future__ import annotations
 
-import builtins
 import dis
 import functools
 import inspect
@@ -24,6 +23,8 @@ _NULL = object()
 _FAILING = "LOAD_ASSERTION_ERROR"
 """The first instruction of a failing assert statement."""
 
+_HELD_BY_THE_FRAME = 3
+"""The references to a dict that only its frame holds, seen where one name and one argument hold it, too."""
 Look = Callable[[str], Any]
 """Returns the value of a name; UNKNOWN if it has none."""
 
@@ -85,9 +86,23 @@ def index_at(code: CodeType, offset: int) -> int | None:
     return next((index for index, step in enumerate(instructions(code)) if step.offset == offset), None)
 
 
+def locals_of(frame: FrameType) -> dict[str, Any]:
+    """Return a copy of the local names of a frame, as they are now.
+
+    Up to Python 3.12 a function's frame keeps the dict that it shows, and with it what the names held: a weak reference
+    would die later than in eager. So the dict is emptied, unless the user's code holds it too (`locals()`).
+    """
+    shown = frame.f_locals
+    names = dict(shown)
+    of_function = frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    if sys.version_info < (3, 13) and of_function and sys.getrefcount(shown) <= _HELD_BY_THE_FRAME:
+        shown.clear()
+    return names
+
+
 def names_of(frame: FrameType) -> Look:
     """Return the lookup of names in a frame, as they are now."""
-    scopes = (frame.f_locals, frame.f_globals, vars(builtins))
+    scopes = (locals_of(frame), frame.f_globals, frame.f_builtins)
     return lambda name: next((scope[name] for scope in scopes if name in scope), UNKNOWN)
 
 

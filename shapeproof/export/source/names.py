@@ -20,6 +20,7 @@ import torch
 
 from shapeproof.constraints.meaning.evaluate import linear
 from shapeproof.constraints.terms import Term
+from shapeproof.export.source.bytecode import locals_of
 
 _LONGEST_LIST = 64
 
@@ -32,7 +33,7 @@ def names_in(frame: FrameType, read: Callable[[Any], Term]) -> dict[str, str]:
         read: returns the term of a size.
     """
     found: dict[str, str] = {}
-    for text, value in _sizes(frame.f_locals):
+    for text, value in _sizes(locals_of(frame)):
         named = _solved(read(value), text)
         if named is not None and len(named[1]) < len(found.get(named[0], named[1] + " ")):
             found[named[0]] = named[1]

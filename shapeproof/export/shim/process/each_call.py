@@ -12,7 +12,7 @@ class before_each_call(TorchDispatchMode):  # noqa: N801 - used as a function
     """Inside this block, call `check` with each operator and its positional arguments before torch runs it."""
 
     def __init__(self, check: Callable[[Any, Sequence[Any]], None]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._check = check
 
     def __torch_dispatch__(

@@ -15,18 +15,20 @@ from __future__ import annotations
 
 import builtins
 import dis
+import functools
 import inspect
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import Any
+from types import CodeType, FrameType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
+from typing import Any, cast
 
 import torch
 
 from shapeproof.export.shim.callers import OURS, outwards
-from shapeproof.export.source.bytecode import index_at, instructions
+from shapeproof.export.source.bytecode import index_at, instructions, locals_of
+from shapeproof.export.trace.python.whether_traced import asks_whether_traced
 
 _LONGEST = 64
 """The number of instructions that are followed on one side."""
@@ -34,8 +36,6 @@ _DEEPEST = 3
 """The number of functions that may be inside each other."""
 _NUMBERS = {bool, int, float}
 _PLAIN = {*_NUMBERS, str, type(None)}
-_OF_TRACING: tuple[Any, ...] = (torch.compiler.is_compiling, torch.compiler.is_exporting)
-"""Functions without effects, which return the same on both sides; a replay compares the other side with eager."""
 _IN_PASSING = {"NOP", "RESUME", "CACHE", "PRECALL", "EXTENDED_ARG", "NOT_TAKEN"}
 _LOCAL = {"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"}
 _RETURNING = {"RETURN_VALUE", "RETURN_CONST"}
@@ -48,7 +48,9 @@ _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 _NULL = object()
 """The marker that Python pushes beside a function that is not a method."""
-_READ_PLAINLY: set[Any] = {object.__getattribute__, ModuleType.__getattribute__}
+_SHOWING = {"locals", "vars", "dir", "eval", "exec"}
+"""Functions that may show a frame's local names: the dict that they return would be brought up to date."""
+_IMPORT = builtins.__import__
 _WITH_ARGUMENTS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -75,7 +77,9 @@ def rejoins(asked: Any, outcome: bool) -> bool:  # noqa: FBT001 - the answer to 
     index = None if frame is None else index_at(frame.f_code, frame.f_lasti)
     if frame is None or index is None:
         return False
-    scope = _Scope(frame.f_code, lambda: frame.f_locals, frame.f_globals)
+    if not frame.f_code.co_flags & inspect.CO_OPTIMIZED or _SHOWING.intersection(frame.f_code.co_names):
+        return False
+    scope = _Scope(frame.f_code, functools.cache(lambda: locals_of(frame)), frame.f_globals, frame.f_builtins)
     other = {state.index: state for state in _followed(scope, index, not outcome)}
     traced = _followed(scope, index, _Symbolic(outcome))
     return any(state.index in other and _same(state, other[state.index]) for state in traced)
@@ -91,11 +95,12 @@ def _branching(asked: Any) -> FrameType | None:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """A function's code and names; the local names are looked up only if needed, since a frame keeps what it shows."""
+    """A function's code and names; the local names are looked up only if needed."""
 
     code: CodeType
     local: Callable[[], Mapping[str, Any]]
     module: Mapping[str, Any]
+    builtin: Mapping[str, Any]
     depth: int = 0
 
 
@@ -193,7 +198,7 @@ class _Side:
             case name if name in _LOCAL:
                 self.stack.append(_named(step.argval, self.stored, self.scope.local))
             case "LOAD_GLOBAL":
-                value = _named(step.argval, self.scope.module, lambda: vars(builtins))
+                value = _named(step.argval, self.scope.module, lambda: self.scope.builtin)
                 self._push(value, marked=bool((step.arg or 0) & 1))
             case "LOAD_ATTR" | "LOAD_METHOD" as name:
                 called = name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and bool((step.arg or 0) & 1))
@@ -220,7 +225,7 @@ class _Side:
             case "TO_BOOL":
                 return _truth(self._pop())
             case "IMPORT_NAME":
-                return _imported(step.argval, self._pop(), self._pop())
+                return _imported(step.argval, self._pop(), self._pop(), self.scope.builtin)
             case "CALL" if step.arg == 0:
                 return _called([self._pop(), self._pop()], self.scope.depth)
         raise _EndError
@@ -235,10 +240,13 @@ class _Side:
 
 
 def _named(name: str, first: Mapping[str, Any], then: Callable[[], Mapping[str, Any]]) -> Any:
-    scope = first if name in first else then()
-    if name not in scope:
+    """Return what a name stands for; only plain dicts are read, since another mapping may run code."""
+    if type(first) is not dict:
         raise _EndError
-    return scope[name]
+    names = first if name in first else then()
+    if type(names) is not dict or name not in names:
+        raise _EndError
+    return names[name]
 
 
 def _truth(value: Any) -> bool:
@@ -267,33 +275,67 @@ def _compared(sign: str, left: Any, right: Any) -> bool:
 
 
 def _attribute(value: Any, name: str) -> Any:
-    """Return an attribute that Python finds in an object, its class or a module without running code."""
-    if type(value).__getattribute__ not in _READ_PLAINLY:
+    """Return an attribute that Python finds in an object, its class or a module without running code.
+
+    Of a module, only what stands in its dict: its class may have properties (`torch.backends.cudnn`).
+    """
+    classes = type(value).__mro__ if type(value) is ModuleType else _plain_classes(value)
+    own = _own_names(value, classes)
+    holder = next((vars(each) for each in classes if name in vars(each)), None)
+    if (holder is None) is (name not in own):  # in neither of them, or in both
         raise _EndError
-    try:
-        found = inspect.getattr_static(value, name)
-    except AttributeError:
-        raise _EndError from None
-    if hasattr(type(found), "__get__") and not isinstance(value, ModuleType):
+    if holder is None:
+        return own[name]
+    if type(holder[name]) not in _PLAIN:  # others may be descriptors
         raise _EndError
-    return found
+    return holder[name]
 
 
-def _imported(name: str, names: Any, level: Any) -> ModuleType:
-    if names is not None or level != 0 or "." in name or name not in sys.modules:
+def _plain_classes(value: Any) -> tuple[type, ...]:
+    """Return the classes of an object whose attributes Python looks up without running code.
+
+    Raises:
+        _EndError: a class or a metaclass may run code.
+    """
+    if type(type(value)) is not type:
         raise _EndError
-    return sys.modules[name]
+    classes = type(value).__mro__
+    if any("__getattribute__" in vars(each) for each in classes[:-1]):
+        raise _EndError
+    return classes
+
+
+def _own_names(value: Any, classes: tuple[type, ...]) -> Mapping[str, Any]:
+    """Return the dict of an object.
+
+    Raises:
+        _EndError: it has none, or a class says what it is.
+    """
+    shown = next((vars(each)["__dict__"] for each in classes if "__dict__" in vars(each)), None)
+    if not isinstance(shown, GetSetDescriptorType | MemberDescriptorType):
+        raise _EndError
+    return cast("Mapping[str, Any]", shown.__get__(value))
+
+
+def _imported(name: str, names: Any, level: Any, builtin: Mapping[str, Any]) -> ModuleType:
+    module = sys.modules.get(name)
+    plainly = names is None and level == 0 and "." not in name and builtin.get("__import__") is _IMPORT
+    if not plainly or type(module) is not ModuleType:
+        raise _EndError
+    return module
 
 
 def _called(slots: list[Any], depth: int) -> Any:
     """Return the plain value of a function without arguments, which is followed, too."""
     (function, *others) = [slot for slot in slots if slot is not _NULL] or [None]
-    if not others and any(function is each for each in _OF_TRACING):
-        return bool(function())
-    if others or not isinstance(function, FunctionType):
+    if others or type(function) is not FunctionType:
         raise _EndError
+    if asks_whether_traced(function):  # on both sides alike; a replay compares the other side with eager
+        return bool(function())
     code = function.__code__
     takes_arguments = code.co_argcount or code.co_kwonlyargcount or code.co_flags & _WITH_ARGUMENTS
     if takes_arguments or code.co_flags & _SUSPENDED or function.__closure__ or depth >= _DEEPEST:
         raise _EndError
-    return _Side(_Scope(code, dict, function.__globals__, depth + 1)).returned()
+    builtin = function.__builtins__  # type: ignore[attr-defined] # since Python 3.10
+    scope = _Scope(code, dict, function.__globals__, builtin, depth + 1)
+    return _Side(scope).returned()

@@ -11,6 +11,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -50,6 +51,14 @@ ASKING: Mapping[str, Callable[..., Any]] = dict.fromkeys(("is_compiling", "is_ex
 """The functions of torch.compiler that tell whether code is traced, and the maker of their replacements."""
 ASKED: Mapping[Any, Callable[..., Any]] = {getattr(torch.compiler, name): make for name, make in ASKING.items()}
 """The functions that a model may import by name."""
+
+
+_REPLACED = {_asking(make).__code__ for make in ASKED}
+
+
+def asks_whether_traced(function: FunctionType) -> bool:
+    """True for a function of torch.compiler that tells whether code is traced, and for its replacement in a trace."""
+    return function in ASKED or function.__code__ in _REPLACED
 
 
 def asked_note(where: SourceLocation, name: str) -> str:
