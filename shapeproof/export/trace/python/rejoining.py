@@ -336,6 +336,6 @@ def _called(slots: list[Any], depth: int) -> Any:
     takes_arguments = code.co_argcount or code.co_kwonlyargcount or code.co_flags & _WITH_ARGUMENTS
     if takes_arguments or code.co_flags & _SUSPENDED or function.__closure__ or depth >= _DEEPEST:
         raise _EndError
-    builtin = function.__builtins__  # type: ignore[attr-defined] # since Python 3.10
+    builtin = function.__builtins__
     scope = _Scope(code, dict, function.__globals__, builtin, depth + 1)
     return _Side(scope).returned()
