@@ -51,6 +51,7 @@ _NULL = object()
 _SHOWING = {"locals", "vars", "dir", "eval", "exec"}
 """Functions that may show a frame's local names: the dict that they return would be brought up to date."""
 _IMPORT = builtins.__import__
+_builtins_of = operator.attrgetter("__builtins__")
 _WITH_ARGUMENTS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -336,6 +337,5 @@ def _called(slots: list[Any], depth: int) -> Any:
     takes_arguments = code.co_argcount or code.co_kwonlyargcount or code.co_flags & _WITH_ARGUMENTS
     if takes_arguments or code.co_flags & _SUSPENDED or function.__closure__ or depth >= _DEEPEST:
         raise _EndError
-    builtin = function.__builtins__
-    scope = _Scope(code, dict, function.__globals__, builtin, depth + 1)
+    scope = _Scope(code, dict, function.__globals__, _builtins_of(function), depth + 1)
     return _Side(scope).returned()
