@@ -312,6 +312,13 @@ def test_a_frame_keeps_nothing_of_what_is_read_of_it():
     assert holds()
 
 
+def test_the_line_of_a_side_that_asks_whether_it_is_traced_is_noted():
+    report = check(model(flag), (torch.randn(3, 4),), dynamic_shapes={"x": {0: ROWS}})
+    assert [note.partition(": ")[0].partition(" ")[2] for note in report.notes] == [
+        "asks whether it is traced (`is_compiling`)"
+    ]
+
+
 def left(x):
     flag = x.shape[0] > 1 and OFF
     return x + 1 if flag is None else x - 1

@@ -132,5 +132,9 @@ def _frames(frames: Iterable[FrameType]) -> tuple[FrameType | None, SourceLocati
 
 def location(frame: FrameType, line: int | None = None) -> SourceLocation:
     """Return a line of a frame as a location, by default its current line."""
-    number = line or frame.f_lineno
-    return SourceLocation(frame.f_code.co_filename, number, linecache.getline(frame.f_code.co_filename, number).strip())
+    return line_of(frame.f_code, line or frame.f_lineno)
+
+
+def line_of(code: CodeType, line: int) -> SourceLocation:
+    """Return a line of code as a location."""
+    return SourceLocation(code.co_filename, line, linecache.getline(code.co_filename, line).strip())

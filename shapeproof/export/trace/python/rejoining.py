@@ -26,9 +26,11 @@ from typing import Any, cast
 
 import torch
 
+from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.shim.callers import OURS, outwards
 from shapeproof.export.source.bytecode import index_at, instructions, locals_of
-from shapeproof.export.trace.python.whether_traced import asks_whether_traced
+from shapeproof.export.source.frames import line_of
+from shapeproof.export.trace.python.whether_traced import answered
 
 _LONGEST = 64
 """The number of instructions that are followed on one side."""
@@ -228,7 +230,8 @@ class _Side:
             case "IMPORT_NAME":
                 return _imported(step.argval, self._pop(), self._pop(), self.scope.builtin)
             case "CALL" if step.arg == 0:
-                return _called([self._pop(), self._pop()], self.scope.depth)
+                line = step.positions.lineno if step.positions else None
+                return _called([self._pop(), self._pop()], line_of(self.scope.code, line or 0), self.scope.depth)
         raise _EndError
 
     def _push(self, value: Any, *, marked: bool) -> None:
@@ -326,13 +329,13 @@ def _imported(name: str, names: Any, level: Any, builtin: Mapping[str, Any]) -> 
     return module
 
 
-def _called(slots: list[Any], depth: int) -> Any:
+def _called(slots: list[Any], where: SourceLocation, depth: int) -> Any:
     """Return the plain value of a function without arguments, which is followed, too."""
     (function, *others) = [slot for slot in slots if slot is not _NULL] or [None]
     if others or type(function) is not FunctionType:
         raise _EndError
-    if asks_whether_traced(function):  # on both sides alike; a replay compares the other side with eager
-        return bool(function())
+    if (answer := answered(function, where)) is not None:  # the same on both sides of a trace, not in eager
+        return answer
     code = function.__code__
     takes_arguments = code.co_argcount or code.co_kwonlyargcount or code.co_flags & _WITH_ARGUMENTS
     if takes_arguments or code.co_flags & _SUSPENDED or function.__closure__ or depth >= _DEEPEST:

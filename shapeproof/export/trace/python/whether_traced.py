@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
@@ -39,12 +40,16 @@ def _asking(original: Callable[[], bool]) -> Callable[[], bool]:
 
     @functools.wraps(original)
     def called() -> bool:
-        noted = _noted.get()
-        if noted is not None:
-            noted[location(sys._getframe(1))] = original.__name__  # noqa: SLF001 - who calls it
-        return original()
+        return _answer(original, location(sys._getframe(1)))  # noqa: SLF001 - who calls it
 
     return called
+
+
+def _answer(original: Callable[[], bool], where: SourceLocation) -> bool:
+    noted = _noted.get()
+    if noted is not None:
+        noted[where] = original.__name__
+    return original()
 
 
 ASKING: Mapping[str, Callable[..., Any]] = dict.fromkeys(("is_compiling", "is_exporting"), _asking)
@@ -52,13 +57,13 @@ ASKING: Mapping[str, Callable[..., Any]] = dict.fromkeys(("is_compiling", "is_ex
 ASKED: Mapping[Any, Callable[..., Any]] = {getattr(torch.compiler, name): make for name, make in ASKING.items()}
 """The functions that a model may import by name."""
 
+_REPLACED = {_asking(original).__code__ for original in ASKED}
 
-_REPLACED = {_asking(make).__code__ for make in ASKED}
 
-
-def asks_whether_traced(function: FunctionType) -> bool:
-    """True for a function of torch.compiler that tells whether code is traced, and for its replacement in a trace."""
-    return function in ASKED or function.__code__ in _REPLACED
+def answered(function: FunctionType, where: SourceLocation) -> bool | None:
+    """Return torch's answer to a call of such a function, or of its replacement; None for any other function."""
+    original = inspect.unwrap(function) if function.__code__ in _REPLACED else function
+    return _answer(original, where) if original in ASKED else None
 
 
 def asked_note(where: SourceLocation, name: str) -> str:
