@@ -24,18 +24,34 @@ def is_one(x):
     return x.shape[0] == 1
 
 
+def through_a_view(x):
+    y = x * 2
+    y[:, 1:].mul_(3)
+    return y.cumsum(0)
+
+
+def a_copy_or_a_view(x):
+    z = x * 2
+    z.t().reshape(-1).add_(1)
+    return z
+
+
+def a_rank(x):
+    y = x * 2
+    y.squeeze_(0)
+    return y.add_(1)
+
+
 WRITES = {
     "into a copy": lambda x: (x + 1).add_(1) if is_one(x) else (x + 1).add_(1),
-    "through a view": lambda x: (y := x * 2, y[:, 1:].mul_(3), y.cumsum(0))[-1] * (1 if is_one(x) else 1),
+    "through a view": lambda x: through_a_view(x) if is_one(x) else through_a_view(x),
     "into an input": lambda x: x.add_(1).cumsum(0) if is_one(x) else x.add_(1).cumsum(0),
     "another number": lambda x: x.add_(1) if is_one(x) else x.add_(2),
     "another part": lambda x: (y := x * 2, y[:, 1:].mul_(3) if is_one(x) else y[:, :3].mul_(3), y)[-1],
     "another order": lambda x: (y := x * 2, y.mul_(3).add_(1) if is_one(x) else y.add_(1).mul_(3), y)[-1],
-    "a copy or a view": lambda x: (y := x.t().contiguous(), y.add_(1 if is_one(x) else 1), x)[-1],
-    "a copy or a view, of a result": lambda x: (
-        (z := x * 2, y := z.t().reshape(-1), y.add_(1), z)[-1] * (1 if is_one(x) else 1)
-    ),
-    "a rank": lambda x: (y := x * 2, y.squeeze_(0), y.add_(1))[-1] * (1 if is_one(x) else 1),
+    "a copy or a view": lambda x: (y := x.t().contiguous(), y.add_(1) if is_one(x) else y.add_(1), x)[-1],
+    "a copy or a view, of a result": lambda x: a_copy_or_a_view(x) if is_one(x) else a_copy_or_a_view(x),
+    "a rank": lambda x: a_rank(x) if is_one(x) else a_rank(x),
     "after a look": lambda x: (y := x * 2, z := y.sum(), y.add_(1), z)[-1] if is_one(x) else (x * 2).sum(),
 }
 
