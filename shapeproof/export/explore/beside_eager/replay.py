@@ -263,23 +263,16 @@ def _seed() -> None:
 
 
 def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.nn.Module]:
-    """Return a factory of callables; each starts from the program's initial state, and none changes the model.
-
-    A program that mutates nothing shares its state with the model. A custom operator may mutate what it does not
-    declare.
-    """
-    module = module_of(program)
-    graphs = [each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
-    if not any(map(nodes.mutates, graphs)) and not nodes.foreign_operators(module):
-        return lambda: module
+    """Return a factory of callables; each starts from the program's initial state and shares none with the model."""
     with quiet():
-        begun = copy.deepcopy(module)
+        module = copy.deepcopy(module_of(program))
 
     def fresh() -> torch.nn.Module:
         with quiet():
-            return copy.deepcopy(begun)
+            return copy.deepcopy(module)
 
-    return fresh
+    changes = nodes.mutates(module.graph)
+    return fresh if changes else lambda: module
 
 
 def module_of(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
