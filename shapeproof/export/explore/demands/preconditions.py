@@ -149,9 +149,14 @@ def _fails(formula: Formula, facts: Facts) -> bool:
 
 
 def _unless_at(point: dict[str, int], required: Formula, facts: Facts) -> Formula:
-    """Return a requirement on one size that fails at one value alone as `n != value`."""
+    """Return a requirement on one size that fails at one value alone as `n != value`, at an end as a bound."""
     for name in required.symbols if len(required.symbols) == 1 else ():
-        other = f.ne(symbol(name), point[name])
+        size, value = symbol(name), point[name]
+        other = f.ne(size, value)
+        if decide(f.ge(size, value), facts).status == "proved":
+            other = f.ge(size, value + 1)
+        elif decide(f.le(size, value), facts).status == "proved":
+            other = f.le(size, value - 1)
         if decide(required, facts.assuming(other)).status == "proved":
             return other
     return required

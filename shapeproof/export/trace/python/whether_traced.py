@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
-from shapeproof.export.source.frames import location
+from shapeproof.export.source.frames import is_users_file, location
 from shapeproof.wording import short
 
 _noted: ContextVar[dict[SourceLocation, str] | None] = ContextVar("noted", default=None)
@@ -61,9 +61,14 @@ _REPLACED = {_asking(original).__code__ for original in ASKED}
 
 
 def answered(function: FunctionType, where: SourceLocation) -> bool | None:
-    """Return torch's answer to a call of such a function, or of its replacement; None for any other function."""
+    """Return torch's answer to a call of such a function, or of its replacement; None for any other function.
+
+    A line of the user's is noted, as in a trace; there the functions of installed libraries are not replaced.
+    """
     original = inspect.unwrap(function) if function.__code__ in _REPLACED else function
-    return _answer(original, where) if original in ASKED else None
+    if original not in ASKED:
+        return None
+    return _answer(original, where) if is_users_file(where.file) else bool(original())
 
 
 def asked_note(where: SourceLocation, name: str) -> str:
