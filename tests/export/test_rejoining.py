@@ -264,6 +264,52 @@ def by_a_weak_reference(x):
     return x * 2 if x.shape[0] < 5 and dead and x.shape[0] == 4 else x + 1
 
 
+class Switch:
+    def __init__(self):
+        self.on = None
+
+
+switch = Switch()
+
+
+class Finalized:
+    """Changes what is read next, when the last reference to it is dropped."""
+
+    def __init__(self):
+        switch.on = 1
+
+    def __del__(self):
+        switch.on = None
+
+
+class NothingHeld(dict):
+    def __getitem__(self, _):
+        return None
+
+
+class Plain:
+    pass
+
+
+odd_names = Plain()
+odd_names.__dict__ = NothingHeld(mask=1)
+
+
+def by_a_finalizer(x):
+    held = Finalized()
+    if x.shape[0] < 5:
+        held = None
+        kind = 1 if switch.on is None else 2
+    else:
+        held = None
+        kind = 2
+    return x * 2 if kind == 1 and x.shape[0] == 4 and held is None else x + 1
+
+
+def by_a_dict_of_another_class(x):
+    return x * 2 if x.shape[0] < 5 and odd_names.mask is not None and x.shape[0] == 4 else x + 1
+
+
 def other_builtins():
     source = "def f(x):\n return x * 2 if x.shape[0] < 5 and FLAG is None and x.shape[0] == 4 else x + 1"
     scope = dict(BUILTINS)
@@ -277,6 +323,8 @@ HIDING = (
     by_a_blocked_import,
     by_an_own_dict,
     by_a_weak_reference,
+    by_a_finalizer,
+    by_a_dict_of_another_class,
     other_builtins(),
 )
 

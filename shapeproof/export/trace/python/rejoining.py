@@ -21,8 +21,16 @@ import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import CodeType, FrameType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
-from typing import Any, cast
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    ModuleType,
+)
+from typing import Any
 
 import torch
 
@@ -52,7 +60,8 @@ _NULL = object()
 """The marker that Python pushes beside a function that is not a method."""
 _SHOWING = {"locals", "vars", "dir", "eval", "exec"}
 """Functions that may show a frame's local names: the dict that they return would be brought up to date."""
-_IMPORT = builtins.__import__
+_IMPORT = builtins.__import__ if isinstance(builtins.__import__, BuiltinFunctionType) else None
+"""Python's own; None if a hook has taken its place."""
 _builtins_of = operator.attrgetter("__builtins__")
 _WITH_ARGUMENTS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -211,7 +220,7 @@ class _Side:
             case "POP_TOP":
                 self._pop()
             case "STORE_FAST":
-                self.stored[step.argval] = self._pop()
+                self._store(step.argval, self._pop())
             case _:
                 self.stack.append(self._computed(step))
 
@@ -233,6 +242,13 @@ class _Side:
                 line = step.positions.lineno if step.positions else None
                 return _called([self._pop(), self._pop()], line_of(self.scope.code, line or 0), self.scope.depth)
         raise _EndError
+
+    def _store(self, name: str, value: Any) -> None:
+        """Assign a local name, unless that may drop the last reference to an object, whose finalizer would run."""
+        held = self.stored if name in self.stored else self.scope.local()
+        if name in held and type(held[name]) not in _PLAIN:
+            raise _EndError
+        self.stored[name] = value
 
     def _push(self, value: Any, *, marked: bool) -> None:
         self.stack += [_NULL, value] if marked else [value]
@@ -318,12 +334,15 @@ def _own_names(value: Any, classes: tuple[type, ...]) -> Mapping[str, Any]:
     shown = next((vars(each)["__dict__"] for each in classes if "__dict__" in vars(each)), None)
     if not isinstance(shown, GetSetDescriptorType | MemberDescriptorType):
         raise _EndError
-    return cast("Mapping[str, Any]", shown.__get__(value))
+    names = shown.__get__(value)
+    if type(names) is not dict:
+        raise _EndError
+    return names
 
 
 def _imported(name: str, names: Any, level: Any, builtin: Mapping[str, Any]) -> ModuleType:
     module = sys.modules.get(name)
-    plainly = names is None and level == 0 and "." not in name and builtin.get("__import__") is _IMPORT
+    plainly = names is None and level == 0 and "." not in name and builtin.get("__import__", builtin) is _IMPORT
     if not plainly or type(module) is not ModuleType:
         raise _EndError
     return module
