@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -57,7 +58,7 @@ class RecordingTrial(Trial):
     """A trial that notes what it is asked, in `asked_in_order`. It answers as any other."""
 
     def __init__(self, known: Facts, point: Mapping[str, int], data: Callable[[str], bool]) -> None:
-        super().__init__(known, point, data=data, budget=Budget())
+        super().__init__(known, point, data=data, budget=Budget(), in_place=False)
         self.asked_in_order: list[Asked] = []
 
     def settled(self, formula: Formula) -> bool | None:
@@ -66,18 +67,10 @@ class RecordingTrial(Trial):
         self.asked_in_order.append(Asked(_question(formula, "static", None), answer is not None, learned=False))
         return answer
 
-    def choose(
-        self,
-        formula: Formula,
-        kind: Kind,
-        place: Callable[[], Place],
-        *,
-        fallback: bool | None = None,
-        idle: Callable[[bool], bool] | None = None,  # noqa: ARG002 - every branch is recorded
-    ) -> bool:
+    def choose(self, formula: Formula, kind: Kind, place: Callable[[], Place], **how: Any) -> bool:
         """As any trial; noted with its kind."""
         with self._as_one(formula, kind.value) as outcome:
-            outcome.append(super().choose(formula, kind, place, fallback=fallback))
+            outcome.append(super().choose(formula, kind, place, **how))
         return outcome[0]
 
     def check(self, formula: Formula, place: Callable[[], Place], message: Callable[[], str] = str) -> bool:
