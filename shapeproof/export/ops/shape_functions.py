@@ -41,9 +41,10 @@ class Sizes:
         mine, other = self.read(a), self.read(b)
         return mine is other or self.known(f.eq(mine, other))
 
-    def at_least(self, a: Size, low: int) -> bool:
+    def at_least(self, a: Size | Term, low: int) -> bool:
         """True if `a >= low` is known."""
-        return a >= low if isinstance(a, int) else self.known(f.ge(self.read(a), low))
+        term = a if isinstance(a, Term) else self.read(a)
+        return term.constant_value >= low if term.is_constant else self.known(f.ge(term, low))
 
     def alike(self, some: Sequence[Size], others: Sequence[Size]) -> bool:
         """True if two shapes are known to be equal."""

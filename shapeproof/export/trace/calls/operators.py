@@ -21,13 +21,14 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.export.ops import recurrent, schemas
+from shapeproof.export.ops.shape_functions import Sizes
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.trees import is_bare, leaves, map_tensors
 from shapeproof.export.trace.calls import settle
 from shapeproof.export.trace.calls.mistaken import refuse_mistaken
 from shapeproof.export.trace.calls.numbers import check_numbers
-from shapeproof.export.trace.calls.plain_views import Sizes, is_plain
+from shapeproof.export.trace.calls.plain_views import is_plain
 from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.calls.repeats import Repeats
 from shapeproof.export.trace.checks.failures import may_fail, raised_by

@@ -12,20 +12,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import torch
 
-from shapeproof.constraints import formulas as f
-from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import ONE, Term
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.shape_functions import lie_row_by_row
+from shapeproof.export.ops.shape_functions import Size, Sizes, lie_row_by_row
 from shapeproof.export.shim.storages import storages
 
-Size = int | torch.SymInt
 Order = Callable[[Mapping[str, Any]], list[int | None]]
 """The operand's dimension for each dimension of the result; None for a dimension of size 1 that is put in."""
 
@@ -36,18 +32,6 @@ _RESHAPING: Mapping[Any, str] = {
     _aten.reshape.default: "shape",
 }
 """With the argument that holds the sizes asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """Reads sizes, and answers questions about them for the whole domain."""
-
-    read: Callable[[Size], Term]
-    known: Callable[[Formula], bool]
-
-    def at_least(self, term: Term, low: int) -> bool:
-        """True if a term is known to be at least a number."""
-        return term.constant_value >= low if term.is_constant else self.known(f.ge(term, low))
 
 
 def is_plain(func: Any, arguments: tuple[Any, Any], result: Any, sizes: Sizes) -> bool:
