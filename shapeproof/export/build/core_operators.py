@@ -72,20 +72,18 @@ def _checking(graph: torch.fx.Graph) -> set[torch.fx.Node]:
 
 def _settle(node: torch.fx.Node, translator: Translator, facts: Facts, kept: Container[torch.fx.Node]) -> None:
     """Replace a minimum or maximum of two sizes by the operand that it is proved to be, except for the kept users."""
-    if len(node.args) != len(_EXTREMES):
+    first, *rest = node.args
+    if len(rest) != 1:
         return
-    first, second = node.args
+    (second,) = rest
     try:
         left, right = (_term(each, translator) for each in (first, second))
     except Untranslatable:
         return
-    if _proved(f.le(left, right), facts):
-        least, greatest = first, second
-    elif _proved(f.le(right, left), facts):
-        least, greatest = second, first
-    else:
-        return
-    _replace(node, least if node.target is torch.sym_min else greatest, kept)
+    for least, greatest, ordered in ((first, second, f.le(left, right)), (second, first, f.le(right, left))):
+        if decide(ordered, facts).status == "proved":
+            _replace(node, least if node.target is torch.sym_min else greatest, kept)
+            return
 
 
 def _term(number: Any, translator: Translator) -> Term:
@@ -98,10 +96,6 @@ def _term(number: Any, translator: Translator) -> Term:
     if not isinstance(value, int | torch.SymInt):
         raise Untranslatable(str(value))
     return translator.term(symbols.size_expression(value))
-
-
-def _proved(formula: f.Formula, facts: Facts) -> bool:
-    return decide(formula, facts).status == "proved"
 
 
 def _replace(node: torch.fx.Node, by: Any, kept: Container[torch.fx.Node]) -> None:

@@ -36,10 +36,7 @@ def note(known: Raisings, step: Step, there: Trial, domain: Facts, text: str) ->
     asked = [formula for formula in there.answered if truth(formula, side).always is None]
     given = tuple(formula if there.settled(formula) else negate(formula) for formula in asked)
     taken = step.decision.taken
-    known[taken] = [
-        *known.get(taken, ()),
-        Raising(text, step.decision.where, given),
-    ]  # a trial keeps its own
+    known[taken] = [*known.get(taken, ()), Raising(text, step.decision.where, given)]  # trials keep the list before
 
 
 def side_that_raises(
