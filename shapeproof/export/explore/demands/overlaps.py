@@ -25,15 +25,10 @@ from shapeproof.constraints.meaning.evaluate import evaluate
 from shapeproof.constraints.terms import ONE
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops.call import product
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.trace import tracer
 from shapeproof.solver.prove import implied
-
-_SCATTERING = frozenset(
-    f"aten.{name}"
-    for name in ("index_add_", "index_copy_", "index_put_", "put_", "scatter_", "scatter_add_", "scatter_reduce_")
-)
-"""Operators that reject the very memory that they write, too."""
 
 
 def of_writes(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
@@ -44,7 +39,7 @@ def of_writes(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.
             if into is None:
                 continue
             yield node, into.is_written_apart()
-            whole = str(node.target).rpartition(".")[0] in _SCATTERING
+            whole = known_of(node.target).rejects_itself
             read = (_placed(each, program) for each in node.all_input_nodes if each is not written)
             yield from ((node, f.negate(into.overlaps(other, whole=whole))) for other in read if other is not None)
 
