@@ -292,7 +292,7 @@ class Explorer:
 
     def leaving(self, point: dict[str, int]) -> Formula | None:
         """Return a formula for the declared sizes that take another path than this point; None if tracing succeeds."""
-        there = self._trace_in(Facts(self._inputs.domain.formulas, self._budget), point)
+        there = self._trace_in(self._inputs.facts(self._budget), point)
         return None if there.program is not None else f.disjunction(*self._cut.beyond(there.trial))
 
     # ------------------------------------------------------------------ cells
@@ -439,7 +439,7 @@ class Explorer:
                 if raised_at_run_time(error) and raised_at_run_time(there.error):
                     return None
             if not there.trial.steps and raised_by_user(there.error):
-                domain = Facts(self._inputs.domain.formulas, self._budget)
+                domain = self._inputs.facts(self._budget)
                 raising.note(self._raising, step, there.trial, domain, text)
             return Finding(Outcome.DATA, step.decision, dict(there.trial.point), text)
         corners = self._sizes.smallest(cell), self._sizes.smallest(there.trial.region)

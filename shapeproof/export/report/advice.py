@@ -25,7 +25,7 @@ from shapeproof.solver.answers.simplify import in_few_words, of_cases, simplifie
 from shapeproof.solver.answers.witness import find, smallest
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 from shapeproof.wording import short
 
 _WRITABLE = f.Compare | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
@@ -44,7 +44,7 @@ def distinct(findings: Sequence[Finding], trial: Trial, budget: Budget) -> list[
         for other in kept:
             if other.outcome is Outcome.DATA:
                 known.learn(other.requirement)
-        if finding.outcome is not Outcome.DATA or decide(finding.requirement, known, budget).status != "proved":
+        if finding.outcome is not Outcome.DATA or not implied(finding.requirement, known, budget):
             kept.append(finding)
     return kept
 
@@ -114,7 +114,7 @@ def _there(finding: Finding, parts: Sequence[Formula], trial: Trial) -> _There |
 
 def _settles(passing: Facts, required: Formula, budget: Budget) -> bool:
     """True if the facts behind a check imply the requirement, and some data pass the check."""
-    return isinstance(find(f.TRUE, passing, budget), dict) and decide(required, passing, budget).status == "proved"
+    return isinstance(find(f.TRUE, passing, budget), dict) and implied(required, passing, budget)
 
 
 def _is_writable(formula: Formula) -> bool:
