@@ -1,4 +1,4 @@
-"""Objects of a user's file may run code when they are asked for an attribute: the search for functions asks for none."""
+"""The search for the user's functions asks no object for an attribute: some raise, whatever the name is."""
 
 from __future__ import annotations
 

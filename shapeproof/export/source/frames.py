@@ -79,7 +79,7 @@ def side_that_fails() -> bool | None:
 
 @functools.cache
 def is_users_file(file: str) -> bool:
-    """True if a file, or a cell of a notebook, is the user's: no file of Python, of torch or of an installed library."""
+    """True if a file, or a cell of a notebook, is the user's, not an installed library's."""
     return not (file.startswith(("<", OURS, TORCH, *_INSTALLED)) or _LIBRARIES.intersection(Path(file).parts))
 
 
