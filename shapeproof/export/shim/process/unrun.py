@@ -37,5 +37,7 @@ def record_unrun(
     made.node.meta["val"] = proxy_tensor.extract_val(result)
     shape, stride = result.shape, result.stride()
     kind = result.dtype, result.requires_grad
-    made.node.meta["tensor_meta"] = TensorMetadata(shape, *kind, stride, formats[layout], is_quantized=False, qparams={})
+    made.node.meta["tensor_meta"] = TensorMetadata(
+        shape, *kind, stride, formats[layout], is_quantized=False, qparams={}
+    )
     return result
