@@ -51,7 +51,7 @@ def _greatest(term: Term, facts: Facts, budget: Budget | None) -> int | Undecide
         return start
     bound = facts.known.bounds(facts.reduce(term)).upper
     high = _LARGEST_SIZE if bound is None else bound
-    if bound is None and _grows(term, facts):
+    if bound is None and grows(term, facts):
         return None
     beyond = find(gt(term, high), facts, budget) if bound is None else None
     if beyond is not None:
@@ -59,10 +59,16 @@ def _greatest(term: Term, facts: Facts, budget: Budget | None) -> int | Undecide
     return _climb(term, facts, start, high, budget)
 
 
-def _grows(term: Term, facts: Facts) -> bool:
-    """True if the term exceeds every 64-bit integer at a point of the facts far from a sample.
+def grows(term: Term, facts: Facts) -> bool:
+    """True if the term exceeds every 64-bit integer at a point of the facts far from a sample; False means unknown.
 
     The far point has the sample's remainders by all small divisors, so that facts about remainders hold there too.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula, parse_term
+    >>> from shapeproof.solver.facts import Facts
+    >>> facts = Facts([parse_formula("n >= 0"), parse_formula("n % 8 == 3"), parse_formula("0 <= m <= 9")])
+    >>> grows(parse_term("n//2 - m"), facts), grows(parse_term("m"), facts)
+    (True, False)
     """
     names = sorted(term.symbols)
     for sample in facts.samples()[:1]:
