@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
+from shapeproof.constraints.atoms import Max, Min, Where
 from shapeproof.constraints.formulas import FALSE, TRUE, And, Formula, Or, conjunction, disjunction, eq
 from shapeproof.constraints.meaning.definedness import defined
+from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import symbol
 from shapeproof.constraints.work import OutOfWork, charge
-from shapeproof.solver.answers.wording import reworded
+from shapeproof.solver.answers.wording import by_operand, reworded
 from shapeproof.solver.budget import Budget, spending
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import redundant
@@ -49,6 +51,11 @@ def in_few_words(required: Formula, known: Facts, budget: Budget) -> Formula:
     return conjunction(*simplified([*pinned, required], known, budget))
 
 
+def of_cases(formula: Formula) -> bool:
+    """True if the formula has an atom that is one of its operands: facts often tell which."""
+    return any(isinstance(node, Min | Max | Where) for node in postorder(formula))
+
+
 def _within(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
     """Return the formula simplified under the facts."""
     if redundant(formula, facts, budget):
@@ -67,8 +74,17 @@ def _within(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
 
 def _reworded(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
     """Return a shorter wording, if it is proved equivalent."""
-    shorter = reworded(formula, lambda term: facts.known.bounds(facts.reduce(term)))
-    return shorter if shorter is formula or redundant(_same(formula, shorter), facts, budget) else formula
+    proposed = [reworded(formula, lambda term: facts.known.bounds(facts.reduce(term)))]
+    if of_cases(formula):
+        reduced = facts.reduce(formula)
+        proposed += [reduced, *by_operand(formula), *by_operand(reduced)]
+    shorter = [each for each in proposed if _length(each) < _length(formula) and each.symbols <= formula.symbols]
+    proved = (each for each in sorted(shorter, key=_length) if redundant(_same(formula, each), facts, budget))
+    return next(proved, formula)
+
+
+def _length(formula: Formula) -> int:
+    return len(str(formula))
 
 
 def connected(
