@@ -356,7 +356,7 @@ class Trial:
 
         The trial is `refusing`: no open size is specialized to a number, and no side of a branch is assumed.
         """
-        known = self.facts.assuming(*enforced)
+        known = self.facts.resting_on(*enforced)
         after = Trial(known, self.point, data=self._data, budget=self._budget, oblivious=_EVERYTHING)
         return after.refusing(names, taken_apart)
 

@@ -87,6 +87,22 @@ def _length(formula: Formula) -> int:
     return len(str(formula))
 
 
+def connected(
+    symbols: frozenset[str], formulas: Sequence[Formula], others: Sequence[Formula] = ()
+) -> list[Formula]:
+    """Return the formulas that share symbols with these, directly or through others; the rest cannot matter.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> connected(frozenset("a"), [parse_formula(text) for text in ("b >= c", "d >= 2", "a >= b")])
+    [b >= c, a >= b]
+    """
+    about, rest = symbols, {each for each in (*formulas, *others) if each.symbols}
+    while near := {each for each in rest if not about.isdisjoint(each.symbols)}:
+        about = about.union(*(each.symbols for each in near))
+        rest -= near
+    return [each for each in formulas if each not in rest]
+
+
 def _same(left: Formula, right: Formula) -> Formula:
     """Return a formula that says that the two formulas are equivalent."""
     return disjunction(conjunction(left, right), conjunction(left.negation, right.negation))
@@ -101,10 +117,8 @@ def _each(args: Sequence[Formula], facts: Facts, budget: Budget | None, *, oppos
     for index in sorted(range(len(args)), key=lambda index: -len(str(args[index]))):
         harmless = len(list(takewhile(lambda arg: redundant(defined(arg), facts, budget), left)))
         for among in (range(harmless), range(min(harmless, index))):
-            here = facts.fork()
-            for at in among:
-                if at != index:
-                    here.learn(left[at].negation if opposite else left[at])
+            others = [left[at].negation if opposite else left[at] for at in among if at != index]
+            here = facts.assuming(*connected(args[index].symbols, others, facts.formulas))
             simpler = _within(args[index], here, budget)
             if redundant(defined(simpler), facts, budget):
                 break
