@@ -50,8 +50,24 @@ class Extent:
         for whole in self._wholes(finding):
             joint = f.conjunction(*simplified([whole], self.domain, self.budget))
             if joint is not finding.requirement and sayable(joint) and self._raises_without(joint):
-                return replace(finding, joint=joint)
+                return self._first(replace(finding, joint=self._without_chance(joint)))
         return replace(finding, partly=True)
+
+    def _without_chance(self, required: Formula) -> Formula:
+        """Drop the alternatives at which eager raises, too: the failing path asked about them without need."""
+        kept = list(required.args) if isinstance(required, f.Or) else [required]
+        for part in list(kept):
+            fewer = [each for each in kept if each is not part]
+            if fewer and self._raises_without(f.disjunction(*fewer)):
+                kept = fewer
+        return f.disjunction(*kept)
+
+    def _first(self, finding: Finding) -> Finding:
+        """Return the finding with the smallest sizes that violate its requirement as witness, if eager raises there."""
+        failing = self.domain.assuming(finding.requirement.negation)
+        point = next(ascending(failing, sorted(self.inputs.domain.symbols), self.budget), None)
+        failure = None if point is None else replay.failure_at(self.mod, self.inputs, point, finding.decision.where)
+        return finding if failure is None else replace(finding, witness=point, text=failure)
 
     def _wholes(self, finding: Finding) -> Iterator[Formula]:
         """Yield the conditions that may replace a finding's requirement.
