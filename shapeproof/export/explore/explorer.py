@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 
 import torch
@@ -156,6 +156,13 @@ class Explorer:
         """Return the replay at a point if the program, in any form, disagrees with eager there."""
         result = replay.compare(self._mod, self._forms, self._inputs, point, calls=calls)
         return None if result.agrees else result
+
+    def left_under(self, checks: Sequence[Narrowing], found: Exploration) -> list[Finding]:
+        """Return what the same program leaves open where all inputs meet these requirements; traces count anew."""
+        self._forms, self._traces = list(found.forms), 0
+        under = replace(found, findings=[], narrowings=[*found.narrowings, *checks], served=[])
+        self._settle(found.main, under)
+        return under.findings
 
     # ------------------------------------------------------------------ the main program
 
