@@ -1,7 +1,8 @@
-"""Identities of tensor storages, as weak references."""
+"""Identities of tensor storages, as weak references, and how often tensors were written into."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,3 +35,11 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
     elif isinstance(value, tuple | list):
         for each in value:
             yield from _tensors(each)
+
+
+def writes_into(module: torch.nn.Module) -> list[int] | None:
+    """Return how often each tensor of a module was written into; None in inference mode, where torch does not count."""
+    held = (each for part in module.modules() for each in vars(part).values())
+    state = itertools.chain(module.parameters(), module.buffers(), held)
+    tensors = [each for each in state if isinstance(each, torch.Tensor)]
+    return None if any(each.is_inference() for each in tensors) else [each._version for each in tensors]

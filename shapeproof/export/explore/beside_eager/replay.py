@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -26,7 +25,8 @@ from shapeproof.export.limits import INPUT_ELEMENTS
 from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
-from shapeproof.export.shim.trees import leaves, map_tensors
+from shapeproof.export.shim.storages import writes_into
+from shapeproof.export.shim.trees import flattened, leaves, map_tensors
 from shapeproof.export.source.errors import led_to
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.rebinding import Left
@@ -267,31 +267,23 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
     """Return a factory of callables; each starts from the program's initial state and shares none with the model.
 
     An earlier callable is returned again if nothing was written into its state: many programs write into what they
-    computed themselves. A custom operator may write unseen.
+    computed themselves.
     """
     with quiet():
         module = copy.deepcopy(module_of(program))
     if not nodes.mutates(module.graph):
         return lambda: module
-    watching = not nodes.foreign_operators(module)
+    watching = nodes.countswrites_into(module)
     last: list[tuple[torch.nn.Module, list[int] | None]] = []
 
     def fresh() -> torch.nn.Module:
-        if not (watching and last and last[0][1] is not None and _writes(last[0][0]) == last[0][1]):
+        if not (watching and last and last[0][1] is not None and writes_into(last[0][0]) == last[0][1]):
             with quiet():
                 made = copy.deepcopy(module)
-            last[:] = [(made, _writes(made))]
+            last[:] = [(made, writes_into(made))]
         return last[0][0]
 
     return fresh
-
-
-def _writes(module: torch.nn.Module) -> list[int] | None:
-    """Return how often each tensor of a module was written into; None in inference mode, where torch does not count."""
-    held = (each for part in module.modules() for each in vars(part).values())
-    state = itertools.chain(module.parameters(), module.buffers(), held)
-    tensors = [each for each in state if isinstance(each, torch.Tensor)]
-    return None if any(each.is_inference() for each in tensors) else [each._version for each in tensors]
 
 
 def module_of(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
@@ -304,9 +296,11 @@ def module_of(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
 
 def unequal(want: Any, got: Any) -> str | None:
     """Return the reason why two results differ, or None."""
-    wanted, had = leaves(want), leaves(got)
+    (wanted, containers), (had, others) = flattened(want), flattened(got)
     if len(wanted) != len(had):
         return f"eager returns {len(wanted)} values, the program {len(had)}"
+    if containers != others:
+        return "eager returns the values in other containers, or under other names"
     for a, b in zip(wanted, had, strict=True):
         reason = _unequal_leaf(a, b)
         if reason is not None:
