@@ -329,7 +329,7 @@ class _Watch(TorchFunctionMode):
 
             def note(result: Any) -> Any:
                 layout = self._layout(result)
-                return record_unrun(recorder.tracer, func, args, kwargs or {}, result, self._formats, layout)
+                return record_unrun(recorder.tracer, (func, args, kwargs or {}), result, self._formats, layout)
 
             result = self._env.operators.record(func, args, kwargs or {}, run, note)
             with recorder:  # torch disables the mode while it dispatches

@@ -26,6 +26,7 @@ from shapeproof.export.limits import INPUT_ELEMENTS
 from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
+from shapeproof.export.shim.storages import writes
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.source.errors import led_to
 from shapeproof.export.trace import tracer
@@ -274,10 +275,10 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
     if not nodes.mutates(module.graph):
         return lambda: module
     watching = not nodes.foreign_operators(module)
-    last: list[tuple[torch.nn.Module, list[int] | None]] = []
+    last: list[tuple[torch.nn.Module, list[int | None]]] = []
 
     def fresh() -> torch.nn.Module:
-        if not (watching and last and last[0][1] is not None and _writes(last[0][0]) == last[0][1]):
+        if not (watching and last and None not in last[0][1] and _writes(last[0][0]) == last[0][1]):
             with quiet():
                 made = copy.deepcopy(module)
             last[:] = [(made, _writes(made))]
@@ -286,12 +287,11 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
     return fresh
 
 
-def _writes(module: torch.nn.Module) -> list[int] | None:
-    """Return how often each tensor of a module was written into; None in inference mode, where torch does not count."""
+def _writes(module: torch.nn.Module) -> list[int | None]:
+    """Return how often each tensor of a module was written into."""
     held = (each for part in module.modules() for each in vars(part).values())
     state = itertools.chain(module.parameters(), module.buffers(), held)
-    tensors = [each for each in state if isinstance(each, torch.Tensor)]
-    return None if any(each.is_inference() for each in tensors) else [each._version for each in tensors]
+    return [writes(each) for each in state if isinstance(each, torch.Tensor)]
 
 
 def module_of(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
