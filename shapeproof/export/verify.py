@@ -33,6 +33,7 @@ from shapeproof.export.explore.demands.shared_failures import shared_failures
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.findings import Exploration, Impossible, narrowed, served_part
 from shapeproof.export.explore.regions import Split, split
+from shapeproof.export.explore.settling_checks import settled_by_checks
 from shapeproof.export.report.advice import distinct
 from shapeproof.export.report.explain import also, contradiction, diagnose, disagreeing, unexplored, untraceable
 from shapeproof.export.report.given import of_given, offering_split
@@ -147,6 +148,7 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     """Return the verdict on a model that one program serves."""
     inputs, budget, trial = task.inputs, task.budget, found.main.trial
     told = distinct(found.findings, trial, budget)
+    told = settled_by_checks(told, found, explorer, budget)
     extent = Extent(task.mod, inputs, found.begun, narrowed(domain, found.narrowings), budget, explorer.leaving)
     told = [extent.named(finding) for finding in told]
     missed = _rebound(task, found, [])

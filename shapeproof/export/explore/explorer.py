@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 
 import torch
@@ -157,6 +157,13 @@ class Explorer:
         result = replay.compare(self._mod, self._forms, self._inputs, point, calls=calls)
         return None if result.agrees else result
 
+    def left_under(self, checks: Sequence[Narrowing], found: Exploration) -> list[Finding]:
+        """Return what the same program leaves open where all inputs meet these requirements; traces count anew."""
+        self._forms, self._traces = list(found.forms), 0
+        under = replace(found, findings=[], narrowings=[*found.narrowings, *checks], served=[])
+        self._settle(found.main, under)
+        return under.findings
+
     # ------------------------------------------------------------------ the main program
 
     def _choose_main(self, domain: Facts) -> Traced:
@@ -285,7 +292,7 @@ class Explorer:
 
     def leaving(self, point: dict[str, int]) -> Formula | None:
         """Return a formula for the declared sizes that take another path than this point; None if tracing succeeds."""
-        there = self._trace_in(Facts(self._inputs.domain.formulas, self._budget), point)
+        there = self._trace_in(self._inputs.facts(self._budget), point)
         return None if there.program is not None else f.disjunction(*self._cut.beyond(there.trial))
 
     # ------------------------------------------------------------------ cells
@@ -432,7 +439,7 @@ class Explorer:
                 if raised_at_run_time(error) and raised_at_run_time(there.error):
                     return None
             if not there.trial.steps and raised_by_user(there.error):
-                domain = Facts(self._inputs.domain.formulas, self._budget)
+                domain = self._inputs.facts(self._budget)
                 raising.note(self._raising, step, there.trial, domain, text)
             return Finding(Outcome.DATA, step.decision, dict(there.trial.point), text)
         corners = self._sizes.smallest(cell), self._sizes.smallest(there.trial.region)

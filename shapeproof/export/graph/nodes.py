@@ -25,6 +25,11 @@ def line_of(node: torch.fx.Node) -> SourceLocation | None:
     return SourceLocation(users[-1]["file"], int(users[-1]["line"]), users[-1]["text"]) if users else None
 
 
+def noted(value: Any) -> Any:
+    """Return the metadata of a node: its value in the trace; anything but a node is its own value."""
+    return value.meta.get("val") if isinstance(value, torch.fx.Node) else value
+
+
 def foreign_operators(module: torch.fx.GraphModule) -> list[str]:
     """Return the names of a program's custom operators, those in its bodies included."""
     every = (node for each in graph_modules(module) for node in each.graph.nodes)
@@ -103,7 +108,7 @@ def insert_call(
     """Insert a call on nodes and numbers, with the metadata that torch's verifier and serializer expect."""
     with before.graph.inserting_before(before):
         node = before.graph.call_function(target, tuple(args), dict(kwargs or {}))
-    _describe(node, target, [arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg for arg in args])
+    _describe(node, target, list(map(noted, args)))
     return node
 
 

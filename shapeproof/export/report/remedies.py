@@ -28,7 +28,7 @@ from shapeproof.solver.answers.repair import Repair, repaired
 from shapeproof.solver.answers.round_anchor import round_anchor
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 
 def remedies(
@@ -51,7 +51,7 @@ def remedies(
 def _sufficient(
     required: Sequence[Formula], anchors: Sequence[dict[str, int]], inputs: Inputs, budget: Budget, *, simple: bool
 ) -> list[Repair] | None:
-    domain = Facts(inputs.domain.formulas, budget)
+    domain = inputs.facts(budget)
     anchor, *others = anchors
     if not inputs.anchors:
         anchor = round_anchor(required, domain, anchor, budget)
@@ -118,7 +118,7 @@ def causes(findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Input
     free, found = list(findings), []
     for repair in repairs:
         facts = Facts([*inputs.domain.formulas, repair.formula], budget)
-        group = [each for each in free if decide(each.requirement, facts, budget).status == "proved"]
+        group = [each for each in free if implied(each.requirement, facts, budget)]
         if len(group) > 1:
             found.append(_cause(group, repair.formula))
             free = [each for each in free if each not in group]

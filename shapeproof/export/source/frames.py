@@ -7,6 +7,7 @@ import linecache
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
@@ -20,6 +21,8 @@ from shapeproof.export.source.names import names_in, number_in
 from shapeproof.export.source.places import Place
 
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
+_LIBRARIES = frozenset({"site-packages", "dist-packages"})
+"""Folders of installed libraries, in this environment or in another one on `sys.path` (a `.pth` file names one)."""
 _ENTRIES: set[CodeType] = set()
 _WRITTEN_BY_PROGRAMS = ("<eval_with_key>", "<frozen ", "<attrs generated", "<lambdifygenerated", "<__array_function__")
 """File names of generated code. Code run by `exec` or a notebook also has such a name, but the user wrote it."""
@@ -76,8 +79,8 @@ def side_that_fails() -> bool | None:
 
 @functools.cache
 def is_users_file(file: str) -> bool:
-    """True if a file, or a cell of a notebook, is the user's."""
-    return not file.startswith(("<", OURS, TORCH, *_INSTALLED))
+    """True if a file, or a cell of a notebook, is the user's, not an installed library's."""
+    return not (file.startswith(("<", OURS, TORCH, *_INSTALLED)) or _LIBRARIES.intersection(Path(file).parts))
 
 
 def is_users(frame: FrameType) -> bool:

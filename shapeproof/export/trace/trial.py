@@ -356,7 +356,7 @@ class Trial:
 
         The trial is `refusing`: no open size is specialized to a number, and no side of a branch is assumed.
         """
-        known = self.facts.assuming(*enforced)
+        known = self.facts.resting_on(*enforced)
         after = Trial(known, self.point, data=self._data, budget=self._budget, oblivious=_EVERYTHING)
         return after.refusing(names, taken_apart)
 
@@ -444,7 +444,10 @@ class Trial:
     def _check_data(self, formula: Formula, place: Callable[[], Place], message: Callable[[], str]) -> bool:
         if not self._repair_point(formula):
             return False
-        self.checks.append(DataCheck(formula, place(), message(), inside=self._outside is not None))
+        here = place()
+        self.checks.append(DataCheck(formula, here, message(), inside=self._outside is not None))
+        self.names.setdefault(formula, here.names)
+        self._learned_before.setdefault(formula, len(self.learned))
         self.learned.append(formula)
         self.facts.learn(formula)
         self.region.learn(formula)

@@ -40,7 +40,7 @@ from shapeproof.solver.answers.simplify import in_few_words, simplified
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import decide, implied
 
 
 def take_preconditions(mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts, budget: Budget) -> None:
@@ -123,7 +123,7 @@ class _BesideEager:
         trial = self.found.main.trial
         if formula.symbols <= frozenset(self.inputs.domain.symbols):
             return [formula]
-        if decide(formula, trial.facts, self.budget).status == "proved":
+        if implied(formula, trial.facts, self.budget):
             return []
         return left_by(trial.facts.assuming(formula), domain, self._declared_in(trial), self.budget)
 
@@ -153,11 +153,11 @@ def _unless_at(point: dict[str, int], required: Formula, facts: Facts) -> Formul
     for name in required.symbols if len(required.symbols) == 1 else ():
         size, value = symbol(name), point[name]
         other = f.ne(size, value)
-        if decide(f.ge(size, value), facts).status == "proved":
+        if implied(f.ge(size, value), facts):
             other = f.ge(size, value + 1)
-        elif decide(f.le(size, value), facts).status == "proved":
+        elif implied(f.le(size, value), facts):
             other = f.le(size, value - 1)
-        if decide(required, facts.assuming(other)).status == "proved":
+        if implied(required, facts.assuming(other)):
             return other
     return required
 

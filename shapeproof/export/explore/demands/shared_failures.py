@@ -34,7 +34,7 @@ from shapeproof.export.source.errors import is_stated, led_to, users_variables
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import in_few_words
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 from shapeproof.wording import short, with_kind
 
 _FILLS = (float("nan"), -1000.0, 0.0, 1000.0)
@@ -83,7 +83,7 @@ def shared_failures(mod: torch.nn.Module, inputs: Inputs, found: Exploration) ->
 def _of_nodes(program: torch.export.ExportedProgram, trial: Trial) -> Iterator[tuple[str, _Demand]]:
     """Yield the unchecked demands of operators on sizes from data, with the names of the operators' nodes."""
     for node, formula in requirements(program):
-        if trial.about_data(formula) and decide(formula, trial.facts).status != "proved":
+        if trial.about_data(formula) and not implied(formula, trial.facts):
             yield node.name, _Demand(formula, str(node.target), nodes.line_of(node), {})
 
 

@@ -29,7 +29,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode, handle_sym_dispat
 from torch.fx.experimental.sym_node import SymNode, to_node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from shapeproof.export.shim.numbers.doubles import FUNCTIONS, literal, operation
+from shapeproof.export.shim.numbers.doubles import FUNCTIONS, Double, literal, operation
 
 _T = TypeVar("_T")
 wrap_node: Callable[[SymNode], Any] = sym_node.wrap_node
@@ -185,6 +185,14 @@ class ExactShapeEnv(ShapeEnv):
     def may_be_infinite(self, expr: sympy.Expr) -> bool:
         """True if a float may be an infinity or nan."""
         raise NotImplementedError
+
+    def range_of(self, expr: sympy.Expr) -> Any:
+        """Return torch's value range of an integer that is computed by operations on doubles."""
+        raise NotImplementedError
+
+    def bound_sympy(self, expr: sympy.Expr, size_oblivious: bool = False) -> Any:  # noqa: FBT001, FBT002 - torch's
+        """Return bounds as torch does, which has none for operations on doubles."""
+        return self.range_of(expr) if expr.has(Double) else super().bound_sympy(expr, size_oblivious)
 
     def before(self, function: Any, node: Any) -> None:
         """Receive notice of a function that is about to be computed, with its first operand."""

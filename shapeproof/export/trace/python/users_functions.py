@@ -86,7 +86,8 @@ def _contents(cell: CellType) -> Iterable[Any]:
 
 
 def _attributes(value: Any) -> Iterable[Any]:
+    """The values in an object's or a class's dict, read without its `__getattr__`; none if it has slots."""
     try:
-        return list(vars(value).values())
-    except TypeError:  # it has slots
+        return list(object.__getattribute__(value, "__dict__").values())
+    except Exception:  # noqa: BLE001 - a `__dict__` that the user defines may raise anything
         return ()

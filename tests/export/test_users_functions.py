@@ -1,0 +1,43 @@
+"""The search for the user's functions asks no object for an attribute: some raise, whatever the name is."""
+
+from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
+
+import torch
+from torch.export import Dim
+
+from shapeproof.export import check
+from shapeproof.export.source.frames import is_users_file
+
+
+class Lazy:
+    """As placeholders of libraries are: slots, and an error at any unknown name, `__dict__` included."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> object:
+        raise RuntimeError(f"{name} is not loaded yet")
+
+
+class Guarded:
+    """Its dict is not to be read."""
+
+    @property
+    def __dict__(self) -> dict[str, object]:  # type: ignore[override]
+        raise RuntimeError("not now")
+
+
+HELD = [Lazy(), Guarded()]
+
+
+def test_a_users_module_may_hold_objects_that_raise_at_every_attribute():
+    report = check(torch.nn.ReLU(), (torch.randn(3),), dynamic_shapes=({0: Dim("n", max=8)},))
+    assert report.status == "proved"
+
+
+def test_files_of_another_environments_libraries_are_not_the_users():
+    assert is_users_file(__file__)
+    assert not is_users_file(str(Path(sysconfig.get_paths()["purelib"]) / "library.py"))
+    assert not is_users_file(str(Path(__file__).parent / "venv/lib/python3.11/site-packages/library/model.py"))
