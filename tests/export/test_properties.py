@@ -46,7 +46,7 @@ def test_what_was_read_is_held(model):
 
 
 def test_metadata_that_passes_unobserved_is_nothing_that_a_trace_must_note():
-    """The tracer looks at no call of these: none acts on a layout, is rewritten, or gives values that a fake makes up."""
+    """None acts on a layout, is rewritten, or gives a value that a fake tensor makes up."""
     assert len(METADATA) == 14
     for func in METADATA:
         assert not properties_read(func)
