@@ -1,8 +1,7 @@
-"""Identities of tensor storages, as weak references, and how often tensors were written into."""
+"""Identities of tensor storages, as weak references."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,9 +36,6 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(each)
 
 
-def writes_into(module: torch.nn.Module) -> list[int] | None:
-    """Return how often each tensor of a module was written into; None in inference mode, where torch does not count."""
-    held = (each for part in module.modules() for each in vars(part).values())
-    state = itertools.chain(module.parameters(), module.buffers(), held)
-    tensors = [each for each in state if isinstance(each, torch.Tensor)]
-    return None if any(each.is_inference() for each in tensors) else [each._version for each in tensors]
+def writes(tensor: torch.Tensor) -> int | None:
+    """Return how often a tensor, or a view of it, was written into; None in inference mode, which counts no writes."""
+    return None if tensor.is_inference() else tensor._version

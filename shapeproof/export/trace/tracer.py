@@ -36,6 +36,7 @@ from shapeproof.export.ops.properties import (
     DISABLED,
     FUNCTION,
     GRAD_FN,
+    METADATA,
     acts_on_layout,
     properties_read,
     read_in_bodies,
@@ -281,6 +282,8 @@ class _Watch(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func in METADATA:
+            return func(*args, **kwargs)
         if torch.compiler.is_dynamo_compiling():  # dynamo traces the branches of torch.cond, this mode included
             return func(*args, **kwargs)
         self._watch_recording(proxy_tensor.get_proxy_mode())
@@ -329,7 +332,7 @@ class _Watch(TorchFunctionMode):
 
             def note(result: Any) -> Any:
                 layout = self._layout(result)
-                return record_unrun(recorder.tracer, func, args, kwargs or {}, result, self._formats, layout)
+                return record_unrun(recorder.tracer, (func, args, kwargs or {}), result, self._formats, layout)
 
             result = self._env.operators.record(func, args, kwargs or {}, run, note)
             with recorder:  # torch disables the mode while it dispatches

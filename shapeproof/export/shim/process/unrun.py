@@ -19,10 +19,14 @@ Formats = dict[Hashable, "torch.memory_format | None"]
 
 
 def record_unrun(
-    tracer: Any, func: Any, args: Any, kwargs: Any, result: Any, formats: Formats, layout: Hashable | None
+    tracer: Any, call: tuple[Any, Any, Any], result: Any, formats: Formats, layout: Hashable | None
 ) -> Any:
-    """Record a call with its result. `layout`: what the result's format follows from; None: torch finds the format."""
-    flat, spec = pytree.tree_flatten((args, kwargs))
+    """Record a call (operator, arguments, named arguments) with its result.
+
+    `layout`: what the result's memory format follows from; None: torch finds the format.
+    """
+    func, *arguments = call
+    flat, spec = pytree.tree_flatten(tuple(arguments))
     _, proxies, _ = proxy_tensor._fetch_proxies_and_all_constant_flag(flat, tracer)
     operands = pytree.tree_unflatten(proxies, spec)
     name = tracer.graph._target_to_str(func.overloadpacket.__name__)
