@@ -57,7 +57,7 @@ def remainder(x, i):
 def chunked(x, i):
     """Windows of a length computed by torch.div, as Longformer's."""
     kept = torch.div(x.shape[0], 2, rounding_mode="trunc") * 2
-    return x[:kept].view(torch.div(kept, 2, rounding_mode="trunc"), 2)
+    return x[:kept].view(torch.div(kept, 2, rounding_mode="trunc"), 2) + i[0]
 
 
 def half(x, i):
