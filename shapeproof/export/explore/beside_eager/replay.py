@@ -294,6 +294,13 @@ def _writes(module: torch.nn.Module) -> list[int | None]:
     return [writes(each) for each in state if isinstance(each, torch.Tensor)]
 
 
+def _writes(module: torch.nn.Module) -> list[int | None]:
+    """Return how often each tensor of a module was written into."""
+    held = (each for part in module.modules() for each in vars(part).values())
+    state = itertools.chain(module.parameters(), module.buffers(), held)
+    return [writes(each) for each in state if isinstance(each, torch.Tensor)]
+
+
 def module_of(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
     """Return the program as a module, without torch's guards on its inputs."""
     with quiet():
