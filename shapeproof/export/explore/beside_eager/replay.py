@@ -23,6 +23,7 @@ from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.limits import INPUT_ELEMENTS
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
@@ -267,13 +268,14 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
     """Return a factory of callables; each starts from the program's initial state and shares none with the model.
 
     An earlier callable is returned again if nothing was written into its state: many programs write into what they
-    computed themselves. A custom operator may write unseen.
+    computed themselves. A custom operator may write unseen, and so do norms that update statistics: torch counts neither.
     """
     with quiet():
         module = copy.deepcopy(module_of(program))
     if not nodes.mutates(module.graph):
         return lambda: module
-    watching = not nodes.foreign_operators(module)
+    uncounted = any(known_of(node.target).statistics for node in module.graph.nodes)
+    watching = not uncounted and not nodes.foreign_operators(module)
     last: list[tuple[torch.nn.Module, list[int] | None]] = []
 
     def fresh() -> torch.nn.Module:
