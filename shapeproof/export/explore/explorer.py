@@ -240,7 +240,7 @@ class Explorer:
         if self._inputs.example is None:
             return False
         self._traces += 1
-        trial = Trial(domain, self._inputs.example, data=self._cut.is_data, budget=self._budget, raising=self._raising)
+        trial = Trial(domain, self._inputs.example, data=self._cut.is_data, raising=self._raising)
         with contextlib.suppress(Exception):
             self._trace(trial, on_data=True)
         self._observed = trial.observed
@@ -432,7 +432,7 @@ class Explorer:
         """Judge a cell in which tracing fails: does eager raise there, and for data, does the program?"""
         text = with_kind(there.error)
         if self._cut.about_data(step.decision.formula):
-            again = Trial(cell, there.trial.point, data=self._cut.is_data, budget=self._budget)
+            again = Trial(cell, there.trial.point, data=self._cut.is_data)
             try:
                 tracer.trace(replay.module_of(program), self._inputs, again)
             except Exception as error:  # noqa: BLE001 - it is judged here
@@ -485,7 +485,6 @@ class Explorer:
             known,
             point,
             data=self._cut.is_data,
-            budget=self._budget,
             oblivious=oblivious,
             observed=self._observed,
             raising=self._raising,
