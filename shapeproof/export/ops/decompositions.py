@@ -64,7 +64,8 @@ def as_tensor(data: Any, dtype: torch.dtype | None = None, device: Any = None) -
         dtype = torch.get_default_dtype() if real else torch.int64
     if isinstance(data, list | tuple):
         return torch.stack([as_tensor(each, dtype, device) for each in data])
-    return torch.scalar_tensor(data, dtype=dtype, device=device)
+    made = torch.float64 if dtype.is_floating_point else dtype  # a double that float32 cannot hold becomes infinite
+    return torch.scalar_tensor(data, dtype=made, device=device).to(dtype)
 
 
 def new_tensor(x: torch.Tensor, data: Any, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
@@ -263,8 +264,7 @@ def _alike(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 
 def _of_numbers(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """True if lists of numbers are given, none of them empty, and no other options than a dtype and a device."""
-    data = args[-1] if args else None
-    numbers = leaves(data)
+    numbers = leaves(args[-1:])
     plain = all(isinstance(number, int | float | torch.SymInt | torch.SymFloat) for number in numbers)
     return plain and len(numbers) > 0 and kwargs.keys() <= {"dtype", "device"}
 
@@ -336,8 +336,15 @@ REWRITTEN = frozenset(_WRITTEN)
 """The functions of torch that are rewritten here."""
 
 
+_OF_NUMBERS = {torch.as_tensor, torch.asarray, torch.Tensor.new_tensor}
+
+
 def reference(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[..., Any]:
-    """Return the function to call where a size is symbolic: ours, or torch's own where ours differs."""
+    """Return the function to call: ours where a size is symbolic, and torch's own elsewhere or where ours differs."""
+    kind = torch.SymInt | torch.SymFloat if func in _OF_NUMBERS else torch.SymInt
+    sizes = itertools.chain(*(getattr(value, "shape", (value,)) for value in leaves((args, kwargs))))
+    if not any(isinstance(size, kind) for size in sizes):
+        return func  # type: ignore[no-any-return]
     return next((written for written, suits in _WRITTEN[func] if suits(args, kwargs)), func)
 
 

@@ -23,7 +23,6 @@ from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.limits import INPUT_ELEMENTS
-from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
@@ -275,8 +274,7 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
         module = copy.deepcopy(module_of(program))
     if not nodes.mutates(module.graph):
         return lambda: module
-    uncounted = any(known_of(node.target).statistics for node in module.graph.nodes)
-    watching = not uncounted and not nodes.foreign_operators(module)
+    watching = nodes.counts_writes(module)
     last: list[tuple[torch.nn.Module, list[int | None]]] = []
 
     def fresh() -> torch.nn.Module:

@@ -191,10 +191,6 @@ class ExactShapeEnv(ShapeEnv):
         """Return torch's value range of an integer that is computed by operations on doubles."""
         raise NotImplementedError
 
-    def bound_sympy(self, expr: sympy.Expr, size_oblivious: bool = False) -> Any:  # noqa: FBT001, FBT002 - torch's
-        """Return bounds as torch does, which has none for operations on doubles."""
-        return self.range_of(expr) if expr.has(Double) else super().bound_sympy(expr, size_oblivious)
-
     def before(self, function: Any, node: Any) -> None:
         """Receive notice of a function that is about to be computed, with its first operand."""
         raise NotImplementedError
@@ -212,9 +208,9 @@ class ExactShapeEnv(ShapeEnv):
 
     def bound_sympy(self, expr: sympy.Expr, size_oblivious: bool = False) -> ValueRanges[Any]:  # noqa: FBT001, FBT002
         """Bound an expression as torch does; torch has no bounds for operations on doubles."""
-        if expr.has(Double):
-            return ValueRanges.unknown_int() if expr.is_integer else ValueRanges.unknown()
-        return super().bound_sympy(expr, size_oblivious)
+        if not expr.has(Double):
+            return super().bound_sympy(expr, size_oblivious)
+        return self.range_of(expr) if expr.is_integer else ValueRanges.unknown()
 
     def named(self, created: sympy.Symbol) -> sympy.Symbol:
         """Register a symbol that torch has not made in torch's table of names (from 2.15 on)."""
