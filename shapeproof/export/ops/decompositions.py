@@ -339,12 +339,17 @@ REWRITTEN = frozenset(_WRITTEN)
 _OF_NUMBERS = {torch.as_tensor, torch.asarray, torch.Tensor.new_tensor}
 
 
-def reference(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[..., Any]:
-    """Return the function to call: ours where a size is symbolic, and torch's own elsewhere or where ours differs."""
+def takes_symbols(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """True if a function that is rewritten here is given a symbolic size, or makes a tensor of a symbolic number."""
+    if func not in REWRITTEN:
+        return False
     kind = torch.SymInt | torch.SymFloat if func in _OF_NUMBERS else torch.SymInt
     sizes = itertools.chain(*(getattr(value, "shape", (value,)) for value in leaves((args, kwargs))))
-    if not any(isinstance(size, kind) for size in sizes):
-        return func  # type: ignore[no-any-return]
+    return any(isinstance(size, kind) for size in sizes)
+
+
+def reference(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return the function to call where a size is symbolic: ours, or torch's own where ours differs."""
     return next((written for written, suits in _WRITTEN[func] if suits(args, kwargs)), func)
 
 

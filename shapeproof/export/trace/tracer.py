@@ -31,7 +31,7 @@ from shapeproof.constraints.meaning import intervals
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.serializable import make_serializable
-from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_of
+from shapeproof.export.ops.decompositions import reference, rounding_of, takes_symbols
 from shapeproof.export.ops.properties import (
     DISABLED,
     FUNCTION,
@@ -301,7 +301,7 @@ class _Watch(TorchFunctionMode):
             return same
         if func is torch.Tensor.contiguous:
             func = torch.ops.aten.contiguous.default
-        elif func in REWRITTEN:
+        elif takes_symbols(func, args, kwargs):
             func = reference(func, args, kwargs)
         try:
             return self._noted(func, func(*args, **kwargs))
