@@ -11,6 +11,7 @@ torch.export takes, (model, args, kwargs, dynamic_shapes). The transformers mode
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -47,15 +48,15 @@ def _image(model: nn.Module, size: int, **dims: Any) -> Built:
     return model.eval(), (), {"pixel_values": torch.randn(2, 3, size, size)}, shapes
 
 
-def llama() -> Built:
-    """A Llama decoder of four layers, with grouped heads and rotary positions."""
+def llama(layers: int = 4) -> Built:
+    """A Llama decoder, with grouped heads and rotary positions."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
         vocab_size=VOCABULARY,
         hidden_size=32,
         intermediate_size=64,
-        num_hidden_layers=4,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=LONGEST,
@@ -155,6 +156,7 @@ EXAMPLES: dict[str, Callable[[], Built]] = {
 }
 TRANSFORMERS: dict[str, Callable[[], Built]] = {
     "llama": llama,
+    "llama_32_layers": functools.partial(llama, 32),
     "gpt2": gpt2,
     "bert": bert,
     "t5_encoder": t5_encoder,

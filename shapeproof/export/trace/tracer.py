@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,7 @@ from shapeproof.export.shim.numbers.symbols import value_range, values
 from shapeproof.export.shim.process.deferred_code import code_deferred, code_generated
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
+from shapeproof.export.shim.process.unrun import Formats, record_unrun
 from shapeproof.export.shim.storages import is_wrapped, storages
 from shapeproof.export.source.frames import entry
 from shapeproof.export.source.lookups import hash_looked_up
@@ -276,6 +277,7 @@ class _Watch(TorchFunctionMode):
         super().__init__()
         self._env = env
         self._aliasing = aliasing
+        self._formats: Formats = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -326,12 +328,8 @@ class _Watch(TorchFunctionMode):
                     return record(func, types, args, kwargs)
 
             def note(result: Any) -> Any:
-                tracer, (flat, spec) = recorder.tracer, pytree.tree_flatten((args, kwargs or {}))
-                _, proxies, _ = proxy_tensor._fetch_proxies_and_all_constant_flag(flat, tracer)
-                operands = pytree.tree_unflatten(proxies, spec)
-                name = tracer.graph._target_to_str(func.overloadpacket.__name__)
-                made = tracer.create_proxy("call_function", func, *operands, name=name)
-                return proxy_tensor.track_tensor_tree(result, made, constant=None, tracer=tracer)
+                layout = self._layout(result)
+                return record_unrun(recorder.tracer, func, args, kwargs or {}, result, self._formats, layout)
 
             result = self._env.operators.record(func, args, kwargs or {}, run, note)
             with recorder:  # torch disables the mode while it dispatches
@@ -339,6 +337,13 @@ class _Watch(TorchFunctionMode):
             return result
 
         recorder.__torch_dispatch__ = MethodType(dispatch, recorder)  # torch wants the mode's own method
+
+    def _layout(self, result: Any) -> Hashable | None:
+        """Return what the answers about a result's layout follow from; None if they may change later in the trace."""
+        if not isinstance(result, torch.Tensor) or self._env.brought != (0, 0):
+            return None
+        trial, read = self._env.trial, self._env.read
+        return trial, trial.widened, tuple(map(read, result.shape)), tuple(map(read, result.stride()))
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -263,16 +264,34 @@ def _seed() -> None:
 
 
 def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.nn.Module]:
-    """Return a factory of callables; each starts from the program's initial state and shares none with the model."""
+    """Return a factory of callables; each starts from the program's initial state and shares none with the model.
+
+    An earlier callable is returned again if nothing was written into its state: many programs write into what they
+    computed themselves. A custom operator may write unseen.
+    """
     with quiet():
         module = copy.deepcopy(module_of(program))
+    if not nodes.mutates(module.graph):
+        return lambda: module
+    watching = not nodes.foreign_operators(module)
+    last: list[tuple[torch.nn.Module, list[int] | None]] = []
 
     def fresh() -> torch.nn.Module:
-        with quiet():
-            return copy.deepcopy(module)
+        if not (watching and last and last[0][1] is not None and _writes(last[0][0]) == last[0][1]):
+            with quiet():
+                made = copy.deepcopy(module)
+            last[:] = [(made, _writes(made))]
+        return last[0][0]
 
-    changes = nodes.mutates(module.graph)
-    return fresh if changes else lambda: module
+    return fresh
+
+
+def _writes(module: torch.nn.Module) -> list[int] | None:
+    """Return how often each tensor of a module was written into; None in inference mode, where torch does not count."""
+    held = (each for part in module.modules() for each in vars(part).values())
+    state = itertools.chain(module.parameters(), module.buffers(), held)
+    tensors = [each for each in state if isinstance(each, torch.Tensor)]
+    return None if any(each.is_inference() for each in tensors) else [each._version for each in tensors]
 
 
 def module_of(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
