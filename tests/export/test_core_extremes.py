@@ -77,7 +77,7 @@ def test_a_minimum_stays_where_an_operand_may_be_negative():
 
 
 def test_the_arithmetic_of_an_extreme_is_right():
-    """Law: with t = (2*a + 1)//(a + b + 1), for a, b >= 0, min(a, b) is a - t*(a - b) and max(a, b) is b + t*(a - b)."""
+    """Law: with t = (2*a + 1)//(a + b + 1) and a, b >= 0, min(a, b) is a - t*(a - b), max(a, b) is b + t*(a - b)."""
     t, within = "((2*a + 1)//(a + b + 1))", {"a": (0, None), "b": (0, None)}
     for order, value in (("a >= b", 1), ("a < b", 0)):
         assert prove(f"{t} == {value}", within, given=[order]).status == "proved"
