@@ -87,9 +87,7 @@ def _length(formula: Formula) -> int:
     return len(str(formula))
 
 
-def connected(
-    symbols: frozenset[str], formulas: Sequence[Formula], others: Sequence[Formula] = ()
-) -> list[Formula]:
+def connected(symbols: frozenset[str], formulas: Sequence[Formula], others: Sequence[Formula] = ()) -> list[Formula]:
     """Return the formulas that share symbols with these, directly or through others; the rest cannot matter.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
