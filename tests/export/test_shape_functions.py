@@ -137,6 +137,11 @@ def compared(rng):
     return x, other if isinstance(other, torch.Tensor) else made(rng, [], KINDS)
 
 
+def of_bools(rng):
+    kind = rng.choice((torch.bool, torch.bool, torch.bool, torch.int64))
+    return tuple(each.to(torch.bool if rng.random() < 0.95 else kind) for each in compared(rng))
+
+
 def with_a_number(rng):
     return made(rng, shape(rng), KINDS), rng.choice((0, 1, 2.5, False))
 
@@ -178,6 +183,8 @@ ARGUMENTS = {
     ATEN.embedding.default: embedding,
     **dict.fromkeys((ATEN.add.Tensor, ATEN.sub.Tensor, ATEN.mul.Tensor, ATEN.div.Tensor), broadcast),
     **{getattr(ATEN, name).Tensor: compared for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    **{getattr(ATEN, name).Tensor: of_bools for name in ("__and__", "__or__", "bitwise_and", "bitwise_or")},
+    **dict.fromkeys((ATEN.logical_and.default, ATEN.logical_or.default), of_bools),
     **{getattr(ATEN, name).Scalar: with_a_number for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     ATEN.softmax.int: softmax,
     ATEN.log_softmax.int: softmax,

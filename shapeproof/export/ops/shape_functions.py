@@ -185,6 +185,12 @@ def answer(named: Named, _: torch.dtype | None) -> torch.dtype | None:
     return torch.bool if all(each.dtype in _KNOWN for each in tensors) else None
 
 
+def of_bools(named: Named, _: torch.dtype | None) -> torch.dtype | None:
+    """Return bool, if both operands are tensors of bools."""
+    both = all(getattr(named[name], "dtype", None) == torch.bool for name in ("self", "other"))
+    return torch.bool if both else None
+
+
 def kept(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
     """Return the operand's dtype, if the limits are numbers of its kind."""
     limits = [named[name] for name in ("min", "max") if named.get(name) is not None]

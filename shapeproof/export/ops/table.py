@@ -224,6 +224,7 @@ _FACTORIES: Mapping[str, Operator] = {
 """Operators that make tensors."""
 
 _COMPARISON = ShapeFunction(shapes.broadcast, shapes.answer)
+_OF_BOOLS = ShapeFunction(shapes.broadcast, shapes.of_bools)
 _ARITHMETIC: Mapping[str, Operator] = {
     "clamp.default": Operator(values=values.clamp, shape=ShapeFunction(shapes.as_it_is, shapes.kept)),
     "clamp_min.default": Operator(values=values.clamp, shape=ShapeFunction(shapes.as_it_is, shapes.kept)),
@@ -243,6 +244,8 @@ _ARITHMETIC: Mapping[str, Operator] = {
     **_each("floor_divide.default floor_divide.Scalar div.Tensor_mode div.Scalar_mode", values=values.floor_divide),
     **_each("remainder.Tensor remainder.Scalar", values=values.remainder),
     "bitwise_and.Scalar": Operator(values=values.bitwise_and),
+    **_each("__and__.Tensor __or__.Tensor bitwise_and.Tensor bitwise_or.Tensor", shape=_OF_BOOLS),
+    **_each("logical_and.default logical_or.default", shape=_OF_BOOLS),
     "pow.Tensor_Scalar": Operator(shape=ShapeFunction(shapes.power, of_floats("self"))),
     **_each("eq.Tensor ne.Tensor lt.Tensor le.Tensor gt.Tensor ge.Tensor", shape=_COMPARISON),
     **_each("eq.Scalar ne.Scalar lt.Scalar le.Scalar gt.Scalar ge.Scalar", shape=_COMPARISON),
