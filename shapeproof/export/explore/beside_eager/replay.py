@@ -268,7 +268,7 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
     """Return a factory of callables; each starts from the program's initial state and shares none with the model.
 
     An earlier callable is returned again if nothing was written into its state: many programs write into what they
-    computed themselves. A custom operator may write unseen, and so do norms that update statistics: torch counts neither.
+    computed themselves. Torch does not count what a custom operator may write unseen, nor the statistics of a norm.
     """
     with quiet():
         module = copy.deepcopy(module_of(program))
