@@ -34,3 +34,8 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
     elif isinstance(value, tuple | list):
         for each in value:
             yield from _tensors(each)
+
+
+def kind(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Return what distinguishes tensors of the same layout: how their elements are read."""
+    return tensor.dtype, tensor.device, tensor.layout, tensor.is_conj(), tensor.is_neg()
