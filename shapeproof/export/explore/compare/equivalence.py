@@ -32,18 +32,19 @@ from shapeproof.export.explore.compare.metadata import (
     outdated_twin,
     shared_otherwise,
 )
-from shapeproof.export.explore.compare.operations import Side, calls, computes_size, equal, kind
+from shapeproof.export.explore.compare.operations import Side, calls, computes_size
 from shapeproof.export.explore.compare.taken import Decided, with_branches_taken
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers import symbols
+from shapeproof.export.shim.storages import kind
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import implied, truth
+from shapeproof.solver.prove import equal, implied, truth
 from shapeproof.wording import with_kind
 
 _T = TypeVar("_T")

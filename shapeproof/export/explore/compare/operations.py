@@ -21,10 +21,10 @@ from shapeproof.constraints.terms import Real, Term, constant
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers import symbols
-from shapeproof.export.shim.storages import storages
+from shapeproof.export.shim.storages import kind, storages
 from shapeproof.export.trace.translate import Translator
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import implied
+from shapeproof.solver.prove import equal
 
 _DETACH = torch.ops.aten.detach.default
 """The view that counts as an operation: no gradient passes through it."""
@@ -193,19 +193,3 @@ def calls(program: torch.export.ExportedProgram) -> list[tuple[str, Any]]:
     """Return the submodules with preserved signatures, by name; the program's own signature is compared as a whole."""
     kept = ((call.fqn, call.signature) for call in program.module_call_graph if call.fqn)
     return [(name, signature) for name, signature in kept if signature is not None]
-
-
-def kind(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """Return what distinguishes tensors of the same layout: how their elements are read."""
-    return tensor.dtype, tensor.device, tensor.layout, tensor.is_conj(), tensor.is_neg()
-
-
-def equal(a: Term | Real | Formula | None, b: Term | Real | Formula | None, region: Facts) -> bool:
-    """True if two quantities are proved equal on a region."""
-    if a is b:
-        return True
-    if isinstance(a, Term) and isinstance(b, Term):
-        return implied(f.eq(a, b), region)
-    if isinstance(a, Formula) and isinstance(b, Formula):
-        return all(implied(f.implies(p, q), region) for p, q in ((a, b), (b, a)))
-    return a == b
