@@ -35,10 +35,9 @@ _RESIZES = frozenset(
 )
 """Operators `(input, output_size, ..., scale_factors)` that return the elements of an input of the output's size."""
 _SAME = frozenset({_ATEN.contiguous.default, _ATEN.clone.default, _ATEN.alias.default})
-_CASTS = frozenset({_ATEN.to.dtype, _ATEN.to.dtype_layout, _ATEN._to_copy.default})  # noqa: SLF001 - operators of torch
+_CASTS = frozenset({_ATEN.to.dtype, _ATEN.to.dtype_layout})
 _MOVES: Mapping[Any, Callable[..., torch.Tensor]] = {
     _ATEN.view.default: torch.reshape,
-    _ATEN._unsafe_view.default: torch.reshape,  # noqa: SLF001 - as above
 } | {
     move: move
     for move in (

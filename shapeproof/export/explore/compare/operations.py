@@ -27,7 +27,6 @@ from shapeproof.export.trace.translate import Translator
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide
 
-_METADATA = torch.ops.aten._assert_tensor_metadata.default  # noqa: SLF001 - an operator of torch
 _DETACH = torch.ops.aten.detach.default
 """The view that counts as an operation: no gradient passes through it."""
 
@@ -111,7 +110,7 @@ class Side:
 
     def _states_the_known(self, node: torch.fx.Node) -> bool:
         """True for an assertion of torch's that a computed tensor has the dtype, device and layout that it has."""
-        tensor = node.args[0] if node.target is _METADATA else None
+        tensor = node.args[0] if node.target is symbols.KIND_ASSERTION else None
         if not isinstance(tensor, torch.fx.Node) or tensor.op == "placeholder":
             return False
         stated = schemas.by_name(node.target, node.args, node.kwargs)
