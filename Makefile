@@ -22,7 +22,7 @@ EXAMPLES := transformer_encoder convnet windowed_attention detection_head
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-thorough test-slow lint cases bench bench-solver bench-scaling bench-graphs bench-dispatch sweep-operators fuzz clean
+.PHONY: help demo test test-thorough test-slow lint cases bench bench-publish bench-solver bench-scaling bench-graphs bench-dispatch sweep-operators fuzz clean
 
 help:
 	@echo "make demo          verify the models under examples/ and print the reports"
@@ -33,6 +33,7 @@ help:
 	@echo "make lint          ruff and mypy"
 	@echo "make cases         score torch.export and shapeproof on the cases (CASES=$(CASES))"
 	@echo "make bench         time verified export against torch.export"
+	@echo "make bench-publish the same, best of five, into the page docs/explanation/what-exports-cost.md"
 	@echo "make bench-solver  the solver and its peers on the recorded questions"
 	@echo "make bench-scaling how the solver's time grows with dims, decisions and nesting"
 	@echo "make bench-graphs  how many graphs the guides' programs need, beside torch.compile"
@@ -90,6 +91,11 @@ cases: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(RUN) -m benchmarks.export_ratio
+
+# Writes the results that are committed, and the page and the chart that show them. For a quiet machine.
+bench-publish: $(VENV)/.test
+	$(RUN) -m benchmarks.export_ratio --repeats 5 --json benchmarks/results/exports.json
+	$(RUN) -m benchmarks.chart
 
 # The peers that come from PyPI are installed under build/peers when first needed; one that cannot be is left out.
 bench-solver: $(VENV)/.test

@@ -6,6 +6,9 @@ The two take turns on freshly built models, and of each the quickest of its repe
 only ever adds time. From the second turn on both find sympy's caches warm, so one repeat is not fair. A refusal is
 timed like an answer, and shown as what it is. Seconds are processor time. The ratio carries over to other machines,
 the seconds do not. A model whose name ends in `.auto` has `Dim.AUTO` for every size, for both.
+
+Models that may take minutes (`LONG`) are exported once by each, in a process of their own, with a time limit. Below the
+table stand the bars (bars.py). `make bench-publish` writes the record that docs/explanation/what-exports-cost.md shows.
 """
 
 from __future__ import annotations
@@ -13,11 +16,14 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import json
+import os
 import platform
 import statistics
+import subprocess
+import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,9 +32,14 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.bars import Bar, bars
+from benchmarks.footprint import peak_bytes, start_of_help
 from benchmarks.models import MODELS, Built
 from shapeproof.export import export as verified_export
 
+LONG = ("swin", "swin_four_stages")
+NOT_ENDED = "not ended"
+MEASURED_FOR_MEMORY = "llama"
 EXPORTERS: dict[str, Callable[..., Any]] = {"torch": torch.export.export, "shapeproof": verified_export}
 
 
@@ -82,6 +93,20 @@ def measure(name: str, repeats: int) -> Row:
     return Row(name, **{exporter: min(tries, key=lambda one: one.seconds) for exporter, tries in attempts.items()})
 
 
+def measure_apart(name: str, limit: int) -> Row:
+    """Measure a model once, each exporter in a process of its own; one that does not end has taken the limit."""
+    return Row(name, **{exporter: _attempt_apart(exporter, name, limit) for exporter in EXPORTERS})
+
+
+def _attempt_apart(exporter: str, name: str, limit: int) -> Attempt:
+    command = [sys.executable, "-m", "benchmarks.export_ratio", "--attempt", exporter, name]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, timeout=limit, check=True)
+    except subprocess.TimeoutExpired:
+        return Attempt(limit, NOT_ENDED)
+    return Attempt(**json.loads(done.stdout.splitlines()[-1]))
+
+
 def table(rows: Sequence[Row]) -> Table:
     """The rows, for people."""
     result = Table("model", "torch.export", "shapeproof", title="verified export against torch.export")
@@ -93,13 +118,32 @@ def table(rows: Sequence[Row]) -> Table:
     return result
 
 
+def bars_table(found: Iterable[Bar]) -> Table:
+    """The bars, for people."""
+    result = Table("bar", title="what exports may cost")
+    for name in ("figure", "at most", ""):
+        result.add_column(name, justify="right")
+    for bar in found:
+        said = "met" if bar.is_met else bar.remark or "not met"
+        result.add_row(bar.name, f"{bar.figure:.2f}", f"{bar.most:g}", said)
+    return result
+
+
+def _processor() -> str:
+    """The name of the processor's model."""
+    known = Path("/proc/cpuinfo")
+    lines = known.read_text(encoding="utf-8").splitlines() if known.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
 def record(rows: Sequence[Row], repeats: int) -> dict[str, Any]:
     """The rows, for machines, with what they depend on."""
     packages = ("shapeproof", "torch", "z3-solver", "transformers")
     return {
         "versions": {name: importlib.metadata.version(name) for name in packages},
         "python": platform.python_version(),
-        "machine": platform.machine(),
+        "machine": f"{_processor()} ({platform.machine()}), {os.cpu_count()} cores",
         "repeats": repeats,
         "rows": [asdict(row) | {"ratio": row.ratio} for row in rows],
     }
@@ -111,20 +155,29 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=list(MODELS), metavar="model", help=", ".join(MODELS))
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, default=Path("build/export_ratio.json"))
+    parser.add_argument("--limit", type=int, default=900, help="seconds until a long model is broken off")
+    parser.add_argument("--attempt", choices=EXPORTERS, help="print one attempt of this exporter on one model")
     options = parser.parse_args()
     if unknown := set(options.models) - MODELS.keys():
         parser.error(f"unknown model {', '.join(sorted(unknown))}; there are {', '.join(MODELS)}")
     warnings.simplefilter("ignore")
-    console = Console()
     # The first export of a process pays for imports and caches; it is not counted.
     measure("convnet", 1)
+    if options.attempt:
+        print(json.dumps(asdict(attempt(EXPORTERS[options.attempt], MODELS[options.models[0]]))))
+        return
+    console = Console()
     rows = []
     for name in options.models:
         with console.status(f"exporting {name}"):
-            rows.append(measure(name, options.repeats))
+            rows.append(measure_apart(name, options.limit) if name in LONG else measure(name, options.repeats))
     console.print(table(rows))
+    found = record(rows, options.repeats) | {"help": start_of_help()}
+    if MEASURED_FOR_MEMORY in options.models:
+        found["peak_bytes"] = peak_bytes(MEASURED_FOR_MEMORY)
+    console.print(bars_table(bars(found)))
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(record(rows, options.repeats), indent=1) + "\n", encoding="utf-8")
+    options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ torch.export takes, (model, args, kwargs, dynamic_shapes). The transformers mode
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -47,15 +48,15 @@ def _image(model: nn.Module, size: int, **dims: Any) -> Built:
     return model.eval(), (), {"pixel_values": torch.randn(2, 3, size, size)}, shapes
 
 
-def llama() -> Built:
-    """A Llama decoder of four layers, with grouped heads and rotary positions."""
+def llama(layers: int = 4) -> Built:
+    """A Llama decoder, with grouped heads and rotary positions."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
         vocab_size=VOCABULARY,
         hidden_size=32,
         intermediate_size=64,
-        num_hidden_layers=4,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=LONGEST,
@@ -147,6 +148,34 @@ def swin() -> Built:
     return _image(SwinModel(config), 64, batch=Dim("batch", min=1, max=64), **dims)
 
 
+def swin_four_stages() -> Built:
+    """A Swin of four stages, whose example is not square: 138 x 202."""
+    from transformers import SwinConfig, SwinModel
+
+    config = SwinConfig(image_size=224, embed_dim=8, depths=[1, 1, 1, 1], num_heads=[1, 2, 4, 8], window_size=4)
+    dims = {name: Dim(name, min=64, max=1024) for name in ("height", "width")}
+    model, args, _, shapes = _image(SwinModel(config), 64, batch=Dim("batch", min=1, max=64), **dims)
+    return model, args, {"pixel_values": torch.randn(2, 3, 138, 202)}, shapes
+
+
+class Sixteen(nn.Module):
+    """A layer for each of sixteen matrices, whose numbers of rows may all differ."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(16))
+
+    def forward(self, matrices: list[Tensor]) -> list[Tensor]:
+        """Return each matrix after its layer."""
+        return [torch.softmax(layer(each), 0).relu() * each for layer, each in zip(self.layers, matrices, strict=True)]
+
+
+def sixteen_matrices(dims: int) -> Built:
+    """Sixteen matrices, with this many dynamic numbers of rows."""
+    shapes = [{0: Dim(f"rows_{index}", min=1, max=4096)} if index < dims else None for index in range(16)]
+    return Sixteen().eval(), ([torch.randn(5 + index, 8) for index in range(16)],), {}, {"matrices": shapes}
+
+
 EXAMPLES: dict[str, Callable[[], Built]] = {
     "transformer_encoder": transformer_encoder.build,
     "convnet": convnet.build,
@@ -162,6 +191,13 @@ TRANSFORMERS: dict[str, Callable[[], Built]] = {
     "clip_text": clip_text,
     "swin": swin,
 }
+LARGE: dict[str, Callable[[], Built]] = {
+    "llama_32_layers": functools.partial(llama, 32),
+    "swin_four_stages": swin_four_stages,
+    "dims_1": functools.partial(sixteen_matrices, 1),
+    "dims_16": functools.partial(sixteen_matrices, 16),
+}
+"""Models that show how the cost of an export grows."""
 FIRST_HOUR: dict[str, Callable[[], Built]] = {
     each.__name__.rpartition(".")[2]: each.build
     for each in (decoder, detector, diffusion, pyramid, speech, tabular, towers, unet)
@@ -181,4 +217,4 @@ def with_every_size_inferred(build: Callable[[], Built]) -> Callable[[], Built]:
 
 
 AUTO = {f"{name}.auto": with_every_size_inferred(build) for name, build in FIRST_HOUR.items()}
-MODELS = EXAMPLES | TRANSFORMERS | FIRST_HOUR | AUTO
+MODELS = EXAMPLES | TRANSFORMERS | LARGE | FIRST_HOUR | AUTO

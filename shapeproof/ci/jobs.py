@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
@@ -149,53 +149,40 @@ class Outcome:
         return status == self.check.expected or (status == "undecided" and self.check.accept_undecided)
 
 
-def checks_of(
-    file: SpecFile, timeout: float = TIMEOUT, *, traceback: bool = False, verbose: bool = False
-) -> Iterator[Check]:
-    """The checks of the models in a spec. `timeout` applies to models that set no limit."""
-    root = str(file.path.resolve().parent)
+def checks_of(file: SpecFile, timeout: float = TIMEOUT, **shown: bool) -> Iterator[Check]:
+    """The checks of the models in a spec. `timeout` applies to models that set no limit; `shown`: see `Job`."""
     for name, model in file.spec.models.items():
-        job = Job(
-            root=root,
-            target=model.target,
-            inputs=model.inputs,
-            dims=_dims_of(file.spec, model),
-            relations=tuple(model.relations),
-            seen=model.seen,
-            narrow=model.narrow,
-            splitting=model.branches == "split",
-            lines=_lines(file, "models", name),
-            spec=file.path.name,
-            model=name,
-            timeout=model.timeout or timeout or None,
-            traceback=traceback,
-            verbose=verbose,
-        )
+        splitting = model.branches == "split"
+        own = {"seen": model.seen, "narrow": model.narrow, "splitting": splitting, "model": name}
+        job = _job(file, "models", name, timeout, **own, **shown)
         yield Check(name, file.path, file.line("models", name), model.expect, model.accept_undecided, job)
 
 
-def operator_checks_of(
-    file: SpecFile, timeout: float = TIMEOUT, *, traceback: bool = False, verbose: bool = False
-) -> Iterator[Check]:
-    """The checks of the operators in a spec. `timeout` applies to operators that set no limit."""
-    root = str(file.path.resolve().parent)
+def operator_checks_of(file: SpecFile, timeout: float = TIMEOUT, **shown: bool) -> Iterator[Check]:
+    """The checks of the operators in a spec. `timeout` applies to operators that set no limit; `shown`: see `Job`."""
     for name, operator in file.spec.operators.items():
-        job = Job(
-            root=root,
-            target=operator.target,
-            inputs=operator.inputs,
-            dims=_dims_of(file.spec, operator),
-            relations=tuple(operator.relations),
-            operator=True,
-            values=operator.values,
-            lines=_lines(file, "operators", name),
-            spec=file.path.name,
-            timeout=operator.timeout or timeout or None,
-            traceback=traceback,
-            verbose=verbose,
-        )
+        job = _job(file, "operators", name, timeout, operator=True, values=operator.values, **shown)
         line = file.line("operators", name)
         yield Check(f"operators.{name}", file.path, line, operator.expect, accept_undecided=False, job=job)
+
+
+def _job(file: SpecFile, table: str, name: str, timeout: float, **more: Any) -> Job:
+    subject = _subject(file.spec, table, name)
+    return Job(
+        root=str(file.path.resolve().parent),
+        target=subject.target,
+        inputs=subject.inputs,
+        dims=_dims_of(file.spec, subject),
+        relations=tuple(subject.relations),
+        lines=_lines(file, table, name),
+        spec=file.path.name,
+        timeout=subject.timeout or timeout or None,
+        **more,
+    )
+
+
+def _subject(spec: Spec, table: str, name: str) -> Model | Operator:
+    return spec.models[name] if table == "models" else spec.operators[name]
 
 
 def _dims_of(spec: Spec, model: Model | Operator) -> dict[str, Dim]:
@@ -214,7 +201,7 @@ def _lines(file: SpecFile, table: str, name: str) -> dict[str, int]:
 
 def _claims(spec: Spec, table: str, name: str) -> Iterator[tuple[str, tuple[str | int, ...]]]:
     """The text of each declaration of a model, with its keys in the spec; each dim precedes the claims about it."""
-    model: Model | Operator = spec.models[name] if table == "models" else spec.operators[name]
+    model = _subject(spec, table, name)
     for dim, bounds in _dims_of(spec, model).items():
         yield dim, ("dims", dim)
         if bounds.min is not None:

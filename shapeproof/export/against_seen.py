@@ -29,7 +29,7 @@ from shapeproof.seen.plots import SeenSize
 from shapeproof.seen.relations import relations
 from shapeproof.seen.text import all_seen_are
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 _SEEN = "seen "
 """Prefix of a seen size's name; with it, the name is no dim."""
@@ -187,17 +187,13 @@ def _open(kind: Kind, joint: Joint, sizes: Sequence[_Declared], formulas: Sequen
     for name, size in zip(names, sizes, strict=True):
         same = f.eq(symbol(name), size.term)
         if size.name is None or size.name in defined:
-            yield from () if _proved(same, facts) else (same,)
+            yield from () if implied(same, facts) else (same,)
             continue
         defined.add(size.name)
         fits = f.divides(size.factor, symbol(name) - size.offset)
-        yield from () if _proved(fits, facts) else (fits,)
+        yield from () if implied(fits, facts) else (fits,)
         facts.learn(same)
-    yield from (each for each in formulas if not _proved(each, facts))
-
-
-def _proved(formula: Formula, facts: Facts) -> bool:
-    return decide(formula, facts).status == "proved"
+    yield from (each for each in formulas if not implied(each, facts))
 
 
 def _never_seen(inputs: Inputs, joint: Joint, sizes: Sequence[_Declared], formulas: Sequence[Formula]) -> Iterator[str]:

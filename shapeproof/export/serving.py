@@ -32,7 +32,7 @@ from shapeproof.seen.plots import SeenSize
 from shapeproof.seen.relations import Relation, relations
 from shapeproof.seen.text import ENOUGH, all_seen_are
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 Verify = Callable[[Inputs], Report]
 
@@ -163,7 +163,7 @@ def _contained(report: Report, inputs: Inputs, profile: Profile) -> str:
     number, exact = profile.joint.distinct
     required = () if report.program is None else report.program.contract.formulas
     facts = Facts([*_bounds(inputs, profile), *(each.formula for each in _relations(inputs, profile))])
-    open_ = [formula for formula in required if decide(formula, facts).status != "proved"]
+    open_ = [formula for formula in required if not implied(formula, facts)]
     but = of_memory(report, alike=profile.one_layout)
     if not open_:
         return f"{all_seen_are(profile.number)} served: proved of their bounds and relations{but}"

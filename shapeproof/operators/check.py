@@ -175,7 +175,7 @@ def _refused(operator: Any, inputs: Inputs, alone: Report) -> Diagnostic | None:
     """Report the smallest sizes that the fake rejects and the operator accepts; None if there are none to compare."""
     if alone.status != "undecided" or not isinstance(alone.program, Regions):
         return None
-    names, domain = sorted(inputs.domain.symbols), Facts(inputs.domain.formulas)
+    names, domain = sorted(inputs.domain.symbols), inputs.facts()
     served = f.disjunction(*alone.program.holds)
     points = [smallest(each, domain, names) for each in (served, f.negate(served))]
     inside, beyond = ({name: p[name] for name in names} if isinstance(p, dict) else None for p in points)

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints.errors import Unevaluable
-from shapeproof.constraints.formulas import FALSE, Formula
+from shapeproof.constraints.formulas import FALSE, TRUE, Formula
 from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.meaning.evaluate import has_meaning, holds_at, true_at
 from shapeproof.constraints.meaning.intervals import Bounds, Interval
@@ -181,6 +181,23 @@ class Facts:
         here = self.fork()
         for formula in formulas:
             here.learn(formula)
+        return here
+
+    def resting_on(self, *formulas: Formula) -> Facts:
+        """Return what `assuming` returns, with the formulas learned first if they are news.
+
+        Formulas that sum up many facts, such as a condensed domain, make the facts that they imply cheap to learn.
+
+        >>> from shapeproof.constraints.syntax.text import parse_formula
+        >>> facts = Facts([parse_formula("n//2*2 == n")])
+        >>> facts.resting_on(parse_formula("n % 4 == 0")).formulas
+        (n % 4 == 0, 2*(n//2) == n)
+        """
+        if all(self.reduce(formula) is TRUE for formula in formulas):
+            return self.assuming(*formulas)
+        here = Facts(formulas, self.budget, self.ledger)
+        for formula, origin in zip(self.formulas, self.origins, strict=True):
+            here.learn(formula, origin)
         return here
 
     # reading

@@ -338,10 +338,11 @@ def truth(formula: Formula, facts: Facts, budget: Budget | None = None) -> Truth
     >>> truth(parse_formula("h == 1"), facts).always
     False
     """
-    key = ("truth", formula, budget)
-    answer: Truth | None = facts.answers.get(key)
+    budget = budget or facts.budget
+    answer: Truth | None = facts.answers.get(("truth", formula)) or facts.answers.get(("truth", formula, budget))
     if answer is None:
-        answer = facts.answers[key] = _truth(formula, facts, budget or facts.budget)
+        answer = _truth(formula, facts, budget)
+        facts.answers[("truth", formula, budget) if answer.undecided else ("truth", formula)] = answer
     facts.ledger.note(answer.evidence.step if answer.evidence else "none", answer.status)
     return answer
 

@@ -321,6 +321,9 @@ _BY_NAME |= {
     "index_add": indexed_along(),
     "index_put": put(),
     "index_put_": put(),
+    **dict.fromkeys(("index_add_", "index_copy_", "scatter_add_", "scatter_.src"), indexed_along()),
+    "put_": indexed_along().map(lambda found: ((found[0][0], *found[0][2:]), {})),
+    "scatter_reduce_.two": indexed_along("sum"),
     "nanmedian.dim": with_dim(floats).map(lambda args: (args, {})),
     "batch_norm": normed(),
     "instance_norm": normed(),
@@ -352,8 +355,8 @@ _UNARY = ("relu", "relu6", "silu", "gelu", "sigmoid", "tanh", "hardswish", "hard
 _BY_NAME |= dict.fromkeys((*_UNARY, "exp", "log", "sqrt", "rsqrt", "sin", "cos", "erf"), given_as(floats))
 for _name in ("neg", "abs"):
     _BY_NAME[_name] |= given_as(floats)
-UNSAMPLED = {"aten.resize_as_sparse_"}
-"""An operator on sparse tensors, which no rule reads."""
+UNSAMPLED = {"aten.resize_as_sparse_", "aten.cudnn_batch_norm", "aten.miopen_batch_norm"}
+"""An operator on sparse tensors, which no rule reads, and operators of other devices."""
 
 
 def full_name(name):

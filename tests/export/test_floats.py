@@ -5,18 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 
+import pytest
 import torch
 from hypothesis import assume, given, settings
+from torch.export import Dim
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
-from shapeproof.constraints.errors import Unevaluable
+from shapeproof.constraints.errors import Unevaluable, UsageError
 from shapeproof.constraints.meaning.evaluate import evaluate, evaluate_real, holds
+from shapeproof.export import check
 from shapeproof.export.shim.numbers.symbols import expression
 from shapeproof.export.trace.python import plain_numbers
 from shapeproof.export.trace.tracer import recording_mode
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from tests.export.float_programs import FLOATS, conditions_of_data, integers_of_sizes, of_data, outcome
 from tests.thoroughness import examples
@@ -28,7 +30,7 @@ class Symbolic:
     """Numbers as a traced model has them: `h` and `w` between 1 and 5, `v` any float."""
 
     def __init__(self):
-        self.trial = Trial(Facts(), {}, data=lambda _: True, budget=Budget())
+        self.trial = Trial(Facts(), {}, data=lambda _: True)
         _, self.env = recording_mode(self.trial, {})
         self.h, self.w = (self.env.create_unbacked_symint() for _ in range(2))
         self.v = self.env.create_unbacked_symfloat()
@@ -103,3 +105,42 @@ def test_a_condition_on_floats_holds_where_it_does_in_python(text):
 @given(text=integers_of_sizes)
 def test_an_integer_of_a_float_is_the_one_of_python(text):
     agrees(text, (0.0,))
+
+
+class Cut(torch.nn.Module):
+    """Rows that are counted by a function of sizes."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.count = count
+
+    def forward(self, x):
+        return x[: self.count(x.shape[0])] + 1
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        lambda n: int(n * 0.5 - 1.0) % 3,
+        lambda n: int(-(n * 0.5)) % 2,
+        lambda n: 7 % (int(abs(n / 3 - 0.5)) + 1),
+    ],
+)
+def test_an_integer_that_is_computed_from_a_difference_of_floats_has_a_remainder(count):
+    """The fault: torch asks for bounds of such an integer, and has none for differences of floats."""
+    model = Cut(count)
+    report = check(model, (torch.randn(5, 2),), dynamic_shapes=({0: Dim("n", min=0, max=9)},))
+    assert report.status == "proved"
+    module = report.program.module()
+    for n in range(10):
+        x = torch.randn(n, 2)
+        assert torch.equal(module(x), model(x))
+
+
+def test_an_operator_that_asks_for_bounds_of_floats_is_refused_in_a_sentence():
+    class Positive(torch.nn.Module):
+        def forward(self, x):
+            return x[: int(x.shape[0] * 0.5 - 1.0)].nonzero()
+
+    with pytest.raises(UsageError, match=r"a size computed in floats has no bounds in torch, and `aten\.nonzero"):
+        check(Positive(), (torch.randn(5, 2),), dynamic_shapes=({0: Dim("n", min=2, max=9)},))

@@ -139,3 +139,29 @@ def test_a_norm_of_a_vector_is_refused_before_torch_reads_beyond_its_sizes(train
 
     with pytest.raises(UsageError, match="expects a tensor of at least 2 dimensions, got 1"):
         check(Norm(), (torch.zeros(0),), dynamic_shapes=({0: Dim("n", min=0, max=5)},))
+
+
+@pytest.mark.parametrize("name", ["native_batch_norm", "_batch_norm_impl_index"])
+def test_statistics_that_a_norm_updates_unsaid_are_updated_by_the_program(name):
+    """The fault: the schemas do not say that the statistics are written, and the program was refuted at every size."""
+
+    class Norm(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(3))
+            self.register_buffer("var", torch.ones(3))
+
+        def forward(self, x):
+            rest = {"cudnn_enabled": False} if name == "_batch_norm_impl_index" else {}
+            getattr(torch.ops.aten, name)(x, None, None, self.mean, self.var, True, momentum=0.1, eps=1e-5, **rest)
+            return self.mean * 2
+
+    report = check(Norm(), (torch.randn(4, 3),), dynamic_shapes=({0: Dim("n", min=2, max=8)},))
+    assert report.status == "proved"
+    eager = Norm()
+    for program in (report.program, report.program.run_decompositions()):
+        eager.load_state_dict({key: value.clone() for key, value in program.state_dict.items()})
+        module = program.module()
+        for rows in (2, 5):
+            x = torch.randn(rows, 3)
+            torch.testing.assert_close(module(x), eager(x))

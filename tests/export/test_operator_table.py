@@ -142,6 +142,11 @@ def effects(ran, known):
             operand = operand[0]
         wide[known.broadcasts] = operand
         assert torch.equal(ran.func(*wide), ran.result)
+    if known.rejects_itself:
+        own, places = ran.named["self"], torch.arange(len(ran.named["self"]))
+        given = {"index": places, "indices": [places], **dict.fromkeys(("source", "src", "values"), own)}
+        with pytest.raises(RuntimeError, match="single memory location"):
+            ran.func(**ran.named | {name: value for name, value in given.items() if name in ran.named})
     if known.statistics:
         changed = not torch.equal(ran.named["running_mean"], ran.before["running_mean"])
         assert ran.named[known.statistics] or not changed
@@ -157,6 +162,15 @@ def test_every_operator_is_sampled_and_every_name_is_one_of_torch():
     assert all(known_of(name) in OPERATORS.values() for name in SAMPLES)
     for name in OPERATORS.keys() - UNSAMPLED:
         functools.reduce(getattr, name.split("."), torch.ops)
+
+
+def test_every_operator_that_updates_statistics_says_so():
+    for schema in torch._C._jit_get_all_schemas():
+        names = {each.name for each in schema.arguments}
+        updates = "running_mean" in names and names & {"training", "use_input_stats"}
+        if schema.name.startswith("aten::") and updates and not schema.name.endswith(("_functional", "_legit")):
+            overload = schema.overload_name or "default"
+            assert known_of(f"{schema.name.replace('::', '.')}.{overload}").statistics, schema.name
 
 
 def test_an_overload_has_one_record():

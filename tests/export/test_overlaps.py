@@ -149,3 +149,61 @@ def test_memory_overlaps_where_torch_says_so(written, other, turned):
     model = Of(write)
     report = check(model, (torch.randn(8, 4),), dynamic_shapes=({0: Dim("n", min=8, max=16)},))
     assert (report.status == "refuted") == raises(model, torch.randn(8, 4))
+
+
+def expected(model, sizes):
+    """The smallest size that eager rejects, as a witness."""
+    rejected = [size for size in sizes if raises(model, torch.randn(size, 64))]
+    return {"x.shape[0]": rejected[0]} if rejected else None
+
+
+def test_the_dim_with_the_smallest_stride_depends_on_sizes():
+    def write(rows):
+        n = rows.shape[0]
+        rows.as_strided((2, 2), (n, 3 - n)).add_(rows.as_strided((2, 2), (2, 1), 1))
+
+    report = check(Of(write), (torch.randn(2, 4),), dynamic_shapes=({0: Dim("n", min=1, max=2)},))
+    assert report.diagnostics[0].message == "the model raises at every declared size"
+    assert report.diagnostics[0].witness == {"x.shape[0]": 1}
+
+
+def test_a_stride_that_is_0_at_some_sizes_is_refuted_there():
+    def write(rows):
+        rows.as_strided((2, 2), (rows.shape[0] - 3, 1)).add_(1)
+
+    report = check(Of(write), (torch.randn(5, 4),), dynamic_shapes=({0: Dim("n", min=3, max=9)},))
+    assert report.diagnostics[0].witness == {"x.shape[0]": 3}
+
+
+def test_memory_that_another_dtype_reads_overlaps():
+    def write(rows):
+        n = rows.shape[0]
+        rows.view(-1)[1:n].add_(rows.view(-1).view(torch.int32)[: n - 1])
+
+    model = Of(write)
+    report = check(model, (torch.randn(2, 64),), dynamic_shapes=({0: Dim("n", min=2, max=6)},))
+    assert report.diagnostics[0].witness == expected(model, range(2, 7)) == {"x.shape[0]": 3}
+
+
+STRIDE = st.tuples(st.integers(-1, 1), st.integers(0, 4))
+"""A multiple of the size and a constant."""
+
+
+@pytest.mark.thorough
+@settings(max_examples=examples(40), deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 3), min_size=2, max_size=3),
+    strides=st.lists(STRIDE, min_size=3, max_size=3),
+    other=st.integers(0, 8),
+)
+def test_memory_overlaps_where_torch_says_so_though_strides_depend_on_sizes(sizes, strides, other):
+    """Law: the smallest size that eager rejects is found, whichever dim has the smallest stride there."""
+
+    def write(rows):
+        mine = [max(times * rows.shape[0] + more, 0) for times, more in strides][: len(sizes)]
+        rows.as_strided(sizes, mine).add_(rows.as_strided(sizes, [2, 1, 4][: len(sizes)], other))
+
+    model = Of(write)
+    report = check(model, (torch.randn(4, 64),), dynamic_shapes=({0: Dim("n", min=1, max=4)},))
+    witnesses = [each.witness for each in report.diagnostics if each.witness]
+    assert min(witnesses, key=lambda each: each["x.shape[0]"], default=None) == expected(model, range(1, 5))

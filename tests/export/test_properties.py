@@ -7,6 +7,9 @@ import torch
 from torch.export import Dim
 
 from shapeproof.export import OutsideDomain, export
+from shapeproof.export.ops.decompositions import REWRITTEN, rounding_of
+from shapeproof.export.ops.properties import METADATA, acts_on_layout, properties_read
+from shapeproof.export.trace.calls.sparse import refuse_hidden
 from tests.agreement import agree
 
 BOTH = {0: Dim("n", min=1, max=8), 1: Dim("m", min=1, max=8)}
@@ -40,3 +43,14 @@ def test_what_was_read_is_held(model):
     for outside in (x for kind, x in OUTSIDE if kind is model):
         with pytest.raises(OutsideDomain):
             run(outside)
+
+
+def test_metadata_that_passes_unobserved_is_nothing_that_a_trace_must_note():
+    """None acts on a layout, is rewritten, or gives a value that a fake tensor makes up."""
+    assert len(METADATA) == 14
+    for func in METADATA:
+        assert not properties_read(func)
+        assert not acts_on_layout(func, (torch.ones(2),), {})
+        assert func not in REWRITTEN
+        assert rounding_of(func) is None
+        refuse_hidden(func)

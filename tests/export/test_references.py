@@ -222,6 +222,15 @@ EXACT = {
     "below": lambda x: torch.tril_indices(x.shape[-2], x.shape[-1]),
     "above": lambda x: torch.triu_indices(x.shape[-2], x.shape[-1], 1),
     "a diagonal": lambda x: (torch.diagonal(x, 0, -1, -2), x.diagonal(1, 1, 2)),
+    "numbers": lambda x: (
+        torch.as_tensor([x.shape[-1], 2]),
+        torch.asarray((x.shape[-1], 0.5)),
+        torch.asarray(x.shape[-2]),
+    ),
+    "numbers of a dtype": lambda x: (
+        x.new_tensor([[x.shape[-1]], [1]]),
+        torch.as_tensor(x.shape[-1], dtype=torch.int8),
+    ),
     "sequences": lambda x: torch.nn.utils.rnn.pad_sequence([x[0, 0], x[0, 0, :1]]),
 }
 

@@ -224,6 +224,19 @@ class OwnDict:
     __dict__ = property(lambda _: {"flag": None})
 
 
+class Slotted:
+    __slots__ = ("names",)
+
+
+class OddlyNamed(Slotted):
+    """Calls a slot `__dict__`: Python reads attributes from another dict."""
+
+    __dict__ = Slotted.__dict__["names"]
+
+
+oddly_named = OddlyNamed()
+oddly_named.flag, oddly_named.names = None, {"flag": 1}
+
 shown, own_dict = Shown("shown"), OwnDict()
 shown.__dict__["mask"] = 1
 sys.modules["blocked_library"] = None
@@ -252,6 +265,10 @@ def by_a_blocked_import(x):
 
 def by_an_own_dict(x):
     return x * 2 if x.shape[0] < 5 and own_dict.flag is None and x.shape[0] == 4 else x + 1
+
+
+def by_a_slot_named_dict(x):
+    return x * 2 if x.shape[0] < 5 and oddly_named.flag is None and x.shape[0] == 4 else x + 1
 
 
 def by_a_weak_reference(x):
@@ -322,6 +339,7 @@ HIDING = (
     by_a_modules_property,
     by_a_blocked_import,
     by_an_own_dict,
+    by_a_slot_named_dict,
     by_a_weak_reference,
     by_a_finalizer,
     by_a_dict_of_another_class,

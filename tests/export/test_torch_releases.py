@@ -78,6 +78,19 @@ def test_torch_remembers_operations_by_their_expressions_alone_from_2_15_on():
         assert key == ("add", n.node._expr, (n + 1).node.expr - n.node.expr, env._replacements_version_counter)
 
 
+def test_a_remembered_operation_is_a_new_number_with_the_hint_of_its_operands():
+    """The tracer tells numbers apart by their nodes, and a trial in another part of the domain has other hints."""
+    env = shape_env_of(joined())
+    n = env.create_symintnode(next(iter(env.source_to_var.values())), hint=3)
+    other = env.create_symintnode(n.node._expr, hint=5)
+    first, second, moved = 2 * n, 2 * n, 2 * other
+    assert len({id(each.node) for each in (first, second, moved)}) == 3
+    assert first.node._expr is second.node._expr is moved.node._expr
+    assert [each.node.hint for each in (first, second, moved)] == [6, 6, 10]
+    env.forget_operations()
+    assert not env.operations
+
+
 def test_a_division_that_torch_remembers_is_checked_again():
     """The divisor may be zero in one region and not in the other: the check is on the operation, not on its result."""
 

@@ -25,6 +25,8 @@ CALLS = {
     "wrapped": lambda x: x + 300,
     "compared": lambda x: x > 300,
     "into a bool": lambda x: torch.full_like(x, 300, dtype=torch.bool),
+    "infinity into a bool": lambda x: (x > 0).masked_fill(x > 1, float("-inf")),
+    "no number into a bool": lambda x: torch.full_like(x, float("nan"), dtype=torch.bool),
     "infinity": lambda x: x.float().clamp(0, float("inf")),
     "wide": lambda x: x.long().clamp(0, 300),
 }

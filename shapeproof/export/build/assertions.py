@@ -29,7 +29,7 @@ from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.totality import computed_whole
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 SENTENCE = "input outside the declared domain: {}"
 
@@ -84,7 +84,7 @@ def word_checks(program: torch.export.ExportedProgram, trial: Trial, budget: Bud
 def _implying(formula: Formula, trial: Trial, sentences: Mapping[Formula, str], budget: Budget) -> str | None:
     for check, message in sentences.items():
         facts = trial.known.assuming(check)
-        if check.symbols & formula.symbols and decide(formula, facts, budget).status == "proved":
+        if check.symbols & formula.symbols and implied(formula, facts, budget):
             return message
     return None
 

@@ -17,7 +17,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.syntax.text import format_term
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.findings import Exploration, narrowed
+from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.report.bounds import Bound, Bounds
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
@@ -44,7 +44,7 @@ class Bounding:
         self, program: torch.export.ExportedProgram, found: Exploration, inputs: Inputs, budget: Budget
     ) -> None:
         self._program = program
-        self._facts = narrowed(found.main.trial.facts, found.narrowings)
+        self._facts = found.main.trial.facts.resting_on(*(narrowing.requirement for narrowing in found.narrowings))
         self._inputs = inputs
         self._budget = budget
         self._known: dict[Term, int | None] = {}

@@ -22,7 +22,6 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
@@ -31,7 +30,7 @@ from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 _SLICES = (torch.ops.aten.slice.Tensor, torch.ops.aten.slice_copy.Tensor)
 _ARGUMENTS = ("self", "dim", "start", "end", "step")
@@ -88,8 +87,8 @@ class _Slice:
     def write(self) -> bool:
         """Write out the bounds that need it; return true if any did."""
         start, end = self._start, self._end
-        size = _value(self._operand).shape[self._dim]
-        if any(symbols.about_data(_value(each)) for each in (size, start, end)) or isinstance(size, int):
+        size = nodes.noted(self._operand).shape[self._dim]
+        if any(symbols.about_data(nodes.noted(each)) for each in (size, start, end)) or isinstance(size, int):
             return False
         try:
             length = self._read(size)
@@ -105,23 +104,23 @@ class _Slice:
 
     def _clamped(self, bound: Any, length: Term) -> Any:
         """Return the bound, counted from the start and clamped to the size; unchanged if its sign is unknown."""
-        at = self._read(_value(bound))
-        if self._proved(f.ge(at, 0)) and not self._proved(f.le(at, length)):
+        at = self._read(nodes.noted(bound))
+        if implied(f.ge(at, 0), self._facts) and not implied(f.le(at, length), self._facts):
             return self._call(torch.sym_min, bound, self._length)
-        if self._proved(f.lt(at, 0)) and not self._proved(f.ge(at + length, 0)):
+        if implied(f.lt(at, 0), self._facts) and not implied(f.ge(at + length, 0), self._facts):
             return self._call(torch.sym_max, self._call(operator.add, self._length, bound), 0)
         return bound
 
     def _ordered(self, start: Any, end: Any) -> Any:
         """Return the larger of start and end; the end unchanged if either may be negative."""
-        first, last = self._read(_value(start)), self._read(_value(end))
-        counted = self._proved(f.ge(first, 0)) and self._proved(f.ge(last, 0))
-        return self._call(torch.sym_max, start, end) if counted and not self._proved(f.le(first, last)) else end
+        first, last = self._read(nodes.noted(start)), self._read(nodes.noted(end))
+        counted = implied(f.ge(first, 0), self._facts) and implied(f.ge(last, 0), self._facts)
+        return self._call(torch.sym_max, start, end) if counted and not implied(f.le(first, last), self._facts) else end
 
     def leave(self) -> bool:
         """Remove the clamps that the slice performs itself; return true if there were any."""
         with contextlib.suppress(Untranslatable, AttributeError):
-            length = self._read(_value(self._operand).shape[self._dim])
+            length = self._read(nodes.noted(self._operand).shape[self._dim])
             start = self._left(self._start, length, None)
             end = self._left(self._end, length, self._start or 0)
             if (start, end) != (self._start, self._end):
@@ -135,19 +134,19 @@ class _Slice:
             return bound
         for index, other in enumerate(bound.args):
             rest = bound.args[1 - index]
-            if bound.target is torch.sym_min and self._read(_value(other)) is length:
+            if bound.target is torch.sym_min and self._read(nodes.noted(other)) is length:
                 return rest
             if bound.target is torch.sym_max and start is not None and other is start and self._is_counted(rest, other):
                 return self._left(rest, length, None)
             if bound.target is torch.sym_max and other == 0 and isinstance(rest, torch.fx.Node):
                 negative = [each for each in rest.args if isinstance(each, int) and each < 0]
-                if rest.target is operator.add and negative and self._read(_value(rest)) is length + negative[0]:
+                if rest.target is operator.add and negative and self._read(nodes.noted(rest)) is length + negative[0]:
                     return negative[0]
         return bound
 
     def _is_counted(self, *bounds: Any) -> bool:
         """True if bounds are proved nonnegative, that is counted from the start."""
-        return all(self._proved(f.ge(self._read(_value(bound)), 0)) for bound in bounds)
+        return all(implied(f.ge(self._read(nodes.noted(bound)), 0), self._facts) for bound in bounds)
 
     @functools.cached_property
     def _length(self) -> torch.fx.Node:
@@ -159,10 +158,3 @@ class _Slice:
 
     def _read(self, value: Any) -> Term:
         return self._translator.term(symbols.size_expression(value))
-
-    def _proved(self, formula: Formula) -> bool:
-        return decide(formula, self._facts).status == "proved"
-
-
-def _value(arg: Any) -> Any:
-    return arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg

@@ -51,7 +51,7 @@ from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 
 def conclude(  # noqa: PLR0913 - all that was found
@@ -231,4 +231,4 @@ def _implied(formula: Formula, by: Sequence[Formula]) -> bool:
         about = about.union(*(other.symbols for other in near))
         rest = [other for other in rest if other not in near]
         near = [other for other in rest if other.symbols & about]
-    return decide(formula, Facts([other for other in by if other not in rest])).status == "proved"
+    return implied(formula, Facts([other for other in by if other not in rest]))

@@ -20,13 +20,14 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import Term
 from shapeproof.export.build.clamps import remove_clamps
+from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 _SPLIT = torch.ops.aten.split_with_sizes.default
 _SLICE = torch.ops.aten.slice.Tensor
@@ -81,7 +82,7 @@ def _settle(node: torch.fx.Node, translator: Translator, facts: Facts, kept: Con
     except Untranslatable:
         return
     for least, greatest, ordered in ((first, second, f.le(left, right)), (second, first, f.le(right, left))):
-        if decide(ordered, facts).status == "proved":
+        if implied(ordered, facts):
             _replace(node, least if node.target is torch.sym_min else greatest, kept)
             return
 
@@ -92,7 +93,7 @@ def _term(number: Any, translator: Translator) -> Term:
     Raises:
         Untranslatable: it is no integer that the solver knows.
     """
-    value = number.meta.get("val") if isinstance(number, torch.fx.Node) else number
+    value = nodes.noted(number)
     if not isinstance(value, int | torch.SymInt):
         raise Untranslatable(str(value))
     return translator.term(symbols.size_expression(value))
@@ -109,7 +110,7 @@ def _replace(node: torch.fx.Node, by: Any, kept: Container[torch.fx.Node]) -> No
 def _divide_by_one(node: torch.fx.Node) -> None:
     """Rewrite `float(n)` of a size as `n / 1`."""
     number = node.args[0]
-    if isinstance(number, torch.fx.Node) and isinstance(number.meta.get("val"), torch.SymInt):
+    if isinstance(nodes.noted(number), torch.SymInt):
         node.target, node.args = operator.truediv, (number, 1)
 
 

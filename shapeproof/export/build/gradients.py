@@ -20,6 +20,7 @@ from shapeproof.constraints.records.domain import Declaration, Domain, Origin
 from shapeproof.constraints.terms import Term
 from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.graph import nodes
 from shapeproof.export.shim.autograd import has_hooks, recorded
 from shapeproof.export.shim.modules import put
 from shapeproof.export.shim.numbers.symbols import size_expression
@@ -110,9 +111,9 @@ def _wanted(program: VerifiedProgram, inputs: Inputs) -> tuple[Wanted, list[Leaf
 
 def _parameters(program: VerifiedProgram) -> tuple[str, ...]:
     """The parameters that required gradients where the program was traced, and do now; of several names the first."""
-    nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+    placed = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
     then = {
-        str(spec.target): nodes[spec.arg.name].meta["val"].requires_grad
+        str(spec.target): placed[spec.arg.name].meta["val"].requires_grad
         for spec in program.graph_signature.input_specs
         if spec.target in program.graph_signature.parameters
     }
@@ -126,7 +127,7 @@ def _parameters(program: VerifiedProgram) -> tuple[str, ...]:
 
 def _result_sizes(program: VerifiedProgram) -> list[tuple[Term, ...]]:
     translator = tracer.translator_of(program)
-    noted = [each.meta.get("val") if isinstance(each, torch.fx.Node) else each for each in leaves(_output(program))]
+    noted = list(map(nodes.noted, leaves(_output(program))))
     return [
         tuple(translator.term(size_expression(size)) for size in each.shape) if isinstance(each, torch.Tensor) else ()
         for each in noted[len(noted) - len(program.graph_signature.user_outputs) :]

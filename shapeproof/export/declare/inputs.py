@@ -30,6 +30,8 @@ from shapeproof.export.shim.inputs import binding, dims, marks
 from shapeproof.export.shim.inputs.dims import Hint, NamedDim
 from shapeproof.export.shim.inputs.marks import Mark
 from shapeproof.export.source.declared_at import Where, nowhere
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
 
 DimEntry = Any
 """An entry of dynamic_shapes: None, an int, a Dim, a derived dim or a Dim hint; or the mark that replaces it."""
@@ -125,6 +127,10 @@ class Inputs:
     def user_names(self) -> dict[str, str]:
         """From symbol to the user's name for it."""
         return self.domain.user_names
+
+    def facts(self, budget: Budget | None = None) -> Facts:
+        """Return the declared domain as facts."""
+        return Facts(self.domain.formulas, budget)
 
     def check_anchors(self) -> None:
         """Check that the given inputs lie in the declared domain.

@@ -3,6 +3,7 @@
 The files find facts about programs; verdicts and their wording are made elsewhere.
 
 explore        main program, cells, findings         explorer.py, cells.py, coincidences.py, findings.py, points.py
+data           checks that settle questions about it      settling_checks.py
 several        programs of a split model             regions.py
 compare/       proves that two programs are the same on a region
 inferred/      decides how an inferred domain may be narrowed

@@ -23,7 +23,7 @@ from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 
 @dataclass(slots=True)
@@ -125,7 +125,7 @@ def proved(done: Split, budget: Budget) -> bool:
     domain, holds = done.domain.assuming(*done.inferred), [region.holds for region in done.regions]
     claims = [f.disjunction(*holds)]
     claims += [f.negate(f.conjunction(a, b)) for i, a in enumerate(holds) for b in holds[:i]]
-    return all(decide(claim, domain, budget).status == "proved" for claim in claims)
+    return all(implied(claim, domain, budget) for claim in claims)
 
 
 def _beyond(left: Facts, domain: Facts) -> list[Formula]:

@@ -25,11 +25,22 @@ def line_of(node: torch.fx.Node) -> SourceLocation | None:
     return SourceLocation(users[-1]["file"], int(users[-1]["line"]), users[-1]["text"]) if users else None
 
 
+def noted(value: Any) -> Any:
+    """Return the metadata of a node: its value in the trace; anything but a node is its own value."""
+    return value.meta.get("val") if isinstance(value, torch.fx.Node) else value
+
+
 def foreign_operators(module: torch.fx.GraphModule) -> list[str]:
     """Return the names of a program's custom operators, those in its bodies included."""
     every = (node for each in graph_modules(module) for node in each.graph.nodes)
     called = (node.target for node in every if node.op == "call_function")
     return list(dict.fromkeys(target.name() for target in called if schemas.is_foreign(target)))
+
+
+def counts_writes(module: torch.fx.GraphModule) -> bool:
+    """True if torch counts every write of a program into a tensor: not those of custom operators, nor statistics."""
+    every = (node for each in graph_modules(module) for node in each.graph.nodes if node.op == "call_function")
+    return not any(schemas.is_foreign(node.target) or known_of(node.target).statistics for node in every)
 
 
 def mutates(graph: torch.fx.Graph) -> bool:
@@ -103,7 +114,7 @@ def insert_call(
     """Insert a call on nodes and numbers, with the metadata that torch's verifier and serializer expect."""
     with before.graph.inserting_before(before):
         node = before.graph.call_function(target, tuple(args), dict(kwargs or {}))
-    _describe(node, target, [arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg for arg in args])
+    _describe(node, target, list(map(noted, args)))
     return node
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from shapeproof.export.shim.trees import PAD_SEQUENCE
+from shapeproof.export.shim.trees import PAD_SEQUENCE, leaves
 
 
 def linspace(start: Any, end: Any, steps: Any, **options: Any) -> torch.Tensor:
@@ -50,6 +50,31 @@ def logspace(start: Any, end: Any, steps: Any, base: float = 10.0, **options: An
     """
     dtype = options.pop("dtype", None) or torch.get_default_dtype()
     return torch.pow(base, linspace(start, end, steps, dtype=torch.float64, **options)).to(dtype)
+
+
+def as_tensor(data: Any, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
+    """Return torch.as_tensor, or torch.asarray, of numbers in lists: these share no memory with a tensor.
+
+    >>> as_tensor([[2, 3], [4, 5]]), as_tensor((1, 0.5))
+    (tensor([[2, 3],
+            [4, 5]]), tensor([1.0000, 0.5000]))
+    """
+    if dtype is None:
+        real = any(isinstance(number, float | torch.SymFloat) for number in leaves(data))
+        dtype = torch.get_default_dtype() if real else torch.int64
+    if isinstance(data, list | tuple):
+        return torch.stack([as_tensor(each, dtype, device) for each in data])
+    made = torch.float64 if dtype.is_floating_point else dtype  # a double that float32 cannot hold becomes infinite
+    return torch.scalar_tensor(data, dtype=made, device=device).to(dtype)
+
+
+def new_tensor(x: torch.Tensor, data: Any, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
+    """Return x.new_tensor(data) of numbers in lists: of the dtype and on the device of `x`.
+
+    >>> new_tensor(torch.ones(1), [2, 3])
+    tensor([2., 3.])
+    """
+    return as_tensor(data, dtype or x.dtype, device or x.device)
 
 
 def tensor_split(x: torch.Tensor, sections: int, dim: int = 0) -> tuple[torch.Tensor, ...]:
@@ -237,6 +262,13 @@ def _alike(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return len(sequences) > 1 and len({(each.dim(), each.dtype, each.device) for each in sequences}) == 1
 
 
+def _of_numbers(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """True if lists of numbers are given, none of them empty, and no other options than a dtype and a device."""
+    numbers = leaves(args[-1:])
+    plain = all(isinstance(number, int | float | torch.SymInt | torch.SymFloat) for number in numbers)
+    return plain and len(numbers) > 0 and kwargs.keys() <= {"dtype", "device"}
+
+
 def _by_number(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """True if the offset and the dims of a diagonal are plain ints, not dim names."""
     numbers = [*args[1:], *kwargs.values()]
@@ -278,6 +310,9 @@ _MEAN = [(_pooling(dims, torch.mean), _by_size(_OF_MEAN)) for dims in (1, 2, 3)]
 _WRITTEN: Mapping[Any, Sequence[_Written]] = {
     torch.linspace: [(linspace, _floating)],
     torch.logspace: [(logspace, _floating)],
+    torch.as_tensor: [(as_tensor, _of_numbers)],
+    torch.asarray: [(as_tensor, _of_numbers)],
+    torch.Tensor.new_tensor: [(new_tensor, _of_numbers)],
     torch.tensor_split: [(tensor_split, _in_parts)],
     torch.Tensor.tensor_split: [(tensor_split, _in_parts)],
     torch.max_pool1d: [_LARGEST[0], (max_pool1d, _in_rows)],
@@ -299,6 +334,18 @@ _WRITTEN: Mapping[Any, Sequence[_Written]] = {
 }
 REWRITTEN = frozenset(_WRITTEN)
 """The functions of torch that are rewritten here."""
+
+
+_OF_NUMBERS = {torch.as_tensor, torch.asarray, torch.Tensor.new_tensor}
+
+
+def takes_symbols(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """True if a function that is rewritten here is given a symbolic size, or makes a tensor of a symbolic number."""
+    if func not in REWRITTEN:
+        return False
+    kind = torch.SymInt | torch.SymFloat if func in _OF_NUMBERS else torch.SymInt
+    sizes = itertools.chain(*(getattr(value, "shape", (value,)) for value in leaves((args, kwargs))))
+    return any(isinstance(size, kind) for size in sizes)
 
 
 def reference(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[..., Any]:

@@ -44,6 +44,17 @@ _READ: dict[Hashable, frozenset[str]] = {
 } | {getattr(torch.Tensor, name).__set__: read for name, read in {"requires_grad": frozenset({REQUIRED})}.items()}
 
 
+_MEMBERS = (
+    *("device", "dtype", "is_nested", "is_quantized", "is_sparse", "layout", "shape"),
+    *("_is_view", "dim", "is_conj", "is_inference", "is_neg", "numel", "size"),
+)
+METADATA = frozenset(
+    getattr(member, "__get__", member) if inspect.isdatadescriptor(member) else member
+    for member in (getattr(torch.Tensor, name) for name in _MEMBERS)
+)
+"""What torch's tracer reads of every tensor: it runs no operator, and a graph has it without a note."""
+
+
 BRANCHING = frozenset({"cond", "while_loop", "scan", "associative_scan"})
 """Functions of torch whose bodies dynamo traces, where the mode sees no calls."""
 

@@ -45,13 +45,11 @@ def by_name(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict
 def written(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """Return the arguments that an operator mutates, with running statistics; `detach_` mutates no elements."""
     statistics = known_of(target).statistics
-    if statistics is not None:
-        named = by_name(target, args, kwargs)
-        return [named["running_mean"], named["running_var"]] if named[statistics] else []
-    if not is_mutable(target) or target is torch.ops.aten.detach_.default:
+    if statistics is None and (not is_mutable(target) or target is torch.ops.aten.detach_.default):
         return []
     named = by_name(target, args, kwargs)
-    return [named.get(name) for name in _parameters(target)[2]]
+    updated = ("running_mean", "running_var") if statistics is not None and named[statistics] else ()
+    return [named.get(name) for name in (*_parameters(target)[2], *updated)]
 
 
 def is_view_operator(target: Any, *, pure: bool) -> bool:

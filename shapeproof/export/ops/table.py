@@ -75,6 +75,7 @@ class Operator:
         unchanged: its result has the sizes, strides and elements of its operand.
         moves: it moves elements of its operands, or returns their positions, and computes nothing.
         broadcasts: the position of an operand that is broadcast to the operand that is mutated.
+        rejects_itself: eager raises if it reads the very memory that it writes, too.
         statistics: the argument that turns on that it updates running statistics, which its schema does not say.
         resizes: it may change the size of a storage.
         states_range: it states the user's range of a number.
@@ -107,6 +108,7 @@ class Operator:
     unchanged: bool = False
     moves: bool = False
     broadcasts: int | None = None
+    rejects_itself: bool = False
     statistics: str | None = None
     resizes: bool = False
     states_range: bool = False
@@ -177,7 +179,9 @@ _INDEXING: Mapping[str, Operator] = {
     "scatter.src": Operator(index=Index(), values=values.elements_of("self", "src")),
     **_each("scatter_add.default scatter_reduce.two index_add.default", index=Index()),
     "index.Tensor": Operator(by_position=True, values=values.elements_of("self"), moves=True),
-    **_each("index_put.default index_put_.default", by_position=True, broadcasts=2),
+    "index_put.default": Operator(by_position=True, broadcasts=2),
+    "index_put_.default": Operator(by_position=True, broadcasts=2, rejects_itself=True),
+    **_each("index_add_ index_copy_ put_ scatter_ scatter_add_ scatter_reduce_", rejects_itself=True),
 }
 """Operators that index."""
 
@@ -262,8 +266,9 @@ _MODULES: Mapping[str, Operator] = {
         statistics="training",
         least_rank=2,
     ),
-    **_each("_batch_norm_impl_index.default native_batch_norm.default _batch_norm_with_update.default", least_rank=2),
-    "_native_batch_norm_legit.default": Operator(least_rank=2),
+    **_each("_batch_norm_impl_index native_batch_norm", statistics="training", least_rank=2),
+    **_each("cudnn_batch_norm miopen_batch_norm", statistics="training"),
+    **_each("_batch_norm_with_update.default _native_batch_norm_legit.default", least_rank=2),
     "instance_norm.default": Operator(statistics="use_input_stats"),
     "_scaled_dot_product_flash_attention_for_cpu.default": Operator(divides_by=(1, 2)),
     "_scaled_dot_product_flash_attention_for_cpu_backward.default": Operator(divides_by=(1, 2)),

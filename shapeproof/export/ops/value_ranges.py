@@ -50,7 +50,7 @@ def _adopted(call: Call, value: object, bounds: Bounds) -> Span:
         kept = result is not None and result.dtype in {value.dtype, "torch.int64"}
         found = value.content if value.dtype in INTEGRAL else ANYTHING
         return found if kept else _fitting(call, bounds, found)
-    if isinstance(value, bool | float) and value == int(value):
+    if isinstance(value, bool | float) and float(value).is_integer():
         value = constant(int(value))
     return _fitting(call, bounds, Span(value, value)) if isinstance(value, Term) else ANYTHING
 

@@ -21,11 +21,11 @@ from shapeproof.export.explore.demands.preconditions import left_by
 from shapeproof.export.explore.findings import Finding, Outcome
 from shapeproof.export.source.names import fresh_name, statement_of
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.answers.simplify import in_few_words, simplified
+from shapeproof.solver.answers.simplify import in_few_words, of_cases, simplified
 from shapeproof.solver.answers.witness import find, smallest
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 from shapeproof.wording import short
 
 _WRITABLE = f.Compare | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
@@ -34,17 +34,17 @@ _WRITABLE = f.Compare | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
 def distinct(findings: Sequence[Finding], trial: Trial, budget: Budget) -> list[Finding]:
     """Return the findings, without those about data that the checks for earlier findings settle.
 
-    The joint requirement of a cause is simplified.
+    A requirement that is put together, or that has a min or max, is simplified.
     """
     kept: list[Finding] = []
     for finding in findings:
         known = trial.facts_before(finding.decision.formula)
-        if finding.joint is not None or finding.same_where is not f.FALSE:
+        if finding.joint is not None or finding.same_where is not f.FALSE or of_cases(finding.requirement):
             finding = replace(finding, joint=in_few_words(finding.requirement, known, budget))  # noqa: PLW2901
         for other in kept:
             if other.outcome is Outcome.DATA:
                 known.learn(other.requirement)
-        if finding.outcome is not Outcome.DATA or decide(finding.requirement, known, budget).status != "proved":
+        if finding.outcome is not Outcome.DATA or not implied(finding.requirement, known, budget):
             kept.append(finding)
     return kept
 
@@ -114,7 +114,7 @@ def _there(finding: Finding, parts: Sequence[Formula], trial: Trial) -> _There |
 
 def _settles(passing: Facts, required: Formula, budget: Budget) -> bool:
     """True if the facts behind a check imply the requirement, and some data pass the check."""
-    return isinstance(find(f.TRUE, passing, budget), dict) and decide(required, passing, budget).status == "proved"
+    return isinstance(find(f.TRUE, passing, budget), dict) and implied(required, passing, budget)
 
 
 def _is_writable(formula: Formula) -> bool:

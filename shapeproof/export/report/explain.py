@@ -28,8 +28,7 @@ from shapeproof.export.source.loops import rounds
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.clash import clash
-from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 from shapeproof.wording import short, with_kind
 
 
@@ -317,10 +316,10 @@ def _following(finding: Finding, inputs: Inputs, trial: Trial) -> str:
     """Say how many of the program's other decisions about the same sizes follow from this requirement."""
     if finding.joint is not None:
         return ""
-    facts = Facts(inputs.domain.formulas)
+    facts = inputs.facts()
     facts.learn(finding.requirement)
     others = {each.taken for each in trial.decisions if each.taken.symbols <= finding.requirement.symbols}
-    count = sum(decide(other, facts).status == "proved" for other in others - {finding.requirement})
+    count = sum(implied(other, facts) for other in others - {finding.requirement})
     return (
         f", and {count} check{'s' if count > 1 else ''} that follow{'' if count > 1 else 's'} from it" if count else ""
     )

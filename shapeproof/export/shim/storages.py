@@ -34,3 +34,8 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
     elif isinstance(value, tuple | list):
         for each in value:
             yield from _tensors(each)
+
+
+def writes(tensor: torch.Tensor) -> int | None:
+    """Return how often a tensor, or a view of it, was written into; None in inference mode, which counts no writes."""
+    return None if tensor.is_inference() else tensor._version

@@ -89,10 +89,9 @@ class ProofShapeEnv(ExactShapeEnv):
         self._expected: list[sympy.Expr] = []
         self._roots: dict[str, sympy.Expr] = {}
         self._equal: dict[Term, Term] = {}  # equal sizes -> the term that stands for them all
-        self._contents = Contents()
+        self._contents, self.numbering = Contents(), Numbering(self.read)
         self.span = self._contents.of
         self._operands = Operands(self.read, self.span)
-        self.numbering = Numbering(self.read)
         self._open: set[Formula] = set()
         self.rounded: dict[Any, str] = {}
         self._body: callers.Body | None = None
@@ -274,9 +273,8 @@ class ProofShapeEnv(ExactShapeEnv):
         if promising:
             self.terms[fresh] = self.numbering.taken(promising, lambda: self._term(fresh))
         value = self._term(fresh)
-        for name in value.symbols:
-            if name not in self.trial.origins:
-                self.trial.origins[name] = frames.origin(self.innermost)
+        for name in value.symbols - self.trial.origins.keys():
+            self.trial.origins[name] = frames.origin(self.innermost)
         if self._expected:
             self.trial.learn(f.eq(value, self.translator.term(self._expected.pop(0))))
         if promising:
@@ -350,7 +348,7 @@ class ProofShapeEnv(ExactShapeEnv):
         if fallback is not None and known_of(self.innermost).view is not None:
             # A viewing operator returns what its symbols mean under either answer: nothing is assumed. An open question
             # stays open even when more is known: torch runs a graph again, and must find the same symbols.
-            known = None if formula in self._open else self.trial.settled_for_view(formula)
+            known = None if formula in self._open else self.trial.settled(formula, self.trial.views)
             if known is None:
                 self._open.add(formula)
             return sympy.true if (fallback if known is None else known) else sympy.false
@@ -404,8 +402,7 @@ class ProofShapeEnv(ExactShapeEnv):
 
     def must_hold(self, formula: Formula, condition: Callable[[], Any], message: str | None = None) -> bool:
         """Answer a check; a check on data that is not known to hold becomes an assertion of the program."""
-        before = len(self.trial.checks)
-        on_data = self.trial.about_data(formula)
+        before, on_data = len(self.trial.checks), self.trial.about_data(formula)
         made = condition() if on_data else None  # made before the fact is learned, which would turn it into True
         self._keep_apart(entering=on_data)
         passed = self.trial.check(formula, self._place, lambda: message or message_at(self._place().user, formula))
@@ -494,6 +491,9 @@ class ProofShapeEnv(ExactShapeEnv):
     def may_be_infinite(self, expr: sympy.Expr) -> bool:  # noqa: D102
         value = self.translator.number(expr)
         return isinstance(value, Real) and not range_of(value, self.bounds).is_finite
+
+    def range_of(self, expr: sympy.Expr) -> Any:  # noqa: D102
+        return value_range(self.bounds(self.translator.term(expr)))
 
     def _place(self) -> Place:
         operator = self.innermost or (frames.run_again() if self.trial.is_taken_apart else None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +31,12 @@ from shapeproof.constraints.meaning import intervals
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.serializable import make_serializable
-from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_of
+from shapeproof.export.ops.decompositions import reference, rounding_of, takes_symbols
 from shapeproof.export.ops.properties import (
     DISABLED,
     FUNCTION,
     GRAD_FN,
+    METADATA,
     acts_on_layout,
     properties_read,
     read_in_bodies,
@@ -49,6 +50,7 @@ from shapeproof.export.shim.numbers.symbols import value_range, values
 from shapeproof.export.shim.process.deferred_code import code_deferred, code_generated
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
+from shapeproof.export.shim.process.unrun import Formats, record_unrun
 from shapeproof.export.shim.storages import is_wrapped, storages
 from shapeproof.export.source.frames import entry
 from shapeproof.export.source.lookups import hash_looked_up
@@ -276,9 +278,12 @@ class _Watch(TorchFunctionMode):
         super().__init__()
         self._env = env
         self._aliasing = aliasing
+        self._formats: Formats = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func in METADATA:
+            return func(*args, **kwargs)
         if torch.compiler.is_dynamo_compiling():  # dynamo traces the branches of torch.cond, this mode included
             return func(*args, **kwargs)
         self._watch_recording(proxy_tensor.get_proxy_mode())
@@ -296,7 +301,7 @@ class _Watch(TorchFunctionMode):
             return same
         if func is torch.Tensor.contiguous:
             func = torch.ops.aten.contiguous.default
-        elif func in REWRITTEN and any(map(_is_symbolic, pytree.tree_leaves((args, kwargs)))):
+        elif takes_symbols(func, args, kwargs):
             func = reference(func, args, kwargs)
         try:
             return self._noted(func, func(*args, **kwargs))
@@ -326,12 +331,8 @@ class _Watch(TorchFunctionMode):
                     return record(func, types, args, kwargs)
 
             def note(result: Any) -> Any:
-                tracer, (flat, spec) = recorder.tracer, pytree.tree_flatten((args, kwargs or {}))
-                _, proxies, _ = proxy_tensor._fetch_proxies_and_all_constant_flag(flat, tracer)
-                operands = pytree.tree_unflatten(proxies, spec)
-                name = tracer.graph._target_to_str(func.overloadpacket.__name__)
-                made = tracer.create_proxy("call_function", func, *operands, name=name)
-                return proxy_tensor.track_tensor_tree(result, made, constant=None, tracer=tracer)
+                layout = self._layout(result)
+                return record_unrun(recorder.tracer, (func, args, kwargs or {}), result, self._formats, layout)
 
             result = self._env.operators.record(func, args, kwargs or {}, run, note)
             with recorder:  # torch disables the mode while it dispatches
@@ -339,6 +340,13 @@ class _Watch(TorchFunctionMode):
             return result
 
         recorder.__torch_dispatch__ = MethodType(dispatch, recorder)  # torch wants the mode's own method
+
+    def _layout(self, result: Any) -> Hashable | None:
+        """Return what the answers about a result's layout follow from; None if they may change later in the trace."""
+        if not isinstance(result, torch.Tensor) or self._env.brought != (0, 0):
+            return None
+        trial, read = self._env.trial, self._env.read
+        return trial, trial.widened, tuple(map(read, result.shape)), tuple(map(read, result.stride()))
 
 
 @contextlib.contextmanager
@@ -355,10 +363,6 @@ def _unrecorded_if_it_fails(graph: torch.fx.Graph, func: Any) -> Iterator[None]:
         for node in [node for node in added if node.target is func and not node.users]:
             graph.erase_node(node)
         raise
-
-
-def _is_symbolic(value: Any) -> bool:
-    return any(isinstance(size, torch.SymInt) for size in getattr(value, "shape", (value,)))
 
 
 def _hints(mod: torch.nn.Module, inputs: Inputs) -> Any:

@@ -205,7 +205,7 @@ class _Counter:
                 key
                 for region in self._points
                 for point, key in zip(region, _keys(region), strict=True)
-                if replay.compare(self._model, forms, self._inputs, point).agrees
+                if replay.Eager(self._model, self._inputs).compare(forms, point).agrees
             )
             for forms in map(replay.forms, self._traced())
         ]
@@ -221,7 +221,7 @@ class _Counter:
         budget = Budget()
         explorer = Explorer(self._model, self._inputs, trace, budget, lambda _: None, splitting=True)
         with found_once(self._model), torch.random.fork_rng(devices=()):
-            split(explorer, Facts(self._inputs.domain.formulas, budget), budget, lambda *_: None)
+            split(explorer, self._inputs.facts(budget), budget, lambda *_: None)
         return found
 
     def _borders(self) -> Iterator[Border]:

@@ -5,11 +5,12 @@ Law: a bound is proved, and attained at a point of the facts.
 
 from __future__ import annotations
 
+from math import lcm
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import gt, le
-from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.meaning.evaluate import evaluate, value_at
 from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver.answers.witness import find
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from shapeproof.solver.facts import Facts
 
 _LARGEST_SIZE = 2**63 - 1
+_FAR = 2**64 * lcm(*range(1, 33))
 
 
 def least_upper_bound(term: Term, facts: Facts, budget: Budget | None = None) -> int | Undecided | None:
@@ -49,10 +51,32 @@ def _greatest(term: Term, facts: Facts, budget: Budget | None) -> int | Undecide
         return start
     bound = facts.known.bounds(facts.reduce(term)).upper
     high = _LARGEST_SIZE if bound is None else bound
+    if bound is None and grows(term, facts):
+        return None
     beyond = find(gt(term, high), facts, budget) if bound is None else None
     if beyond is not None:
         return beyond if isinstance(beyond, Undecided) else None
     return _climb(term, facts, start, high, budget)
+
+
+def grows(term: Term, facts: Facts) -> bool:
+    """True if the term exceeds every 64-bit integer at a point of the facts far from a sample; False means unknown.
+
+    The far point has the sample's remainders by all small divisors, so that facts about remainders hold there too.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula, parse_term
+    >>> from shapeproof.solver.facts import Facts
+    >>> facts = Facts([parse_formula("n >= 0"), parse_formula("n % 8 == 3"), parse_formula("0 <= m <= 9")])
+    >>> grows(parse_term("n//2 - m"), facts), grows(parse_term("m"), facts)
+    (True, False)
+    """
+    names = sorted(term.symbols)
+    for sample in facts.samples()[:1]:
+        for moved in dict.fromkeys((*((name,) for name in names), tuple(names))):
+            far = sample | {name: sample.get(name, 0) + _FAR for name in moved}
+            if facts.contains(far) and (value_at(term, far) or 0) > _LARGEST_SIZE:
+                return True
+    return False
 
 
 def greatest_lower_bound(term: Term, facts: Facts, budget: Budget | None = None) -> int | Undecided | None:

@@ -13,7 +13,7 @@ from shapeproof.constraints.meaning.evaluate import value_at
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import Apply, Symbol, constant, floor_div, maximum, minimum, symbol
 from shapeproof.solver.learned.substitution import substitute
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ def simplest(term: Term, facts: Facts, budget: Budget | None = None) -> Term:
     if reduced.is_constant or (_is_polynomial(reduced) and reduced.symbols <= term.symbols):
         return reduced
     guesses = [*_guesses(_values(term, facts), sorted(term.symbols)), *_stairs(term, facts)]
-    proved = (each for each in guesses if decide(eq(term, each), facts, budget).status == "proved")
+    proved = (each for each in guesses if implied(eq(term, each), facts, budget))
     return next(proved, substitute(reduced, dict(facts.known.definitions)))
 
 

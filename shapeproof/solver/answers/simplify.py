@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
+from shapeproof.constraints.atoms import Max, Min, Where
 from shapeproof.constraints.formulas import FALSE, TRUE, And, Formula, Or, conjunction, disjunction, eq
 from shapeproof.constraints.meaning.definedness import defined
+from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import symbol
 from shapeproof.constraints.work import OutOfWork, charge
-from shapeproof.solver.answers.wording import reworded
+from shapeproof.solver.answers.wording import by_operand, reworded
 from shapeproof.solver.budget import Budget, spending
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import redundant
@@ -49,6 +51,11 @@ def in_few_words(required: Formula, known: Facts, budget: Budget) -> Formula:
     return conjunction(*simplified([*pinned, required], known, budget))
 
 
+def of_cases(formula: Formula) -> bool:
+    """True if the formula has an atom that is one of its operands: facts often tell which."""
+    return any(isinstance(node, Min | Max | Where) for node in postorder(formula))
+
+
 def _within(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
     """Return the formula simplified under the facts."""
     if redundant(formula, facts, budget):
@@ -67,8 +74,31 @@ def _within(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
 
 def _reworded(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
     """Return a shorter wording, if it is proved equivalent."""
-    shorter = reworded(formula, lambda term: facts.known.bounds(facts.reduce(term)))
-    return shorter if shorter is formula or redundant(_same(formula, shorter), facts, budget) else formula
+    proposed = [reworded(formula, lambda term: facts.known.bounds(facts.reduce(term)))]
+    if of_cases(formula):
+        reduced = facts.reduce(formula)
+        proposed += [reduced, *by_operand(formula), *by_operand(reduced)]
+    shorter = [each for each in proposed if _length(each) < _length(formula) and each.symbols <= formula.symbols]
+    proved = (each for each in sorted(shorter, key=_length) if redundant(_same(formula, each), facts, budget))
+    return next(proved, formula)
+
+
+def _length(formula: Formula) -> int:
+    return len(str(formula))
+
+
+def connected(symbols: frozenset[str], formulas: Sequence[Formula], others: Sequence[Formula] = ()) -> list[Formula]:
+    """Return the formulas that share symbols with these, directly or through others; the rest cannot matter.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> connected(frozenset("a"), [parse_formula(text) for text in ("b >= c", "d >= 2", "a >= b")])
+    [b >= c, a >= b]
+    """
+    about, rest = symbols, {each for each in (*formulas, *others) if each.symbols}
+    while near := {each for each in rest if not about.isdisjoint(each.symbols)}:
+        about = about.union(*(each.symbols for each in near))
+        rest -= near
+    return [each for each in formulas if each not in rest]
 
 
 def _same(left: Formula, right: Formula) -> Formula:
@@ -85,10 +115,8 @@ def _each(args: Sequence[Formula], facts: Facts, budget: Budget | None, *, oppos
     for index in sorted(range(len(args)), key=lambda index: -len(str(args[index]))):
         harmless = len(list(takewhile(lambda arg: redundant(defined(arg), facts, budget), left)))
         for among in (range(harmless), range(min(harmless, index))):
-            here = facts.fork()
-            for at in among:
-                if at != index:
-                    here.learn(left[at].negation if opposite else left[at])
+            others = [left[at].negation if opposite else left[at] for at in among if at != index]
+            here = facts.assuming(*connected(args[index].symbols, others, facts.formulas))
             simpler = _within(args[index], here, budget)
             if redundant(defined(simpler), facts, budget):
                 break

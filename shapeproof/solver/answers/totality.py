@@ -15,7 +15,7 @@ from shapeproof.constraints.reals import FromInt, RealCall, real_call
 from shapeproof.constraints.terms import FloorDiv, Term, Where, constant, floor_div, maximum, where
 from shapeproof.solver.learned.knowledge import Knowledge
 from shapeproof.solver.learned.reduction import Reducer
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 if TYPE_CHECKING:
     from shapeproof.constraints.formulas import Formula
@@ -36,7 +36,7 @@ def computed_whole(formula: Formula, known: Facts) -> Formula | None:
     if formula.total:
         return formula
     nodes = [node for whole in (formula, defined(formula)) for node in postorder(whole)]
-    partial = {node for node in nodes if not node.total and decide(demanded(node), known).status != "proved"}
+    partial = {node for node in nodes if not node.total and not implied(demanded(node), known)}
     if not partial:
         return formula
     if not all(isinstance(node, FloorDiv) or _is_division(node) or _is_of_a_size(node) for node in partial):
@@ -78,6 +78,6 @@ class _Guarding(Reducer):
 
     def _guarded(self, divisor: Term) -> Term:
         own: Term = self._memo[divisor]
-        if decide(ge(divisor, 0), self._facts).status == "proved":
+        if implied(ge(divisor, 0), self._facts):
             return maximum(own, 1)
         return where(eq(own, 0), constant(1), own)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from shapeproof.constraints import operators
-from shapeproof.constraints.atoms import Max
+from shapeproof.constraints.atoms import Max, Min
 from shapeproof.constraints.division import FloorDiv
 from shapeproof.constraints.formulas import (
     FALSE,
@@ -20,6 +20,7 @@ from shapeproof.constraints.formulas import (
     Compare,
     Formula,
     Or,
+    compare,
     conjunction,
     disjunction,
     eq,
@@ -56,6 +57,25 @@ def reworded(formula: Formula, bounds: Callable[[Term], Interval]) -> Formula:
             return min([*equal, formula], key=lambda each: len(str(each)))
         case _:
             return formula
+
+
+def by_operand(formula: Formula) -> Iterator[Formula]:
+    """Yield a wording for each operand of each min or max that a comparison adds up: that operand is the extremum.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> list(by_operand(parse_formula("n == min(n, k)")))
+    [k <= n and k == n, n <= k]
+    """
+    if not isinstance(formula, Compare):
+        return
+    for monomial, times in formula.term.monomials:
+        match monomial:
+            case ((Min(args) | Max(args) as extremum, 1),):
+                rest = formula.term - times * from_poly({monomial: 1})
+                ordered = le if isinstance(extremum, Min) else ge
+                for one in args:
+                    among = (ordered(one, other) for other in args if other is not one)
+                    yield conjunction(*among, compare(formula.op, rest + times * one))
 
 
 def equals(number: Term | Real, value: float) -> Formula:

@@ -13,16 +13,18 @@ Law: each solution follows from the equality and the definition of the new name 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints import polynomials
+from shapeproof.constraints.nodes import MEMORY
 from shapeproof.constraints.polynomials import UNIT, Monomial, Poly
 from shapeproof.constraints.terms import FloorDiv, Symbol, Term, floor_div, from_poly, of_atom, symbol
 from shapeproof.solver.learned.substitution import substitute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from shapeproof.constraints.nodes import Node
     from shapeproof.solver.learned.knowledge import Knowledge
@@ -54,13 +56,15 @@ def solve(term: Term, known: Knowledge) -> Solution | None:
     return _linear(term, known) or _congruence(term, known) or _divisible(term, known) or _rule(term)
 
 
-def _unknowns(term: Term) -> Iterator[tuple[Monomial, int, bool]]:
-    """The monomials, their coefficients, and True if the rest of the term has no symbol of the monomial."""
-    for monomial, coefficient in term.monomials:
-        if monomial:
-            rest = from_poly({each: value for each, value in term.poly.items() if each != monomial})
-            names = frozenset().union(*(atom.symbols for atom, _ in monomial))
-            yield monomial, coefficient, rest.symbols.isdisjoint(names)
+def _unknowns(term: Term) -> Iterator[tuple[Monomial, int]]:
+    """The monomials and their coefficients, without the constant."""
+    return ((monomial, coefficient) for monomial, coefficient in term.monomials if monomial)
+
+
+def _is_alone(monomial: Monomial, term: Term) -> bool:
+    """True if a symbol occurs in no other monomial of the term."""
+    names = monomial[0][0].symbols
+    return all(names.isdisjoint(atom.symbols) for other in term.poly if other != monomial for atom, _ in other)
 
 
 def _without(term: Term, monomial: Monomial, coefficient: int) -> Term:
@@ -80,8 +84,8 @@ def _linear(term: Term, known: Knowledge) -> Solution | None:
     """Solve for a symbol with coefficient 1 or -1 that occurs nowhere else: the symbol whose range is best implied."""
     candidates = [
         Solution(monomial, _without(term, monomial, coefficient))
-        for monomial, coefficient, alone in _unknowns(term)
-        if alone and coefficient in (1, -1) and _is_symbol(monomial)
+        for monomial, coefficient in _unknowns(term)
+        if coefficient in (1, -1) and _is_symbol(monomial) and _is_alone(monomial, term)
     ]
     return min(candidates, key=lambda each: _cost(each, known), default=None)
 
@@ -100,15 +104,22 @@ def _congruence(term: Term, known: Knowledge) -> Solution | None:
 
     This works for a variable divisor too: from `e % h == 0`, `e` is `h*k`, and every product with e becomes one with h.
     """
+    names = [name for name in sorted(term.symbols) if name in known.definitions]
+    return _congruent(term, tuple((name, known.definitions[name]) for name in names))
+
+
+@lru_cache(maxsize=MEMORY)
+def _congruent(term: Term, definitions: tuple[tuple[str, Term], ...]) -> Solution | None:
+    """Solve a congruence, given the meanings of the made-up names in the term."""
     quotients = [atom for atom in term.children if isinstance(atom, FloorDiv) and _is_linear(term, atom)]
-    for monomial, coefficient, _ in _unknowns(term) if quotients else ():
+    for monomial, coefficient in _unknowns(term) if quotients else ():
         if coefficient not in (1, -1):
             continue
         atoms = {atom for atom, _ in monomial}
         for quotient in quotients:
             if not _mentions(quotient.numerator, atoms) or _mentions(quotient.divisor, atoms):
                 continue
-            name, definition = named_term(of_atom(quotient), known)
+            name, definition = named_term(of_atom(quotient), dict(definitions))
             named = from_poly(polynomials.substitute(term.poly, quotient, symbol(name).poly))
             if named.poly.get(monomial) != coefficient:
                 continue
@@ -129,7 +140,7 @@ def _divisible(term: Term, known: Knowledge) -> Solution | None:
 
     Skip x if it is a factor of the rest: `2*x == 49*x*x` would imply that 49 divides x, then 49**3, and so on.
     """
-    for monomial, coefficient, _ in _unknowns(term):
+    for monomial, coefficient in _unknowns(term):
         others = {each: value for each, value in term.monomials if each not in (monomial, UNIT)}
         modulus = gcd(*others.values())
         if not _is_symbol(monomial) or abs(coefficient) == 1 or modulus < 2 or gcd(coefficient, modulus) != 1:
@@ -138,17 +149,18 @@ def _divisible(term: Term, known: Knowledge) -> Solution | None:
             continue
         remainder = -term.poly.get(UNIT, 0) * pow(coefficient, -1, modulus) % modulus
         quotient = floor_div(from_poly({monomial: 1}) - remainder, modulus)
-        name, definition = named_term(quotient, known)
+        name, definition = named_term(quotient, known.definitions)
         return Solution(monomial, symbol(name) * modulus + remainder, ((name, definition),))
     return None
 
 
+@lru_cache(maxsize=MEMORY)
 def _rule(term: Term) -> Solution | None:
     """Return a rule for a product or atom with coefficient 1 or -1.
 
     The left side must outweigh every monomial of the right side, and must not occur in it.
     """
-    for monomial, coefficient, _ in _unknowns(term):
+    for monomial, coefficient in _unknowns(term):
         if coefficient in (1, -1) and not _is_symbol(monomial):
             right = _without(term, monomial, coefficient)
             if _usable(monomial, right):
@@ -193,10 +205,15 @@ def _replaced(term: Term, monomial: Monomial, right: Term) -> Term:
     return from_poly(total)
 
 
-def named_term(term: Term, known: Knowledge) -> tuple[str, Term]:
+def named_term(term: Term, definitions: Mapping[str, Term]) -> tuple[str, Term]:
     """Return a name for the term, and the term over the user's symbols.
 
     Law: equal terms get equal names, so that forks agree.
     """
-    definition = substitute(term, known.definitions)
-    return f"{FRESH}{definition}", definition
+    definition = substitute(term, definitions)
+    return _name(definition), definition
+
+
+@lru_cache(maxsize=MEMORY)
+def _name(definition: Term) -> str:
+    return f"{FRESH}{definition}"

@@ -23,7 +23,7 @@ from shapeproof.solver.learned.remainders import plainly, remainder_in
 from shapeproof.solver.learned.shaving import shaved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _MOST_ROUNDS = 8
 _MOST_STEPS = 4096
@@ -74,7 +74,7 @@ class _Learner:
             self._restated.clear()
             for formula in dict.fromkeys([*self._known.mentioning(names), *touched]):
                 self._revisit(formula)
-            self._queue.extend(self._without_rules(names))
+            self._queue.extend(self._tried_again(names))
             self._drain()
         self._known.changed()
 
@@ -83,7 +83,7 @@ class _Learner:
         quotient, rest = floor_div(size, modulus), modulo(size, modulus)
         parts = []
         for part, interval in ((quotient, known.bounds(quotient)), (rest, Interval(0, modulus - 1))):
-            part_name, definition = named_term(part, known)
+            part_name, definition = named_term(part, known.definitions)
             known.define(part_name, definition)
             self._queue.extend(within(part_name, interval))
             parts.append(symbol(part_name))
@@ -242,16 +242,37 @@ class _Learner:
         With `right`, also turn rules with such a symbol on the right: the value of a solved symbol may restore the left
         side.
         """
+        return [_equality(*rule) for rule in self._taken_back(names, right=right)]
+
+    def _tried_again(self, names: Sequence[str]) -> Iterator[Formula]:
+        """Yield what to learn now that more is known about these symbols: bounds of rules, and equalities of others.
+
+        A rule that its equality still leads to is kept: the active formulas are already written by it.
+        """
+        known = self._known
+        for left, right in self._taken_back(names, right=False):
+            equality = _equality(left, right)
+            reduced = self._reducer.reduce(equality)
+            solution = solve(reduced.term, known) if reduced is equality and isinstance(reduced, Compare) else None
+            same = solution == Solution(left, right)
+            if same:
+                bounds = known.bounds(from_poly({left: 1}))
+                known.rename(left, right)
+                self._changed()
+            yield from _inside(right, bounds) if same else [equality]
+
+    def _taken_back(self, names: Sequence[str], *, right: bool) -> list[tuple[Monomial, Term]]:
+        """Remove the rules about these symbols, and return them."""
         known = self._known
         stale = [
             left
             for left in known.renamed_with(names)
             if right or any(not atom.symbols.isdisjoint(names) for atom, _ in left)
         ]
-        equalities = [compare("==", from_poly({left: 1}) - known.unname(left)) for left in stale]
+        rules = [(left, known.unname(left)) for left in stale]
         if stale:
             self._changed()
-        return equalities
+        return rules
 
     def _rename(self, solution: Solution) -> None:
         """Add a rule: from here on, the product or atom is written as the right side."""
@@ -434,6 +455,10 @@ def _weaker(shape: Term, before: Interval, now: Interval) -> Iterable[Formula]:
         yield ge(shape, before.lower)
     if before.upper is not None and now.upper is not None and now.upper <= before.upper:
         yield le(shape, before.upper)
+
+
+def _equality(left: Monomial, right: Term) -> Formula:
+    return compare("==", from_poly({left: 1}) - right)
 
 
 def _inside(term: Term, interval: Interval) -> list[Formula]:

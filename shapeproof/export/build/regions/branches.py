@@ -15,6 +15,7 @@ import torch
 from shapeproof.constraints.terms import Term
 from shapeproof.export.build.assertions import without_kinds
 from shapeproof.export.explore.beside_eager.replay import decomposed
+from shapeproof.export.graph import nodes
 from shapeproof.export.report.render import said_by
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
@@ -37,7 +38,7 @@ class Branch:
         self.program = program
         self._graph = _unchecked(program)
         (output,) = next(node for node in program.graph.nodes if node.op == "output").args
-        self.results = [node.meta["val"] if isinstance(node, torch.fx.Node) else node for node in output]
+        self.results = list(map(nodes.noted, output))
         self.sizes = [_sizes(program, value) for value in self.results]
         self._copied = _views(program, output)
 

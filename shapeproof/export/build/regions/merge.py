@@ -47,7 +47,7 @@ from shapeproof.export.trace import tracer
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.solver.answers.witness import find, generic
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Merging:
         """Return, for each region, terms for the sizes that never leave it; None if there are no such terms."""
         if not all(leaf.example.is_contiguous() for leaf in inputs.leaves if isinstance(leaf.example, torch.Tensor)):
             return None
-        domain = Facts(inputs.domain.formulas)
+        domain = inputs.facts()
         kept: list[Mapping[str, Term]] = []
         for region in self.done.regions:
             point = generic(self.done.within(region), sorted(region.holds.symbols))
@@ -170,7 +170,7 @@ class Merging:
             left = Left() if traced is None else tracer.left_in(traced)
             here = [replace(form, left=left, relaid=True) for form in forms]
             found = replace(region.found, main=replace(region.found.main, program=program), forms=here)
-            wrong = disagreement(self.mod, self.inputs, found, self.done.within(region))
+            wrong = disagreement(replay.Eager(self.mod, self.inputs), found, self.done.within(region))
             if wrong is not None:
                 told = disagreeing(wrong, self.inputs)
                 return f"{told.message}: {told.notes[0].text}"
@@ -183,7 +183,7 @@ def _agreed(terms: Sequence[Term | None], facts: Sequence[Facts], known: Contain
         if candidate is None or not _computable(candidate, known):
             continue
         pairs = zip(terms, facts, strict=True)
-        if all(term is not None and decide(f.eq(candidate, term), here).status == "proved" for term, here in pairs):
+        if all(term is not None and implied(f.eq(candidate, term), here) for term, here in pairs):
             return candidate
     return None
 

@@ -15,7 +15,7 @@ from shapeproof.constraints.terms import FloorDiv, Term, constant, maximum, mini
 from shapeproof.export.graph.emit import NoGraphForm
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.learned.substitution import substitute
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 
 def compared(formula: Formula) -> Formula:
@@ -43,7 +43,7 @@ def kept_inside(formula: Formula, point: Mapping[str, int], domain: Facts) -> di
     names = sorted(formula.symbols)
     near = {name: _nearest(name, formula, point[name], region) for name in names}
     known = [(substitute(formula, near), domain), *((f.eq(term, symbol(name)), region) for name, term in near.items())]
-    if all(isinstance(claim, Formula) and decide(claim, facts).status == "proved" for claim, facts in known):
+    if all(isinstance(claim, Formula) and implied(claim, facts) for claim, facts in known):
         return near
     return {name: point[name] + _inside(formula) * (symbol(name) - point[name]) for name in names}
 
@@ -56,7 +56,7 @@ def _nearest(name: str, formula: Formula, value: int, region: Facts) -> Term:
     term = own
     constants = {node.divisor.constant_value for node in postorder(formula) if _by_constant(node)}
     for step in sorted(constants, reverse=True):
-        if decide(f.eq(own % step, value % step), region).status == "proved":
+        if implied(f.eq(own % step, value % step), region):
             term = (own - value % step) // step * step + value % step
             break
     term = term if bounds.lower is None else maximum(term, bounds.lower)

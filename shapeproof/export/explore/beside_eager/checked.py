@@ -18,6 +18,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf
+from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.custom_operators import fake_kernel, python_kernel
 from shapeproof.export.shim.inputs.binding import rebuild_inputs
@@ -28,7 +29,7 @@ from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.learned.substitution import substitute
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class _Covering:
                 values.setdefault(name, had)
         wanted = [f.eq(substitute(declared, values), had) for declared, had in pairs]
         wanted += [substitute(each, values) for each in proof.domain]
-        return all(decide(each, self._facts).status == "proved" for each in wanted)
+        return all(implied(each, self._facts) for each in wanted)
 
     def _pairs(self, declared: Any, had: Any) -> Iterator[tuple[Term, Term]]:
         """Yield each declared size with the size of the call.
@@ -121,7 +122,7 @@ class _Covering:
         Raises:
             LookupError: the arguments differ in something other than sizes.
         """
-        value = had.meta.get("val") if isinstance(had, torch.fx.Node) else had
+        value = nodes.noted(had)
         if isinstance(declared, list | tuple) and isinstance(value, list | tuple) and len(declared) == len(value):
             for each in zip(declared, value, strict=True):
                 yield from self._pairs(*each)
@@ -142,7 +143,7 @@ class _Covering:
         dense = dense_strides(range(value.dim()), value.shape)
         for size, stride, wanted in zip(value.shape, value.stride(), dense, strict=True):
             equal = f.eq(self._term(stride), self._term(wanted))
-            if decide(f.disjunction(equal, f.le(self._term(size), 1)), self._facts).status != "proved":
+            if not implied(f.disjunction(equal, f.le(self._term(size), 1)), self._facts):
                 raise LookupError
 
     def _term(self, size: int | torch.SymInt) -> Term:

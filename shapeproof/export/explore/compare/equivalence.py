@@ -44,7 +44,7 @@ from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide, truth
+from shapeproof.solver.prove import implied, truth
 from shapeproof.wording import with_kind
 
 _T = TypeVar("_T")
@@ -126,13 +126,13 @@ def _difference(
 def _implied(translator: Translator, facts: Facts) -> Implied:
     """Return a test whether a check in a body follows from facts."""
 
-    def implied(node: torch.fx.Node) -> bool:
-        value = node.args[0].meta.get("val") if isinstance(node.args[0], torch.fx.Node) else node.args[0]
+    def follows(node: torch.fx.Node) -> bool:
+        value = nodes.noted(node.args[0])
         if isinstance(value, torch.SymBool):
-            return decide(translator.formula(symbols.expression(value)), facts).status == "proved"
+            return implied(translator.formula(symbols.expression(value)), facts)
         return value is True
 
-    return implied
+    return follows
 
 
 def _implied_always(program: torch.export.ExportedProgram) -> Implied:
@@ -289,7 +289,7 @@ class _Comparison:
         if str(node.target) != "aten.scaled_dot_product_attention.default" or named["attn_mask"] is not None:
             return frozenset()
         keys = self.left.quantity(self.left.value(named["key"]).shape[-2])
-        one = isinstance(keys, Term) and decide(f.le(keys, 1), self.region).status == "proved"
+        one = isinstance(keys, Term) and implied(f.le(keys, 1), self.region)
         return frozenset({"is_causal"}) if one else frozenset()
 
     def _attribute(self, mine: torch.fx.Node, other: torch.fx.Node) -> Difference | None:
@@ -308,7 +308,7 @@ class _Comparison:
             if not isinstance(asked, Formula):
                 return False
             taken = [asked] * (call.args[1] is body) + [f.negate(asked)] * (call.args[2] is body)
-            return bool(taken) and all(decide(f.negate(each), self.region).status == "proved" for each in taken)
+            return bool(taken) and all(implied(f.negate(each), self.region) for each in taken)
 
         return bool(body.users) and all(map(left_out, body.users))
 
@@ -393,7 +393,7 @@ class _Comparison:
         for size, mine, other in zip(*dims, strict=True):
             if not self._same(mine, other):
                 term = self.left.quantity(size)
-                if not isinstance(term, Term) or decide(f.le(term, 1), self.region).status != "proved":
+                if not isinstance(term, Term) or not implied(f.le(term, 1), self.region):
                     return False
         return True
 
@@ -419,7 +419,7 @@ class _Comparison:
             without = self._trial.unchecked().assuming(*left)
             missing += [(check, without) for check in lacking]
         for check, known in missing:
-            if decide(check, known).status != "proved":
+            if not implied(check, known):
                 return Difference(f"only one program checks `{check}`")
         return None
 

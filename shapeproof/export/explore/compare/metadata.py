@@ -22,7 +22,7 @@ from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Translator
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _misnoted(node: torch.fx.Node, real: Any, noted_by: Translator, there: There
             continue
         claimed = noted_by.term(symbols.size_expression(a))
         found = there.translator.term(symbols.size_expression(b))
-        if claimed is not found and decide(f.eq(claimed, found), there.region).status != "proved":
+        if claimed is not found and not implied(f.eq(claimed, found), there.region):
             return at(node, f"`{label(node)}` gives another shape")
     return None
 
@@ -114,4 +114,4 @@ def _is_empty(value: Any, there: There) -> bool:
     elements = ONE
     for size in value.shape:
         elements *= there.translator.term(symbols.size_expression(size))
-    return decide(f.eq(elements, 0), there.region).status == "proved"
+    return implied(f.eq(elements, 0), there.region)

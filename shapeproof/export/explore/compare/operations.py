@@ -25,7 +25,7 @@ from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.trace.translate import Translator
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 _DETACH = torch.ops.aten.detach.default
 """The view that counts as an operation: no gradient passes through it."""
@@ -240,7 +240,7 @@ def equal(a: Term | Real | Formula | None, b: Term | Real | Formula | None, regi
     if a is b:
         return True
     if isinstance(a, Term) and isinstance(b, Term):
-        return decide(f.eq(a, b), region).status == "proved"
+        return implied(f.eq(a, b), region)
     if isinstance(a, Formula) and isinstance(b, Formula):
-        return all(decide(f.implies(p, q), region).status == "proved" for p, q in ((a, b), (b, a)))
+        return all(implied(f.implies(p, q), region) for p, q in ((a, b), (b, a)))
     return a == b

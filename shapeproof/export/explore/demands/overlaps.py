@@ -5,7 +5,8 @@ the written-to tensor refer to a single memory location". Torch's fake kernels d
 nothing. The check is that of ATen/MemoryOverlap.cpp:
 
 - Two tensors whose elements lie densely overlap partially where their ranges of memory intersect, unless both ranges
-  and all strides are equal. Nothing is said of tensors with gaps.
+  and all strides are equal. Nothing is said of tensors with gaps. Which dim has the smallest stride may depend on
+  sizes.
 - A tensor that is written must not have several elements in one place: a stride of 0 with more than one element.
 
 Some operators do not check (`fill_`, `cat`): preconditions.py and shared_failures.py run eager on each requirement.
@@ -14,24 +15,20 @@ Some operators do not check (`fill_`, `cat`): preconditions.py and shared_failur
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import evaluate
-from shapeproof.constraints.terms import ONE, ZERO
+from shapeproof.constraints.terms import ONE
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops.call import product
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.trace import tracer
-
-_SCATTERING = frozenset(
-    f"aten.{name}"
-    for name in ("index_add_", "index_copy_", "index_put_", "put_", "scatter_", "scatter_add_", "scatter_reduce_")
-)
-"""Operators that reject the very memory that they write, too."""
+from shapeproof.solver.prove import implied
 
 
 def of_writes(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
@@ -42,7 +39,7 @@ def of_writes(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.
             if into is None:
                 continue
             yield node, into.is_written_apart()
-            whole = str(node.target).rpartition(".")[0] in _SCATTERING
+            whole = known_of(node.target).rejects_itself
             read = (_placed(each, program) for each in node.all_input_nodes if each is not written)
             yield from ((node, f.negate(into.overlaps(other, whole=whole))) for other in read if other is not None)
 
@@ -56,26 +53,28 @@ def _placed(node: torch.fx.Node, program: torch.export.ExportedProgram) -> _Plac
 
 
 class _Placed:
-    """The memory of a tensor, in elements: its storage, offset, sizes and strides."""
+    """The memory of a tensor: its storage, offset, sizes and strides."""
 
     def __init__(self, tensor: torch.Tensor, program: torch.export.ExportedProgram) -> None:
         env = tracer.shape_env_of(program)
-        self._storage, self._dtype = storage_of(tensor), tensor.dtype
-        self._at = env.read(tensor.storage_offset())
+        self._storage, self._bytes = storage_of(tensor), tensor.element_size()
+        self._at = env.read(tensor.storage_offset()) * self._bytes
         self._sizes, self._strides = ([env.read(each) for each in every] for every in (tensor.shape, tensor.stride()))
         self._count = product(self._sizes)
-        self._point: Mapping[str, int] = env.trial.point
+        self._end = self._at + self._count * self._bytes
+        self._facts, self._point = env.trial.facts, env.trial.point
 
     def is_written_apart(self) -> Formula:
         """Return the condition under which no two elements lie in one place because of a stride of 0."""
-        several = (f.ge(size, 2) for size, stride in zip(self._sizes, self._strides, strict=True) if stride is ZERO)
+        dims = zip(self._sizes, self._strides, strict=True)
+        several = (f.conjunction(f.ge(size, 2), f.eq(stride, 0)) for size, stride in dims)
         return f.disjunction(f.eq(self._count, 0), f.negate(f.disjunction(*several)))
 
     def overlaps(self, other: _Placed, *, whole: bool) -> Formula:
         """Return the condition under which eager says that two tensors overlap; if `whole`, also as a whole."""
-        if self._storage != other._storage or self._dtype != other._dtype:
+        if self._storage != other._storage:
             return f.FALSE
-        meet = (f.lt(self._at, other._at + other._count), f.lt(other._at, self._at + self._count))
+        meet = (f.lt(self._at, other._end), f.lt(other._at, self._end))
         filled = (f.ge(self._count, 1), f.ge(other._count, 1), self._is_dense(), other._is_dense())
         return f.conjunction(*meet, *filled, f.TRUE if whole else f.negate(self._is_same_as(other)))
 
@@ -83,11 +82,13 @@ class _Placed:
         if len(self._strides) != len(other._strides):
             return f.FALSE
         same = (f.eq(one, two) for one, two in zip(self._strides, other._strides, strict=True))
-        return f.conjunction(f.eq(self._at, other._at), f.eq(self._count, other._count), *same)
+        return f.conjunction(f.eq(self._at, other._at), f.eq(self._end, other._end), *same)
 
     def _is_dense(self) -> Formula:
-        """Return the condition under which elements lie without gaps, in the order of strides at the traced point."""
-        order = sorted(range(len(self._sizes)), key=self._stride_there)
+        """Return the condition under which elements lie without gaps, in some order of the dims."""
+        return f.disjunction(*map(self._is_dense_in, self._orders()))
+
+    def _is_dense_in(self, order: tuple[int, ...]) -> Formula:
         dense = itertools.accumulate((self._sizes[dim] for dim in order), lambda one, two: one * two, initial=ONE)
         return f.conjunction(
             *(
@@ -95,6 +96,14 @@ class _Placed:
                 for dim, wanted in zip(order, dense, strict=False)
             )
         )
+
+    def _orders(self) -> Iterator[tuple[int, ...]]:
+        """Yield the orders of the dims by stride, the smallest first, that some sizes of at least 1 may have."""
+        order = sorted((dim for dim, size in enumerate(self._sizes) if size is not ONE), key=self._stride_there)
+        facts = self._facts.assuming(*(f.ge(size, 1) for size in self._sizes))
+        pairs = itertools.combinations(order, 2)
+        reversed_ = {(two, one) for one, two in pairs if implied(f.le(self._strides[one], self._strides[two]), facts)}
+        return (each for each in itertools.permutations(order) if reversed_.isdisjoint(itertools.combinations(each, 2)))
 
     def _stride_there(self, dim: int) -> tuple[int, int]:
         stride = self._strides[dim]

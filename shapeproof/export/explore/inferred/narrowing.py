@@ -23,14 +23,14 @@ from shapeproof.solver.answers.repair import repaired
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 
 def given_up(
     decision: Decision, requirement: Formula, found: Exploration, inputs: Inputs, budget: Budget
 ) -> Narrowing | None:
     """Return a narrowing to the requirement, if the decision that asks for it involves inferred sizes."""
-    left = narrowed(Facts(inputs.domain.formulas, budget), found.narrowings)
+    left = narrowed(inputs.facts(budget), found.narrowings)
     return _granted(Narrowing(requirement, decision), left, anchors_of(found, inputs), inputs, budget)
 
 
@@ -39,7 +39,7 @@ def asked_for(decisions: Sequence[Decision], inputs: Inputs, budget: Budget) -> 
 
     A check after a branch of the model applies only on that side of the branch; it is left to the exploration.
     """
-    granted, left = list[Narrowing](), Facts(inputs.domain.formulas, budget)
+    granted, left = list[Narrowing](), inputs.facts(budget)
     for decision in decisions:
         if decision.of_the_model:
             break
@@ -94,9 +94,9 @@ def lifted(decision: Decision, inputs: Inputs, budget: Budget) -> Narrowing | No
             raised = f.ge(symbol(name), bound)
             if not all(holds_at(raised, anchor) for anchor in inputs.anchors):
                 continue
-            facts = Facts(inputs.domain.formulas, budget)
+            facts = inputs.facts(budget)
             facts.learn(raised)
-            if decide(decision.taken, facts, budget).status == "proved":
+            if implied(decision.taken, facts, budget):
                 return Narrowing(raised, decision)
     return None
 
@@ -114,7 +114,7 @@ def nonempty(domain: Facts, inputs: Inputs) -> tuple[Facts, list[Narrowing]]:
 
 def condensed(found: Exploration, inputs: Inputs, budget: Budget) -> list[Narrowing]:
     """Rewrite the narrowings as few simple formulas that together require the same, or hardly more."""
-    domain, anchors = Facts(inputs.domain.formulas, budget), anchors_of(found, inputs)
+    domain, anchors = inputs.facts(budget), anchors_of(found, inputs)
     chosen = repaired(
         [narrowing.requirement for narrowing in found.narrowings],
         domain,
@@ -140,14 +140,10 @@ def sayable(formula: Formula) -> bool:
 def _asked_by(formula: Formula, narrowings: Sequence[Narrowing], domain: Facts) -> Decision:
     """Return the decision behind a requirement: one that asks for exactly as much, else for more; user lines first."""
     about = [narrowing for narrowing in narrowings if narrowing.requirement.symbols & formula.symbols]
-    enough = [each for each in about if _implies(each.requirement, formula, domain)] or about
+    enough = [each for each in about if implied(formula, domain.assuming(each.requirement))] or about
 
     def distance(narrowing: Narrowing) -> tuple[bool, bool]:
-        needed = narrowing.requirement is formula or _implies(formula, narrowing.requirement, domain)
+        needed = narrowing.requirement is formula or implied(narrowing.requirement, domain.assuming(formula))
         return not needed, narrowing.decision.where is None
 
     return (enough[0] if len(enough) == 1 else min(enough, key=distance)).decision
-
-
-def _implies(one: Formula, other: Formula, domain: Facts) -> bool:
-    return decide(other, domain.assuming(one)).status == "proved"

@@ -64,6 +64,8 @@ _QUESTIONS = frozenset({_OPERATIONS[method] for method in _COMPARING})
 _DIVISIONS = frozenset({operator.floordiv, operator.mod, operator.truediv})
 BY_ZERO = "division by zero"
 """The message of the check for a division."""
+_REMEMBERED = _COMPARING | {"add", "sub", "mul", "sym_min", "sym_max"}
+"""Operations on two integers whose expression follows from the expressions of their operands, and that never raise."""
 _IN_ORDER = frozenset({torch.sym_min.__code__, torch.sym_max.__code__})
 _POWER = torch.SymFloat.__pow__.__code__
 _DEPTH = 12
@@ -171,12 +173,22 @@ class ExactShapeEnv(ShapeEnv):
     has_demanded = False
     """True while the preconditions of the current operation are already checked: do not check them again."""
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.operations: dict[tuple[Any, ...], tuple[Any, type, bool]] = {}
+        """For an operation and the expressions of its operands: the expression of the result, its type, and torch's
+        note that it is a plain sum. Torch keeps the same table from 2.15 on."""
+
     def demand(self, condition: torch.SymBool, message: str) -> None:
         """Check a condition that Python checks: if it is false, eager raises."""
         raise NotImplementedError
 
     def may_be_infinite(self, expr: sympy.Expr) -> bool:
         """True if a float may be an infinity or nan."""
+        raise NotImplementedError
+
+    def range_of(self, expr: sympy.Expr) -> Any:
+        """Return torch's value range of an integer that is computed by operations on doubles."""
         raise NotImplementedError
 
     def before(self, function: Any, node: Any) -> None:
@@ -196,9 +208,9 @@ class ExactShapeEnv(ShapeEnv):
 
     def bound_sympy(self, expr: sympy.Expr, size_oblivious: bool = False) -> ValueRanges[Any]:  # noqa: FBT001, FBT002
         """Bound an expression as torch does; torch has no bounds for operations on doubles."""
-        if expr.has(Double):
-            return ValueRanges.unknown_int() if expr.is_integer else ValueRanges.unknown()
-        return super().bound_sympy(expr, size_oblivious)
+        if not expr.has(Double):
+            return super().bound_sympy(expr, size_oblivious)
+        return self.range_of(expr) if expr.is_integer else ValueRanges.unknown()
 
     def named(self, created: sympy.Symbol) -> sympy.Symbol:
         """Register a symbol that torch has not made in torch's table of names (from 2.15 on)."""
@@ -206,7 +218,8 @@ class ExactShapeEnv(ShapeEnv):
         return created
 
     def forget_operations(self) -> None:
-        """Clear torch's cache of operations on expressions (from 2.15 on)."""
+        """Clear what is remembered of operations on expressions, here and (from 2.15 on) in torch."""
+        self.operations.clear()
         getattr(self, "_symop_cache", {}).clear()
 
     def create_symintnode(self, *args: Any, **kwargs: Any) -> Any:
@@ -362,6 +375,21 @@ def _demand(node: SymNode, condition: Callable[[], Any], message: str) -> None:
         raise ZeroDivisionError(message)
 
 
+def _remembered(torchs: Callable[..., SymNode], method: str, node: SymNode, other: SymNode) -> SymNode:
+    """Return the result of an operation on integers as a new node; torch builds its expression once."""
+    environment, hints = _environment(node), (node.hint, other.hint)
+    key = (method, node._expr, other._expr, environment._replacements_version_counter)
+    known = environment.operations.get(key)
+    if known is None or other.pytype is not int or any(type(hint) is not int for hint in hints):
+        made = exact(torchs(node, other))
+        if other.pytype is int:
+            environment.operations[key] = made._expr, made.pytype, made._optimized_summation
+        return made
+    expr, kind, plain = known
+    hint = sym_node.method_to_operator(method)(*hints)
+    return ProofSymNode(expr, environment, kind, hint, optimized_summation=plain)
+
+
 def _install(method: str) -> None:
     trailing = "_" if method in sym_node.magic_methods_on_operator_with_trailing_underscore else ""
     name = f"_{method}{trailing}"
@@ -379,6 +407,8 @@ def _install(method: str) -> None:
             return self._to_integer(method)
         if method == "sym_float":
             return self._to_float(torchs)
+        if method in _REMEMBERED and self.pytype is int and get_proxy_mode() is None:
+            return _remembered(torchs, method, self, *others)
         return exact(torchs(self, *others))
 
     setattr(ProofSymNode, name, run)

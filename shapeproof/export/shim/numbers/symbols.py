@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._sympy.functions import CeilToInt, FloorDiv, FloorToInt, Max, Min, RoundToInt, TruncToInt
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, symbol_is_type
-from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+from torch.utils._sympy.value_ranges import SymPyValueRangeAnalysis, ValueRanges, bound_sympy
 
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.export.shim.numbers.doubles import Double
@@ -64,6 +65,18 @@ def value_range(bounds: Interval) -> ValueRanges[Any]:
     return ValueRanges(
         -int_oo if bounds.lower is None else bounds.lower, int_oo if bounds.upper is None else bounds.upper
     )
+
+
+@contextlib.contextmanager
+def bounds_refused(func: Any) -> Iterator[None]:
+    """Inside this block, an operator runs that may ask torch for bounds, which it lacks for operations on doubles."""
+    try:
+        yield
+    except AttributeError as error:
+        if error.obj is not SymPyValueRangeAnalysis:
+            raise
+        text = f"a size computed in floats has no bounds in torch, and `{func}` asks for them: compute it in integers"
+        raise NotImplementedError(text) from None
 
 
 def upper_bound(expr: sympy.Expr, ranges: dict[sympy.Symbol, Any]) -> int | None:

@@ -7,5 +7,6 @@ deferred_code.py   the Python code of graphs, generated once
 each_call.py       a check before each operator runs
 transforms.py      the stack of torch.vmap and similar transforms
 default_device.py  the default device, cheaply
+unrun.py           the graph's record of an operator that was not run
 ranks.py           the store that ranks share
 """

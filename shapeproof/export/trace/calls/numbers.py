@@ -34,8 +34,8 @@ def check_numbers(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], is_
     """Raise what the kernel raises of a number; check a symbolic number where the kernel would.
 
     >>> x = torch.ones(2, dtype=torch.int8)
-    >>> check_numbers(torch.ops.aten.clamp.default, (x, 0, 127), {}, int.__eq__)
-    >>> check_numbers(torch.ops.aten.clamp.default, (x, 0, 300), {}, int.__eq__)
+    >>> check_numbers(torch.ops.aten.full_like.default, (x, 127), {}, int.__eq__)
+    >>> check_numbers(torch.ops.aten.full_like.default, (x, 300), {}, int.__eq__)
     Traceback (most recent call last):
     RuntimeError: value cannot be converted to type int8_t without overflow
     """

@@ -23,6 +23,7 @@ from shapeproof.constraints.records.decisions import Kind
 from shapeproof.export.ops import recurrent, schemas
 from shapeproof.export.ops.shape_functions import Sizes
 from shapeproof.export.ops.table import known_of
+from shapeproof.export.shim.numbers.symbols import bounds_refused
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.trees import is_bare, leaves, map_tensors
 from shapeproof.export.trace.calls import settle
@@ -88,7 +89,7 @@ class Operators:
         self._recorded += 1
         count, mark = self._recorded, self._env.numbering.mark()
         operation = _Operation(self._env, self._apart, func, (args, kwargs), self._ruled(call))
-        with self._env.running(func, args, kwargs):
+        with self._env.running(func, args, kwargs), bounds_refused(func):
             check_numbers(func, args, kwargs, self._equal)
             given = self._repeated(operation)
             if given is None:
@@ -117,7 +118,7 @@ class Operators:
         run = self._ruled(run)
         part = self._env.innermost is not None
         operation = None if part else _Operation(self._env, self._apart, func, (args, kwargs), run)
-        with self._env.running(func, args, kwargs):
+        with self._env.running(func, args, kwargs), bounds_refused(func):
             result = run(func, args, kwargs)
             if operation and result is not NotImplemented:
                 operation.settle(result, self._recalled)

@@ -40,7 +40,7 @@ from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,19 +173,16 @@ class _Comparison:
 
     def _same_reach(self, mine: torch.Tensor, other: torch.Tensor) -> bool:
         """True if every stride that differs reaches no element: its size is at most 1, or the sizes multiply to 0."""
-        if self._proved(f.eq(prod(map(self._read, mine.shape), start=ONE), 0)):
+        if implied(f.eq(prod(map(self._read, mine.shape), start=ONE), 0), self._region):
             return True
         return all(
-            self._equal(a, b) or self._proved(f.le(self._read(size), ONE))
+            self._equal(a, b) or implied(f.le(self._read(size), ONE), self._region)
             for size, a, b in zip(mine.shape, mine.stride(), other.stride(), strict=True)
         )
 
     def _equal(self, a: int | torch.SymInt, b: int | torch.SymInt) -> bool:
         mine, other = self._read(a), self._read(b)
-        return mine is other or self._proved(f.eq(mine, other))
-
-    def _proved(self, formula: Formula) -> bool:
-        return decide(formula, self._region).status == "proved"
+        return mine is other or implied(f.eq(mine, other), self._region)
 
 
 def sharing(values: Sequence[Any]) -> list[int | None]:

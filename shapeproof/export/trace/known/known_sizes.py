@@ -31,7 +31,7 @@ from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.strides import restrided
 from shapeproof.export.shim.trees import graph_modules, is_bare, leaves, map_all
 from shapeproof.export.trace.translate import Translator, Untranslatable, Writer
-from shapeproof.solver.answers.optimum import least_upper_bound
+from shapeproof.solver.answers.optimum import grows, least_upper_bound
 from shapeproof.solver.answers.simplest import simplest
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
@@ -114,6 +114,8 @@ class KnownSizes:
         forms = [expr]
         with contextlib.suppress(Untranslatable):
             forms.append(writer.write(found))
+        if len(forms) > 1 and grows(found, self._facts):  # no form has an upper bound
+            return min(forms, key=writer.size)
         uppers = [symbols.upper_bound(form, self._ranges()) for form in forms]
         best, upper = min(
             zip(forms, uppers, strict=True), key=lambda form: (form[1] is None, form[1] or 0, writer.size(form[0]))

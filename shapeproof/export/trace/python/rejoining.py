@@ -329,10 +329,13 @@ def _own_names(value: Any, classes: tuple[type, ...]) -> Mapping[str, Any]:
     """Return the dict of an object.
 
     Raises:
-        _EndError: it has none, or a class says what it is.
+        _EndError: it has none, or a class names something else `__dict__`: a property, a slot, another class's dict.
     """
-    shown = next((vars(each)["__dict__"] for each in classes if "__dict__" in vars(each)), None)
+    holder = next((each for each in classes if "__dict__" in vars(each)), None)
+    shown = None if holder is None else vars(holder)["__dict__"]
     if not isinstance(shown, GetSetDescriptorType | MemberDescriptorType):
+        raise _EndError
+    if (shown.__objclass__, shown.__name__) != (holder, "__dict__"):
         raise _EndError
     names = shown.__get__(value)
     if type(names) is not dict:

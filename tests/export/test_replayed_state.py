@@ -1,0 +1,117 @@
+"""A replay begins with the program's own state, whatever an earlier replay wrote, and leaves the model as it was."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.export import check, export
+from shapeproof.export.explore.beside_eager.replay import fresh_modules
+
+
+@torch.library.custom_op("shapeproof_tests::secretly", mutates_args=())
+def secretly(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Writes into an operand that it says it only reads."""
+    weight.data.add_(1)
+    return x * 2
+
+
+@secretly.register_fake
+def _(x, weight):  # noqa: ARG001 - the operator's signature
+    return torch.empty_like(x)
+
+
+class Held(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(4))
+        self.table = torch.arange(4.0)  # neither a parameter nor a buffer
+
+
+class Counts(Held):
+    def forward(self, x):
+        self.calls.add_(1)
+        return x + self.calls
+
+
+class CountsThroughAView(Held):
+    def forward(self, x):
+        self.calls.detach()[1:].add_(1)
+        return x + self.calls
+
+
+class CountsWhatMayBeACopy(Held):
+    def forward(self, x):
+        self.calls[: x.shape[0]].contiguous().add_(1)
+        return x + self.calls
+
+
+class Secret(Held):
+    def forward(self, x):
+        return secretly(x, self.calls).add_(1)
+
+
+class Norm(Held):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("var", torch.ones(4))
+
+    def forward(self, x):
+        rows = x[:1].expand(2, 4) + torch.arange(2.0)[:, None]
+        torch.nn.functional.batch_norm(rows, self.calls, self.var, training=True)
+        return x + self.calls
+
+
+class WritesItsOwn(Held):
+    def forward(self, x):
+        return (x + self.table).mul_(2)
+
+
+WRITING = [Counts, CountsThroughAView, CountsWhatMayBeACopy, Secret, Norm]
+
+
+def program_of(mod):
+    return torch.export.export(mod, (torch.ones(3, 4),))
+
+
+@pytest.mark.parametrize("made", WRITING)
+def test_what_writes_into_its_state_begins_again(made):
+    fresh, x = fresh_modules(program_of(made())), torch.ones(3, 4)
+    first = fresh()
+    results = [first(x), fresh()(x), fresh()(x)]
+    assert fresh() is not first
+    assert all(torch.equal(results[0], each) for each in results)
+
+
+def test_what_writes_into_its_own_results_is_not_copied_again():
+    fresh, x = fresh_modules(program_of(WritesItsOwn())), torch.ones(3, 4)
+    first = fresh()
+    first(x)
+    assert fresh() is first
+
+
+def test_in_inference_mode_every_replay_begins_again():
+    with torch.inference_mode():
+        fresh, x = fresh_modules(program_of(Counts())), torch.ones(3, 4)
+        assert torch.equal(fresh()(x), fresh()(x))
+
+
+def test_torch_counts_the_writes_through_a_view_as_writes_into_its_base():
+    """fresh_modules relies on it."""
+    base = torch.zeros(4)
+    for view in (base[1:], base.detach(), base.view(2, 2), base.t()):
+        before = base._version
+        view.add_(1)
+        assert base._version == before + 1
+
+
+@pytest.mark.parametrize("made", [Counts, CountsThroughAView, WritesItsOwn])
+def test_replays_leave_the_model_as_it_was(made):
+    mod = made()
+    before = {name: value.clone() for name, value in mod.state_dict().items()}
+    report = check(mod, (torch.randn(3, 4),), dynamic_shapes=({0: Dim("n", min=0, max=6)},))
+    assert report.status == "proved"
+    assert all(torch.equal(value, mod.state_dict()[name]) for name, value in before.items())
+    program = export(made(), (torch.randn(3, 4),), dynamic_shapes=({0: Dim("n", min=0, max=6)},))
+    assert torch.equal(program.module()(torch.ones(2, 4)), made()(torch.ones(2, 4)))
