@@ -60,7 +60,7 @@ class Extent:
     def _first(self, finding: Finding) -> Finding:
         """Return the finding with the smallest sizes that violate its requirement as witness, if eager raises there."""
         failing = self.domain.assuming(finding.requirement.negation)
-        point = next(ascending(failing, sorted(self.eager.inputs.domain.symbols), self.budget), None)
+        point = next(ascending(failing, sorted(self.eager.inputs.domain.symbols)), None)
         failure = None if point is None else self.eager.failure_at(point, finding.decision.where)
         return finding if failure is None else replace(finding, witness=point, text=failure)
 
