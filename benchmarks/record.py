@@ -31,7 +31,7 @@ from shapeproof.export.declare.inputs import declare
 from shapeproof.export.source.places import Place
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver import Budget, Facts
+from shapeproof.solver import Facts
 
 RECORDED: Mapping[str, Callable[[], Built]] = {
     name: (MODELS | MORE)[name]
@@ -58,12 +58,12 @@ class RecordingTrial(Trial):
     """A trial that notes what it is asked, in `asked_in_order`. It answers as any other."""
 
     def __init__(self, known: Facts, point: Mapping[str, int], data: Callable[[str], bool]) -> None:
-        super().__init__(known, point, data=data, budget=Budget(), in_place=False)
+        super().__init__(known, point, data=data, in_place=False)
         self.asked_in_order: list[Asked] = []
 
-    def settled(self, formula: Formula) -> bool | None:
+    def settled(self, formula: Formula, facts: Facts | None = None) -> bool | None:
         """As any trial; noted as static."""
-        answer = super().settled(formula)
+        answer = super().settled(formula, facts)
         self.asked_in_order.append(Asked(_question(formula, "static", None), answer is not None, learned=False))
         return answer
 

@@ -64,6 +64,11 @@ class _Task:
     missed: list[str] = field(default_factory=list)
     """The inputs in which the model rebinds a value that it does not return."""
 
+    @property
+    def eager(self) -> replay.Eager:
+        """The model as eager runs it."""
+        return replay.Eager(self.mod, self.inputs)
+
 
 def verified(  # noqa: PLR0913 - what the user gave
     mod: torch.nn.Module,
@@ -108,7 +113,7 @@ def _in_a_sentence(mod: torch.nn.Module, inputs: Inputs) -> Iterator[None]:
     except ShapeproofError:
         raise
     except Exception as error:
-        if inputs.example is None or replay.eager_failure(mod, inputs, inputs.example or {}) is not None:
+        if inputs.example is None or replay.Eager(mod, inputs).failure(inputs.example) is not None:
             raise
         raise UsageError(untraceable(error)) from error
 
@@ -133,7 +138,7 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
     if domain.contradictory:
         return vacuous(task.inputs, clash(domain))
     task.inputs.check_anchors()
-    take = functools.partial(take_preconditions, task.mod, task.inputs, budget=task.budget)
+    take = functools.partial(take_preconditions, task.eager, budget=task.budget)
     try:
         if splitting:
             return _by_several(task, explorer, split(explorer, domain, task.budget, take))
@@ -149,28 +154,26 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     inputs, budget, trial = task.inputs, task.budget, found.main.trial
     told = distinct(found.findings, trial, budget)
     told = settled_by_checks(told, found, explorer, budget)
-    extent = Extent(task.mod, inputs, found.begun, narrowed(domain, found.narrowings), budget, explorer.leaving)
+    extent = Extent(task.eager, found.begun, narrowed(domain, found.narrowings), budget, explorer.leaving)
     told = [extent.named(finding) for finding in told]
     missed = _rebound(task, found, [])
     task.progress("replaying at the corners")
     faults = operator_faults(inputs, found, narrowed(domain, found.narrowings))
-    repairs, wrong = (None, []) if faults else remedied(task.mod, inputs, found, domain, told, budget)
+    repairs, wrong = (None, []) if faults else remedied(task.eager, found, domain, told, budget)
     settled = causes(told, repairs or (), inputs, budget)
     required = [cause.finding.requirement for cause in settled] + [
         f.TRUE if each.bound is None else each.bound for each in wrong
     ]
     help_ = helps(required, repairs or (), inputs)
     diagnostics = [
-        of_given(
-            task.mod, inputs, found, cause, also(diagnose(cause.finding, inputs, trial, budget, code), cause, inputs)
-        )
+        of_given(task.eager, found, cause, also(diagnose(cause.finding, inputs, trial, budget, code), cause, inputs))
         for cause, code in zip(settled, help_, strict=False)
     ]
     diagnostics += [disagreeing(each, inputs, code) for each, code in zip(wrong, help_[len(settled) :], strict=True)]
     if diagnostics and not wrong:
         diagnostics[0] = replace(diagnostics[0], weakest=weakest(found, inputs, budget, repairs))
     errors = [*missed, *diagnostics, *faults]
-    found.shared = () if errors else shared_failures(task.mod, inputs, found)
+    found.shared = () if errors else shared_failures(task.eager, found)
     proved = not (found.findings or told or wrong or faults)
     return conclude(inputs, found, errors, remedy(found, inputs, budget, repairs, proved=proved), budget)
 
@@ -180,12 +183,12 @@ def _rebound(task: _Task, found: Exploration, beside: Sequence[Exploration]) -> 
     left = _left(found).beside([_left(other) for other in beside])
     if not left.rebound and not left.unseen:
         return []
-    twice = given_twice(task.mod, task.inputs)
+    twice = given_twice(task.eager)
     if twice is not None:
         one, other = twice
         message = f"`{one}` and `{other}` are one container in the example, and the model rebinds what its inputs hold"
         raise UsageError(f"{message}: a program is given the values in each, so give it two")
-    seen = seen_in_eager(task.mod, task.inputs, found.begun, left)
+    seen = seen_in_eager(task.eager, found.begun, left)
     found.notes += rebinding_notes(left, seen)
     task.missed[:] = dict.fromkeys([*task.missed, *(each.argument for each in left.rebound if each.is_lost)])
     return lost(left, seen, task.inputs, found.begun)
@@ -198,9 +201,9 @@ def _left(found: Exploration) -> Left:
 def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
     """Return the verdict on a model that several programs serve."""
     task.progress("replaying at the corners of each region")
-    extent = Extent(task.mod, task.inputs, done.regions[-1].found.begun, done.domain, task.budget, explorer.leaving)
+    extent = Extent(task.eager, done.regions[-1].found.begun, done.domain, task.budget, explorer.leaving)
     errors = [
-        of_given(task.mod, task.inputs, region.found, Cause(each), diagnose(each, task.inputs, done.trial, task.budget))
+        of_given(task.eager, region.found, Cause(each), diagnose(each, task.inputs, done.trial, task.budget))
         for region in done.regions[-1:]
         for each in map(extent.named, done.findings)
     ]
@@ -210,10 +213,10 @@ def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
     for region in done.regions:
         here = done.within(region)
         errors += operator_faults(task.inputs, region.found, here) if not errors else []
-        region.found.shared = () if errors else shared_failures(task.mod, task.inputs, region.found)
+        region.found.shared = () if errors else shared_failures(task.eager, region.found)
         served = served_part(region.found, here)
         if not errors and served is not None:
-            other = disagreement(task.mod, task.inputs, region.found, served)
+            other = disagreement(task.eager, region.found, served)
             errors += [] if other is None else [disagreeing(other, task.inputs)]
     warnings = [diagnose(finding, task.inputs, trial, task.budget) for finding, trial in done.opened]
     if done.unexplored is not None:

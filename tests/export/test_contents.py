@@ -16,6 +16,7 @@ def one(name, results=1, dtype="torch.int64", **arguments):
 
 
 NINE = Shape((constant(9),), "torch.int64", span(2, 5))
+BELOW_ZERO = Shape((constant(9),), "torch.int64", span(-3, 5))
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,8 @@ NINE = Shape((constant(9),), "torch.int64", span(2, 5))
         (one("mul.Scalar", self=NINE, other=constant(-2)), [span(-10, -4)]),
         (one("remainder.Scalar", self=NINE, other=constant(4)), [span(0, 3)]),
         (one("floor_divide.default", self=NINE, other=constant(2)), [span(1, 2)]),
+        (one("div.Tensor_mode", self=NINE, other=constant(2), rounding_mode="trunc"), [span(1, 2)]),
+        (one("div.Tensor_mode", self=BELOW_ZERO, other=constant(2), rounding_mode="trunc"), [Span()]),
         (one("arange.start", start=constant(2), end=constant(7)), [span(2, 6)]),
         (one("sort.default", 2, self=NINE, dim=constant(-1)), [span(2, 5), span(0, 8)]),
     ],

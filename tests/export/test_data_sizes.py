@@ -54,6 +54,12 @@ def remainder(x, i):
     return x[: (i[0] % x.shape[0]).item()]
 
 
+def chunked(x, i):
+    """Windows of a length computed by torch.div, as Longformer's."""
+    kept = torch.div(x.shape[0], 2, rounding_mode="trunc") * 2
+    return x[:kept].view(torch.div(kept, 2, rounding_mode="trunc"), 2) + i[0]
+
+
 def half(x, i):
     kept = (torch.tensor(x.shape[0]) // 2).item()
     return x[:kept] + i[:kept]
@@ -147,6 +153,7 @@ PROVED = [
     longest,
     remainder,
     half,
+    chunked,
     repeated,
     binned,
     first_of,

@@ -114,6 +114,13 @@ def on_data(model):
     agrees(model, report, [(x, torch.tensor(v, dtype=torch.float64)) for x in points for v in FLOATS])
 
 
+def test_a_size_that_is_rounded_up_may_be_a_divisor():
+    """As MobileViT pads its images: the next multiple of a patch, which torch takes remainders by in a view."""
+    model = model_of("up = math.ceil(h / 2) * 2\ntorch._check(h == up)\nreturn x.reshape(up // 2, -1).sum(1)")
+    report = check(model, (EXAMPLE,), dynamic_shapes=DIMS)
+    assert report.status == "refuted", str(report)
+
+
 KEPT = {
     "an order": "return torch.full((1,), int(h * 0.3 * 2.5))",
     "three summands": "return torch.full((1,), int(h / 3 + w / 3 + 0.5))",

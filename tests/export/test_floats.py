@@ -19,7 +19,6 @@ from shapeproof.export.shim.numbers.symbols import expression
 from shapeproof.export.trace.python import plain_numbers
 from shapeproof.export.trace.tracer import recording_mode
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from tests.export.float_programs import FLOATS, conditions_of_data, integers_of_sizes, of_data, outcome
 from tests.thoroughness import examples
@@ -31,7 +30,7 @@ class Symbolic:
     """Numbers as a traced model has them: `h` and `w` between 1 and 5, `v` any float."""
 
     def __init__(self):
-        self.trial = Trial(Facts(), {}, data=lambda _: True, budget=Budget())
+        self.trial = Trial(Facts(), {}, data=lambda _: True)
         _, self.env = recording_mode(self.trial, {})
         self.h, self.w = (self.env.create_unbacked_symint() for _ in range(2))
         self.v = self.env.create_unbacked_symfloat()

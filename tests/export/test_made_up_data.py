@@ -11,7 +11,7 @@ from torch.export import Dim
 
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
-from shapeproof.export.explore.beside_eager.replay import Relation, compare
+from shapeproof.export.explore.beside_eager.replay import Eager, Relation
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.trace import tracer
 from shapeproof.solver.budget import Budget
@@ -120,7 +120,7 @@ def test_no_replay_fails_for_want_of_data_that_the_model_takes(name):
     names = sorted(inputs.domain.symbols)
     for sizes in itertools.product((2, 3, 7, 12), repeat=len(names)):
         point = dict(zip(names, sizes, strict=True))
-        result = compare(mod, found.forms, inputs, point)
+        result = Eager(mod, inputs).compare(found.forms, point)
         assert result.relation is Relation.SAME, (point, result.text)
     assert check(mod, args, dynamic_shapes=(shapes,)).status == "proved"
 

@@ -60,7 +60,7 @@ SAME = {"another fresh tensor": "a fresh tensor"}
 
 def is_settled(result, other, operand=lambda: torch.zeros(3, 4)):
     """Whether a decision is forgotten of an operator that gives one thing, and another under the other answer."""
-    trial = Trial(Facts([parse_formula("n >= 0")]), {"n": 4}, data=lambda _: False, budget=Budget())
+    trial = Trial(Facts([parse_formula("n >= 0")]), {"n": 4}, data=lambda _: False)
     trial.choose(parse_formula("n == 1"), Kind.ASSUMED, Place, fallback=False)
     x, y = torch.zeros(3, 4), operand()
     settle(trial, 0, 0, Call("a call", [x], [result(x)], lambda _: ([y], [other(y)]), constant))

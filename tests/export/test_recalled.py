@@ -17,7 +17,6 @@ from shapeproof.export.explore.compare import equivalence
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.calls.recalled import Given, Recalled
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.budget import Budget
 from tests.agreement import agree, is_true_of
 from tests.export.tracing import traced
 
@@ -109,7 +108,7 @@ def test_a_program_of_a_cell_is_the_one_that_every_operator_is_run_for(size, tak
     recalled = Recalled()
 
     def traced_in(known, point, recalled):
-        trial = Trial(known, point, data=lambda name: name != "n", budget=Budget())
+        trial = Trial(known, point, data=lambda name: name != "n")
         return tracer.trace(mod, main.inputs, trial, recalled=recalled), trial
 
     traced_in(main.trial.known, main.trial.point, recalled)

@@ -9,7 +9,7 @@ from torch.export import Dim
 from shapeproof.export import check
 from tests.agreement import RAISES, agree, outcome
 
-ROWS = range(6)
+ROWS, ONE = range(6), torch.zeros(1, dtype=torch.long)
 REFUSING = {
     "a list": (lambda x, _: x[[0, 3]], 4),
     "a list from the end": (lambda x, _: x[[-2, 0]], 2),
@@ -27,6 +27,8 @@ SERVING = {
     "the largest of a row": lambda x, y: x.max(1).values.sum() + y,
     "a list of columns": lambda x, y: x[:, [0, 2]].sum() + y,
     "an index of rows that there are": lambda x, y: torch.cat([x, y])[[0, 1]],
+    "an index of a scalar": lambda x, y: x.sum().gather(0, ONE) + y,
+    "a place in a scalar": lambda x, y: x.sum().scatter(-1, ONE, 1.0) + y,
     "the largest of more": lambda x, y: torch.cat([x, y]).max(0).values,
 }
 

@@ -12,7 +12,6 @@ from shapeproof.export import check
 from shapeproof.export.trace.calls.repeats import Repeats
 from shapeproof.export.trace.tracer import shape_env_of
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from tests.agreement import agree
 
@@ -193,7 +192,7 @@ def test_integers_are_computed_each_time():
 
 def test_what_was_found_on_one_way_is_forgotten_where_it_ends():
     """A check in a branch of torch.cond holds in that branch alone, and so does what was settled by it."""
-    trial = Trial(Facts(), {}, data=lambda _: True, budget=Budget())
+    trial = Trial(Facts(), {}, data=lambda _: True)
     trial.enter()
     trial.judged["a call"] = frozenset({0})
     trial.leave()

@@ -52,12 +52,23 @@ class Secret(Held):
         return secretly(x, self.calls).add_(1)
 
 
+class Norm(Held):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("var", torch.ones(4))
+
+    def forward(self, x):
+        rows = x[:1].expand(2, 4) + torch.arange(2.0)[:, None]
+        torch.nn.functional.batch_norm(rows, self.calls, self.var, training=True)
+        return x + self.calls
+
+
 class WritesItsOwn(Held):
     def forward(self, x):
         return (x + self.table).mul_(2)
 
 
-WRITING = [Counts, CountsThroughAView, CountsWhatMayBeACopy, Secret]
+WRITING = [Counts, CountsThroughAView, CountsWhatMayBeACopy, Secret, Norm]
 
 
 def program_of(mod):

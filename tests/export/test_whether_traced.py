@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 
+import pytest
 import torch
 from torch.compiler import is_exporting
 from torch.export import Dim
@@ -83,3 +84,40 @@ def test_strides_that_reach_no_element_are_alike():
     x, other = torch.ones(40), torch.ones(40)
     for sizes, idle in (((1, 4), (9, 1)), ((4, 1), (4, 7)), ((0, 4), (7, 7))):
         assert laid_otherwise([], [x.as_strided(sizes, (4, 1))], [], [other.as_strided(sizes, idle)]) is None
+
+
+class ReadsTheFlag(torch.nn.Module):
+    def forward(self, x):
+        return x + 1 if torch.compiler._is_compiling_flag else 1 + x
+
+
+class ReadsTheFlagOfAName(torch.nn.Module):
+    def forward(self, x):
+        compiler = torch.compiler
+        return x + 1 if compiler._is_exporting_flag else 1 + x
+
+
+class AsksDynamo(torch.nn.Module):
+    def forward(self, x):
+        return x + 1 if torch._dynamo.is_compiling() else 1 + x
+
+
+class AsksUtils(torch.nn.Module):
+    def forward(self, x):
+        return x + 1 if torch._utils.is_compiling() else 1 + x
+
+
+@pytest.mark.parametrize("model", [ReadsTheFlag, ReadsTheFlagOfAName, AsksDynamo, AsksUtils])
+def test_a_model_that_asks_by_another_way_is_noted(model):
+    report = check(model(), (torch.randn(3, 4),), dynamic_shapes=ROWS)
+    assert report.status == "proved"
+    assert [note for note in report.notes if "asks whether it is traced" in note] == list(report.notes) != []
+
+
+def test_a_flag_that_changes_the_result_refutes():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return x * 2 if torch.compiler._is_compiling_flag else x
+
+    report = check(Model(), (torch.randn(3, 4),), dynamic_shapes=ROWS)
+    assert report.status == "refuted"

@@ -49,7 +49,7 @@ def traced(mod: torch.nn.Module, args: tuple[Any, ...], dynamic_shapes: Any) -> 
     point = generic(facts, declared, frozenset(), budget)
     assert isinstance(point, dict)
     sizes = {name: point[name] for name in declared}
-    trial = Trial(facts, sizes, data=lambda name: name not in sizes, budget=budget)
+    trial = Trial(facts, sizes, data=lambda name: name not in sizes)
     return Traced(inputs, tracer.trace(mod, inputs, trial), trial)
 
 

@@ -7,9 +7,8 @@ points of the box where the term or formula is defined; definedness.py gives the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import gcd
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from shapeproof.constraints import polynomials
 from shapeproof.constraints.division import with_halves_rounded_up
@@ -29,9 +28,10 @@ _FARTHEST = 1 << 2**14
 End: TypeAlias = tuple[int, int]  # (-1, 0) is minus infinity, (0, n) is n, (1, 0) is infinity: in the right order
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(NamedTuple):
     """The integers from `lower` to `upper`, both included; None for no bound.
+
+    A tuple, since most of the solver's time goes into making and comparing intervals.
 
     >>> Interval(1, 8) * Interval(-2, None)
     Interval(lower=-16, upper=None)
@@ -42,7 +42,7 @@ class Interval:
     lower: int | None = None
     upper: int | None = None
 
-    def __contains__(self, value: int) -> bool:
+    def __contains__(self, value: int) -> bool:  # type: ignore[override]
         return (self.lower is None or self.lower <= value) and (self.upper is None or value <= self.upper)
 
     @property
@@ -58,13 +58,13 @@ class Interval:
     def __neg__(self) -> Interval:
         return Interval(None if self.upper is None else -self.upper, None if self.lower is None else -self.lower)
 
-    def __add__(self, other: Interval) -> Interval:
+    def __add__(self, other: Interval) -> Interval:  # type: ignore[override]
         return Interval(_plus(self.lower, other.lower), _plus(self.upper, other.upper))
 
     def __sub__(self, other: Interval) -> Interval:
         return self + -other
 
-    def __mul__(self, other: Interval) -> Interval:
+    def __mul__(self, other: Interval) -> Interval:  # type: ignore[override]
         return Interval(*_multiplied(self.lower, self.upper, other.lower, other.upper))
 
     def __floordiv__(self, other: Interval) -> Interval:

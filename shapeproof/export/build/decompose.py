@@ -137,7 +137,7 @@ class TakenApart:
         form = replay.Form(lambda: made, relaid=True)
         for step, point in self._otherwise(trial):
             sizes = ", ".join(f"{self.inputs.user_names[name]} = {point[name]}" for name in sorted(point))
-            self._judge(replay.compare(whole, [form], self.inputs, point), step.decision, f"at {sizes}")
+            self._judge(replay.Eager(whole, self.inputs).compare([form], point), step.decision, f"at {sizes}")
         for step in trial.steps:
             if trial.about_data(step.decision.formula):
                 for args, kwargs in self._data(trial.point):

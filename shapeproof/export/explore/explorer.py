@@ -78,7 +78,7 @@ class Explorer:
         *,
         splitting: bool = False,
     ) -> None:
-        self._mod = mod
+        self._eager = replay.Eager(mod, inputs)
         self._inputs = inputs
         self._trace = trace
         self._budget = budget
@@ -87,12 +87,12 @@ class Explorer:
         self._sizes = Sizes(inputs, budget)
         self._cut = Cutter(inputs.domain, budget)
         self._traces = 0
-        self._looks = Looks(mod, inputs)
+        self._looks = Looks(self._eager)
         self._oblivious: frozenset[Formula] = frozenset()
         self._observed: dict[str, float] = {}
         self._raising: raising.Raisings = {}
         self._forms: list[replay.Form] = []
-        self._scout = Scout(mod, inputs, self._cut.about_data, budget, self._attempt, self._sizes.generic)
+        self._scout = Scout(self._eager, self._cut.about_data, budget, self._attempt, self._sizes.generic)
         self._adopted: list[Narrowing] = []
         self._settled_for = False
 
@@ -154,7 +154,7 @@ class Explorer:
 
     def _disagreement(self, point: dict[str, int], *, calls: int = 1) -> replay.Replay | None:
         """Return the replay at a point if the program, in any form, disagrees with eager there."""
-        result = replay.compare(self._mod, self._forms, self._inputs, point, calls=calls)
+        result = self._eager.compare(self._forms, point, calls=calls)
         return None if result.agrees else result
 
     def left_under(self, checks: Sequence[Narrowing], found: Exploration) -> list[Finding]:
@@ -240,7 +240,7 @@ class Explorer:
         if self._inputs.example is None:
             return False
         self._traces += 1
-        trial = Trial(domain, self._inputs.example, data=self._cut.is_data, budget=self._budget, raising=self._raising)
+        trial = Trial(domain, self._inputs.example, data=self._cut.is_data, raising=self._raising)
         with contextlib.suppress(Exception):
             self._trace(trial, on_data=True)
         self._observed = trial.observed
@@ -288,7 +288,7 @@ class Explorer:
             return False
         point = self._sizes.of(there.trial.point)
         alike = equivalence.same(program.program, there.program, there.trial)
-        return alike and replay.agrees_apart(self._mod, program.program, self._inputs, point)
+        return alike and self._eager.agrees_apart(program.program, point)
 
     def leaving(self, point: dict[str, int]) -> Formula | None:
         """Return a formula for the declared sizes that take another path than this point; None if tracing succeeds."""
@@ -432,7 +432,7 @@ class Explorer:
         """Judge a cell in which tracing fails: does eager raise there, and for data, does the program?"""
         text = with_kind(there.error)
         if self._cut.about_data(step.decision.formula):
-            again = Trial(cell, there.trial.point, data=self._cut.is_data, budget=self._budget)
+            again = Trial(cell, there.trial.point, data=self._cut.is_data)
             try:
                 tracer.trace(replay.module_of(program), self._inputs, again)
             except Exception as error:  # noqa: BLE001 - it is judged here
@@ -444,7 +444,7 @@ class Explorer:
             return Finding(Outcome.DATA, step.decision, dict(there.trial.point), text)
         corners = self._sizes.smallest(cell), self._sizes.smallest(there.trial.region)
         for point in (each for each in (*corners, self._sizes.of(there.trial.point)) if each is not None):
-            failure = replay.failure_at(self._mod, self._inputs, point, step.decision.where)
+            failure = self._eager.failure_at(point, step.decision.where)
             if failure is not None:
                 return Finding(Outcome.RAISES, step.decision, point, failure)
         return Finding(
@@ -485,7 +485,6 @@ class Explorer:
             known,
             point,
             data=self._cut.is_data,
-            budget=self._budget,
             oblivious=oblivious,
             observed=self._observed,
             raising=self._raising,

@@ -37,6 +37,12 @@ def foreign_operators(module: torch.fx.GraphModule) -> list[str]:
     return list(dict.fromkeys(target.name() for target in called if schemas.is_foreign(target)))
 
 
+def counts_writes(module: torch.fx.GraphModule) -> bool:
+    """True if torch counts every write of a program into a tensor: not those of custom operators, nor statistics."""
+    every = (node for each in graph_modules(module) for node in each.graph.nodes if node.op == "call_function")
+    return not any(schemas.is_foreign(node.target) or known_of(node.target).statistics for node in every)
+
+
 def mutates(graph: torch.fx.Graph) -> bool:
     """True if a graph mutates any tensor."""
     return any(changed_operands(node) for node in graph.nodes)

@@ -64,7 +64,8 @@ def as_tensor(data: Any, dtype: torch.dtype | None = None, device: Any = None) -
         dtype = torch.get_default_dtype() if real else torch.int64
     if isinstance(data, list | tuple):
         return torch.stack([as_tensor(each, dtype, device) for each in data])
-    return torch.scalar_tensor(data, dtype=dtype, device=device)
+    made = torch.float64 if dtype.is_floating_point else dtype  # a double that float32 cannot hold becomes infinite
+    return torch.scalar_tensor(data, dtype=made, device=device).to(dtype)
 
 
 def new_tensor(x: torch.Tensor, data: Any, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
@@ -263,8 +264,7 @@ def _alike(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 
 def _of_numbers(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """True if lists of numbers are given, none of them empty, and no other options than a dtype and a device."""
-    data = args[-1] if args else None
-    numbers = leaves(data)
+    numbers = leaves(args[-1:])
     plain = all(isinstance(number, int | float | torch.SymInt | torch.SymFloat) for number in numbers)
     return plain and len(numbers) > 0 and kwargs.keys() <= {"dtype", "device"}
 
@@ -334,6 +334,18 @@ _WRITTEN: Mapping[Any, Sequence[_Written]] = {
 }
 REWRITTEN = frozenset(_WRITTEN)
 """The functions of torch that are rewritten here."""
+
+
+_OF_NUMBERS = {torch.as_tensor, torch.asarray, torch.Tensor.new_tensor}
+
+
+def takes_symbols(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """True if a function that is rewritten here is given a symbolic size, or makes a tensor of a symbolic number."""
+    if func not in REWRITTEN:
+        return False
+    kind = torch.SymInt | torch.SymFloat if func in _OF_NUMBERS else torch.SymInt
+    sizes = itertools.chain(*(getattr(value, "shape", (value,)) for value in leaves((args, kwargs))))
+    return any(isinstance(size, kind) for size in sizes)
 
 
 def reference(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[..., Any]:

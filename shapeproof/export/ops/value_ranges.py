@@ -358,16 +358,22 @@ def mul(call: Call, bounds: Bounds) -> Span:
 
 
 def floor_divide(call: Call, bounds: Bounds) -> Span:
-    """Division by a positive constant, rounded down.
+    """Division by a positive constant, rounded down; of numbers that are not negative also "trunc", which is the same.
 
-    https://docs.pytorch.org/docs/stable/generated/torch.floor_divide.html
+    https://docs.pytorch.org/docs/stable/generated/torch.div.html
     """
     dividend, divisor = _operand(call, "self", bounds), _number(call, "other", bounds)
-    if divisor is None or divisor < 1 or call.arguments.get("rounding_mode", "floor") != "floor":
+    mode = call.arguments.get("rounding_mode", "floor")
+    if divisor is None or divisor < 1 or (mode != "floor" and not (mode == "trunc" and _is_natural(dividend, bounds))):
         return ANYTHING
     return Span(
         *(None if end is None else t.floor_div(end, constant(divisor)) for end in (dividend.low, dividend.high))
     )
+
+
+def _is_natural(found: Span, bounds: Bounds) -> bool:
+    least = None if found.low is None else bounds(found.low).lower
+    return least is not None and least >= 0
 
 
 def remainder(call: Call, bounds: Bounds) -> Span:

@@ -11,11 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import torch
-
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
-from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome
 from shapeproof.export.report.explain import in_user_terms
@@ -23,14 +20,12 @@ from shapeproof.export.report.remedies import Cause
 from shapeproof.export.report.report import Report
 
 
-def of_given(
-    mod: torch.nn.Module, inputs: Inputs, found: Exploration, cause: Cause, diagnostic: Diagnostic
-) -> Diagnostic:
+def of_given(eager: replay.Eager, found: Exploration, cause: Cause, diagnostic: Diagnostic) -> Diagnostic:
     """Return the diagnostic of a cause; if the cause excludes a given input, that input's diagnostic."""
-    lost = _unserved(mod, found.forms, inputs, [cause.finding, *cause.others])
+    lost = _unserved(eager, found.forms, [cause.finding, *cause.others])
     if lost is None:
         return diagnostic
-    named = in_user_terms(lost.point, inputs.user_names) or {}
+    named = in_user_terms(lost.point, eager.inputs.user_names) or {}
     sizes = ", ".join(f"{name} = {value}" for name, value in named.items())
     label, happened = _happened(lost)
     kept = (note for note in diagnostic.notes if note.label not in {"where", "fails at"})
@@ -60,14 +55,12 @@ class _Unserved:
     seen: replay.Replay
 
 
-def _unserved(
-    mod: torch.nn.Module, forms: Sequence[replay.Form], inputs: Inputs, findings: Sequence[Finding]
-) -> _Unserved | None:
+def _unserved(eager: replay.Eager, forms: Sequence[replay.Form], findings: Sequence[Finding]) -> _Unserved | None:
     """Return the smallest additional input in a part of the domain that findings call unserved."""
     sizes = [finding for finding in findings if finding.outcome is not Outcome.DATA]
-    lost = [point for point in inputs.anchors[1:] if not all(_served(finding, point) for finding in sizes)]
+    lost = [point for point in eager.inputs.anchors[1:] if not all(_served(finding, point) for finding in sizes)]
     point = min(lost, key=lambda each: (max(each.values()), sum(each.values())), default=None)
-    return None if point is None else _Unserved(point, replay.compare(mod, forms, inputs, point))
+    return None if point is None else _Unserved(point, eager.compare(forms, point))
 
 
 def _served(finding: Finding, point: dict[str, int]) -> bool:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import torch
-
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.diagnostics import Help
@@ -20,6 +18,7 @@ from shapeproof.export.declare.deferred import Deferred
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.redeclare import Declarations, redeclared
 from shapeproof.export.explore.beside_eager.corners import Disagreement, disagreement
+from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.explore.beside_eager.serving_bound import serving_bound
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, narrowed, served_part
 from shapeproof.export.explore.inferred.kept_equal import kept_equal
@@ -58,45 +57,40 @@ def _sufficient(
     return repaired(required, domain, anchor, budget, others=others, sayable=sayable, simple=simple)
 
 
-def remedied(  # noqa: PLR0913, PLR0917 - what was found, and of what
-    mod: torch.nn.Module,
-    inputs: Inputs,
-    found: Exploration,
-    domain: Facts,
-    told: Sequence[Finding],
-    budget: Budget,
+def remedied(
+    eager: Eager, found: Exploration, domain: Facts, told: Sequence[Finding], budget: Budget
 ) -> tuple[list[Repair] | None, list[Disagreement]]:
     """Return declarations to add, if any, and the points inside them at which a replay still fails.
 
     If eager and the program both raise at a point, a bound of a size may exclude the point; the bound is then declared,
     too. One repair covers all causes.
     """
-    wrong: list[Disagreement] = []
+    inputs, wrong = eager.inputs, list[Disagreement]()
     while True:
         bounds = [each.bound for each in wrong if each.bound is not None]
         amiss = bool(told or wrong)
         repairs = remedies(found, inputs, budget, bounds) if amiss and len(bounds) == len(wrong) else None
         if repairs is None and amiss:
-            return None, wrong or _in_the_part_served(mod, inputs, found, domain)
+            return None, wrong or _in_the_part_served(eager, found, domain)
         left = narrowed(domain, found.narrowings)
         for formula in [*bounds, *(repair.formula for repair in (repairs or () if told else ()))]:
             left.learn(formula)
-        other = disagreement(mod, inputs, found, left)
+        other = disagreement(eager, found, left)
         if other is not None and not other.result.agrees and inputs.domain.of_role(Role.INFERRED):
-            kept = kept_equal(mod, inputs, found, left, other.point, budget)
+            kept = kept_equal(eager, found, left, other.point, budget)
             found.take(kept)
             if kept:
                 continue
         if other is None or len(wrong) > 2 * len(inputs.domain.symbols):
             return repairs, wrong
-        bound = serving_bound(mod, inputs, found, other.point) if other.result.agrees else None
+        bound = serving_bound(eager, found, other.point) if other.result.agrees else None
         wrong.append(replace(other, bound=bound))
 
 
-def _in_the_part_served(mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts) -> list[Disagreement]:
+def _in_the_part_served(eager: Eager, found: Exploration, domain: Facts) -> list[Disagreement]:
     """Return a failing replay at sizes that no undecided finding covers, if there is one."""
     served = served_part(found, domain)
-    other = None if served is None else disagreement(mod, inputs, found, served)
+    other = None if served is None else disagreement(eager, found, served)
     return [] if other is None else [other]
 
 

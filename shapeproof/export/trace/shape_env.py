@@ -348,7 +348,7 @@ class ProofShapeEnv(ExactShapeEnv):
         if fallback is not None and known_of(self.innermost).view is not None:
             # A viewing operator returns what its symbols mean under either answer: nothing is assumed. An open question
             # stays open even when more is known: torch runs a graph again, and must find the same symbols.
-            known = None if formula in self._open else self.trial.settled_for_view(formula)
+            known = None if formula in self._open else self.trial.settled(formula, self.trial.views)
             if known is None:
                 self._open.add(formula)
             return sympy.true if (fallback if known is None else known) else sympy.false

@@ -31,7 +31,7 @@ from shapeproof.constraints.meaning import intervals
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.serializable import make_serializable
-from shapeproof.export.ops.decompositions import REWRITTEN, reference, rounding_of
+from shapeproof.export.ops.decompositions import reference, rounding_of, takes_symbols
 from shapeproof.export.ops.properties import (
     DISABLED,
     FUNCTION,
@@ -301,7 +301,7 @@ class _Watch(TorchFunctionMode):
             return same
         if func is torch.Tensor.contiguous:
             func = torch.ops.aten.contiguous.default
-        elif func in REWRITTEN and any(map(_is_symbolic, pytree.tree_leaves((args, kwargs)))):
+        elif takes_symbols(func, args, kwargs):
             func = reference(func, args, kwargs)
         try:
             return self._noted(func, func(*args, **kwargs))
@@ -363,10 +363,6 @@ def _unrecorded_if_it_fails(graph: torch.fx.Graph, func: Any) -> Iterator[None]:
         for node in [node for node in added if node.target is func and not node.users]:
             graph.erase_node(node)
         raise
-
-
-def _is_symbolic(value: Any) -> bool:
-    return any(isinstance(size, torch.SymInt) for size in getattr(value, "shape", (value,)))
 
 
 def _hints(mod: torch.nn.Module, inputs: Inputs) -> Any:

@@ -38,7 +38,6 @@ from shapeproof.export.source.places import Place
 from shapeproof.export.trace.formula_sets import Where
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.answers.wording import equals, has_value
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import truth
 
@@ -88,7 +87,6 @@ class Trial:
         known: the declared domain (or a region of it) as facts.
         point: a value for every symbol of the inputs; values of data-dependent symbols may be missing.
         data: True for a symbol of data (unbacked), False for a symbol of an input's size.
-        budget: the budget of one question.
         oblivious: questions that torch's fallback answers, whatever the point says; they add nothing to the region.
         observed: numbers from the example's data; the point takes them where they are possible.
         raising: exceptions of the model on the other side of a branch on data; such a branch is a check.
@@ -101,7 +99,6 @@ class Trial:
         point: Mapping[str, int],
         *,
         data: Callable[[str], bool],
-        budget: Budget,
         oblivious: Container[Formula] = frozenset(),
         observed: Mapping[str, float] | None = None,
         raising: Raisings | None = None,
@@ -151,9 +148,8 @@ class Trial:
         self._varying: dict[Formula, bool] = {}
         self._rounds: Counter[Formula] = Counter()
         self._data = data
-        self._budget = budget
         self._oblivious = oblivious
-        self._views: Facts | None = None
+        self.views: Facts | None = None
         """The facts that determine how sizes of views are written; None stands for the region."""
         self._over: Mapping[str, str] | None = None
         """The user's names; set when the trace is over."""
@@ -201,22 +197,18 @@ class Trial:
         """True if the formula is about data, and not about the inputs' sizes alone."""
         return any(map(self._data, formula.symbols))
 
-    def settled(self, formula: Formula) -> bool | None:
-        """Return the formula's truth if it is proved to be the same for every input of the region, else None."""
-        return truth(formula, self.region, self._budget).always
-
-    def settled_for_view(self, formula: Formula) -> bool | None:
-        """Like `settled`, for a question whose answer only affects how the size of a view is written."""
-        return truth(formula, self._views or self.region, self._budget).always
+    def settled(self, formula: Formula, facts: Facts | None = None) -> bool | None:
+        """Return the formula's truth if it is proved to be the same wherever facts (the region) hold, else None."""
+        return truth(formula, facts or self.region).always
 
     @contextlib.contextmanager
     def viewing_everywhere(self) -> Iterator[None]:
         """Inside this block, the sizes of views are written as they are on the whole domain."""
-        self._views = self.known
+        self.views = self.known
         try:
             yield
         finally:
-            self._views = None
+            self.views = None
 
     def choose(
         self,
@@ -241,7 +233,7 @@ class Trial:
                 raise RecursionError(f"a loop has no end: it has asked one question about data {ROUNDS} times")
         answer = self.settled(formula)
         if answer is None and fallback is None and self._taken_apart is not None and place().operator is None:
-            answer = truth(formula, self._taken_apart(), self._budget).always
+            answer = truth(formula, self._taken_apart()).always
             return self._side(formula, fallback=None) if answer is None else answer
         if answer is None and fallback is not None and formula in self._oblivious:
             decision = _decision(formula, kind, place(), outcome=fallback)
@@ -286,7 +278,7 @@ class Trial:
         """
         answer = self.settled(formula)
         if answer is not False and self.about_data(formula):
-            follows = truth(formula, self.facts, self._budget).always is True
+            follows = truth(formula, self.facts).always is True
             if answer is True and not follows:
                 # This check follows from the operator's own assumption; the failing side is examined separately.
                 follows = place().operator is not None
@@ -294,7 +286,7 @@ class Trial:
         if answer is False and self._outside is not None and self.about_data(formula):  # fails for all inputs here
             self.checks.append(DataCheck(formula, place(), message(), inside=True))
             return True
-        if answer is False and self.about_data(formula) and truth(formula, self.facts, self._budget).always is False:
+        if answer is False and self.about_data(formula) and truth(formula, self.facts).always is False:
             self.impossible = self.impossible or DataCheck(formula, place(), message())
         if answer is not None:
             self.answered.add(formula)
@@ -345,8 +337,8 @@ class Trial:
     def elsewhere(self, cell: Facts, point: Mapping[str, int]) -> Trial:
         """Return a separate trial in a part of the domain."""
         point = {**self.point, **point}
-        apart = Trial(cell, point, data=self._data, budget=self._budget, in_place=self.in_place)
-        apart._varying, apart._views = self._varying, self._views
+        apart = Trial(cell, point, data=self._data, in_place=self.in_place)
+        apart._varying, apart.views = self._varying, self.views
         return apart
 
     def over(
@@ -357,7 +349,7 @@ class Trial:
         The trial is `refusing`: no open size is specialized to a number, and no side of a branch is assumed.
         """
         known = self.facts.resting_on(*enforced)
-        after = Trial(known, self.point, data=self._data, budget=self._budget, oblivious=_EVERYTHING)
+        after = Trial(known, self.point, data=self._data, oblivious=_EVERYTHING)
         return after.refusing(names, taken_apart)
 
     def refusing(self, names: Mapping[str, str], taken_apart: Callable[[], Facts] | None = None) -> Trial:
@@ -437,7 +429,7 @@ class Trial:
         asked.
         """
         if self.about_data(formula):
-            return truth(formula, self.facts, self._budget).always is None
+            return truth(formula, self.facts).always is None
         samples = self.known.samples()
         return all(any(holds_at(side, point) for point in samples) for side in (formula, formula.negation))
 
@@ -474,9 +466,9 @@ class Trial:
         for name, value in self.point.items():
             if not self._data(name):
                 wanted.learn(eq(symbol(name), value))
-        found = find(self._as_observed(symbols), wanted, self._budget)
+        found = find(self._as_observed(symbols), wanted)
         if not isinstance(found, dict):
-            found = find(TRUE, wanted, self._budget)
+            found = find(TRUE, wanted)
         if not isinstance(found, dict):
             return False
         moved = {name for name in found if self._data(name) and (name in symbols or name in self.point)}

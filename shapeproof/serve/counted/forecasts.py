@@ -205,7 +205,7 @@ class _Counter:
                 key
                 for region in self._points
                 for point, key in zip(region, _keys(region), strict=True)
-                if replay.compare(self._model, forms, self._inputs, point).agrees
+                if replay.Eager(self._model, self._inputs).compare(forms, point).agrees
             )
             for forms in map(replay.forms, self._traced())
         ]

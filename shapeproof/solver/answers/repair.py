@@ -27,14 +27,14 @@ from typing import Literal, TypeAlias
 from shapeproof.constraints.atoms import Max, Min, Where
 from shapeproof.constraints.formulas import TRUE, Compare, Formula, conjunction, disjunction, eq, ge, gt, le, lt
 from shapeproof.constraints.meaning.definedness import defined
-from shapeproof.constraints.meaning.evaluate import evaluate, holds_at
+from shapeproof.constraints.meaning.evaluate import evaluate, has_meaning, holds_at
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.terms import FloorDiv, Term, modulo, symbol
 from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver.answers.optimum import greatest_lower_bound, least_upper_bound
 from shapeproof.solver.answers.round_anchor import LARGEST_MODULUS, divisors
-from shapeproof.solver.answers.simplify import simplified
+from shapeproof.solver.answers.simplify import connected, simplified
 from shapeproof.solver.answers.witness import smallest
 from shapeproof.solver.answers.wording import reworded
 from shapeproof.solver.budget import Budget, spending
@@ -47,6 +47,7 @@ Kind: TypeAlias = Literal["bounds", "multiple", "line", "multiples", "sides", "v
 _SIMPLEST: tuple[Kind, ...] = ("fixed", "bounds", "multiple", "line", "multiples", "sides", "values", "relation")
 """The preference among equivalent repairs."""
 _MOST_VALUES = 8
+_MOST_STEPS = 32
 _WIDEST = 128
 """A symbol with more values than this is not tried value by value."""
 
@@ -194,8 +195,11 @@ def _intervals(name: str, required: Formula, facts: Facts, point: Point, budget:
     for modulus in (1, *_moduli(required)):
         residue = eq(modulo(symbol(name), modulus), point[name] % modulus)
         failing = facts.assuming(residue, required.negation)
-        below = _nearest(name, lt(symbol(name), point[name]), failing, budget, sign=1)
-        above = _nearest(name, gt(symbol(name), point[name]), failing, budget, sign=-1)
+        below, above = (
+            _nearest(name, side, failing, budget, sign=sign) if step is None else step
+            for side, sign in ((lt(symbol(name), point[name]), 1), (gt(symbol(name), point[name]), -1))
+            for step in [_stepped(name, failing, point, -sign * modulus)]
+        )
         if isinstance(below, Undecided) or isinstance(above, Undecided):
             continue
         ends = []
@@ -219,6 +223,18 @@ def _moduli(required: Formula) -> list[int]:
     ]
     whole = lcm(*constants)
     return [n for n in range(2, whole + 1) if whole % n == 0] if whole <= LARGEST_MODULUS else sorted(set(constants))
+
+
+def _stepped(name: str, failing: Facts, point: Point, step: int) -> int | None:
+    """Return the failing value of the symbol nearest to the anchor, if it is few steps away; None means unknown.
+
+    No value between two steps fails. If other symbols take part, a value that does not fail beside the anchor's other
+    values may fail beside others, so only the first step is taken.
+    """
+    about = connected(frozenset({name}), failing.formulas)
+    alone = all(each.symbols <= {name} and has_meaning(each) for each in about)
+    values = (point[name] + count * step for count in range(1, _MOST_STEPS + 1 if alone else 2))
+    return next((value for value in values if failing.contains({**point, name: value})), None)
 
 
 def _nearest(name: str, side: Formula, failing: Facts, budget: Budget | None, *, sign: int) -> int | Undecided | None:

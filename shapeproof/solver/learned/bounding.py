@@ -23,7 +23,7 @@ from shapeproof.constraints.terms import Apply, Symbol, Term, from_poly
 from shapeproof.solver.functions.doubles import compared, rounded_bounds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
 Value: TypeAlias = Interval | bool | None
 
@@ -47,7 +47,10 @@ class KnownBounds(Bounds):
 
     def _visit(self, root: Node) -> Value:
         known = self._known
-        stack = [] if root in known else [root]
+        if root in known:
+            value = self._reads[root] = known[root]
+            return value
+        stack = [root]
         while stack:
             node = stack[-1]
             waiting = [child for child in node.children if child not in known] if node not in known else []
@@ -85,10 +88,11 @@ class KnownBounds(Bounds):
     def _is_valid(self, entry: _Entry) -> bool:
         """True if all bounds read for the entry are unchanged; an entry without reads is never valid."""
         self._reads, reads = {}, entry[0]
-        return bool(reads) and all(known is now or known == now for known, now in self._again(reads))
-
-    def _again(self, reads: Iterable[tuple[Node, Value]]) -> Iterator[tuple[Value, Value]]:
-        return ((value, self._visit(node)) for node, value in reads)
+        for node, value in reads:
+            now = self._visit(node)
+            if value is not now and value != now:
+                return False
+        return bool(reads)
 
     def _compute(self, node: Node) -> Value:
         value = super()._compute(node)

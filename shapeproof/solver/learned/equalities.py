@@ -61,9 +61,10 @@ def _unknowns(term: Term) -> Iterator[tuple[Monomial, int]]:
     return ((monomial, coefficient) for monomial, coefficient in term.monomials if monomial)
 
 
-def _is_alone(name: str, monomial: Monomial, term: Term) -> bool:
-    """True if the symbol occurs in no other monomial of the term."""
-    return all(name not in atom.symbols for other in term.poly if other != monomial for atom, _ in other)
+def _is_alone(monomial: Monomial, term: Term) -> bool:
+    """True if a symbol occurs in no other monomial of the term."""
+    names = monomial[0][0].symbols
+    return all(names.isdisjoint(atom.symbols) for other in term.poly if other != monomial for atom, _ in other)
 
 
 def _without(term: Term, monomial: Monomial, coefficient: int) -> Term:
@@ -84,7 +85,7 @@ def _linear(term: Term, known: Knowledge) -> Solution | None:
     candidates = [
         Solution(monomial, _without(term, monomial, coefficient))
         for monomial, coefficient in _unknowns(term)
-        if coefficient in (1, -1) and _is_symbol(monomial) and _is_alone(monomial[0][0].name, monomial, term)
+        if coefficient in (1, -1) and _is_symbol(monomial) and _is_alone(monomial, term)
     ]
     return min(candidates, key=lambda each: _cost(each, known), default=None)
 

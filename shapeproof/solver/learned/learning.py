@@ -252,7 +252,9 @@ class _Learner:
         known = self._known
         for left, right in self._taken_back(names, right=False):
             equality = _equality(left, right)
-            same = self._reducer.reduce(equality) is equality and solve(equality.term, known) == Solution(left, right)
+            reduced = self._reducer.reduce(equality)
+            solution = solve(reduced.term, known) if reduced is equality and isinstance(reduced, Compare) else None
+            same = solution == Solution(left, right)
             if same:
                 bounds = known.bounds(from_poly({left: 1}))
                 known.rename(left, right)

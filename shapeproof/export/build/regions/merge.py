@@ -170,7 +170,7 @@ class Merging:
             left = Left() if traced is None else tracer.left_in(traced)
             here = [replace(form, left=left, relaid=True) for form in forms]
             found = replace(region.found, main=replace(region.found.main, program=program), forms=here)
-            wrong = disagreement(self.mod, self.inputs, found, self.done.within(region))
+            wrong = disagreement(replay.Eager(self.mod, self.inputs), found, self.done.within(region))
             if wrong is not None:
                 told = disagreeing(wrong, self.inputs)
                 return f"{told.message}: {told.notes[0].text}"

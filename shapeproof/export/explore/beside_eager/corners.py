@@ -12,8 +12,6 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
-
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds_at
@@ -42,7 +40,7 @@ class Disagreement:
     """A bound of a size that excludes sizes at which both raise."""
 
 
-def disagreement(mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts) -> Disagreement | None:
+def disagreement(eager: replay.Eager, found: Exploration, domain: Facts) -> Disagreement | None:
     """Return the first point of a domain at which the program differs from eager.
 
     The two have already been compared at the start of the exploration.
@@ -52,20 +50,20 @@ def disagreement(mod: torch.nn.Module, inputs: Inputs, found: Exploration, domai
     run = [found.begun]
     raising: list[dict[str, int]] = []
     served = False
-    for point in points(inputs, found, domain, run):
+    for point in points(eager.inputs, found, domain, run):
         if point in run or not domain.contains(point):
             continue
         run.append(point)
-        result = replay.compare(mod, found.forms, inputs, point)
+        result = eager.compare(found.forms, point)
         if not result.agrees:
             return Disagreement(point, result)
         served |= result.relation is replay.Relation.SAME
         if result.relation is replay.Relation.BOTH_RAISE:
             raising.append(point)
-    served = served or not raising or replay.eager_failure(mod, inputs, found.begun, SEEDS[0]) is None
-    for point in _claimed(raising, inputs, found, domain) if served else ():
-        result = replay.compare(mod, found.forms, inputs, point)
-        if result.relation is replay.Relation.BOTH_RAISE and raises_whatever_the_data(mod, inputs, found, point):
+    served = served or not raising or eager.failure(found.begun, SEEDS[0]) is None
+    for point in _claimed(raising, eager.inputs, found, domain) if served else ():
+        result = eager.compare(found.forms, point)
+        if result.relation is replay.Relation.BOTH_RAISE and raises_whatever_the_data(eager, found, point):
             return Disagreement(point, result)
     return None
 
@@ -81,20 +79,18 @@ def _claimed(
             yield claimed
 
 
-def raises_whatever_the_data(
-    mod: torch.nn.Module, inputs: Inputs, found: Exploration, point: Mapping[str, int]
-) -> bool:
+def raises_whatever_the_data(eager: replay.Eager, found: Exploration, point: Mapping[str, int]) -> bool:
     """True if eager raises at a point for all data: the input is empty, or all floats and every tried seed fails.
 
     The error on floats must be torch's own, not an error about the data (LinAlgError) or one of the model.
     """
     if found.main.trial.checks:
         return False
-    tensors = [leaf.example for leaf in inputs.leaves if leaf.is_tensor]
-    empty = inputs.elements(point) == 0
+    tensors = [leaf.example for leaf in eager.inputs.leaves if leaf.is_tensor]
+    empty = eager.inputs.elements(point) == 0
     if not empty and not all(each.dtype.is_floating_point for each in tensors):
         return False
-    failures = [replay.eager_failure(mod, inputs, point, seed) for seed in (SEEDS[:1] if empty else SEEDS)]
+    failures = [eager.failure(point, seed) for seed in (SEEDS[:1] if empty else SEEDS)]
     return all(said is not None and (empty or said.startswith(("RuntimeError", "IndexError"))) for said in failures)
 
 

@@ -11,14 +11,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-import torch
-
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.explore.findings import Finding, Outcome
 from shapeproof.export.explore.inferred.narrowing import sayable
 from shapeproof.export.explore.points import Fitting
@@ -36,8 +34,7 @@ class Extent:
     `leaving` returns a formula for the sizes that take another path than a point on which the model raises, if known.
     """
 
-    mod: torch.nn.Module
-    inputs: Inputs
+    eager: Eager
     begun: Mapping[str, int]
     domain: Facts
     budget: Budget
@@ -50,8 +47,24 @@ class Extent:
         for whole in self._wholes(finding):
             joint = f.conjunction(*simplified([whole], self.domain, self.budget))
             if joint is not finding.requirement and sayable(joint) and self._raises_without(joint):
-                return replace(finding, joint=joint)
+                return self._first(replace(finding, joint=self._without_chance(joint)))
         return replace(finding, partly=True)
+
+    def _without_chance(self, required: Formula) -> Formula:
+        """Drop the alternatives at which eager raises, too: the failing path asked about them without need."""
+        kept = list(required.args) if isinstance(required, f.Or) else [required]
+        for part in list(kept):
+            fewer = [each for each in kept if each is not part]
+            if fewer and self._raises_without(f.disjunction(*fewer)):
+                kept = fewer
+        return f.disjunction(*kept)
+
+    def _first(self, finding: Finding) -> Finding:
+        """Return the finding with the smallest sizes that violate its requirement as witness, if eager raises there."""
+        failing = self.domain.assuming(finding.requirement.negation)
+        point = next(ascending(failing, sorted(self.eager.inputs.domain.symbols), self.budget), None)
+        failure = None if point is None else self.eager.failure_at(point, finding.decision.where)
+        return finding if failure is None else replace(finding, witness=point, text=failure)
 
     def _wholes(self, finding: Finding) -> Iterator[Formula]:
         """Yield the conditions that may replace a finding's requirement.
@@ -67,13 +80,11 @@ class Extent:
     def _raises_without(self, required: Formula) -> bool:
         """True if eager was run at points where the requirement fails or is undefined, and raised at all of them."""
         failing = self.domain.assuming(f.negate(f.conjunction(defined(required), required)))
-        points = itertools.islice(_points(self.inputs, failing, self.budget), EXTENT_POINTS)
-        near = Fitting(self.inputs, self.begun).among(points)
+        points = itertools.islice(_points(self.eager.inputs, failing, self.budget), EXTENT_POINTS)
+        near = Fitting(self.eager.inputs, self.begun).among(points)
         first = next(near, None)
         run = () if first is None else itertools.chain([first], near)
-        return first is not None and all(
-            replay.eager_failure(self.mod, self.inputs, point) is not None for point in run
-        )
+        return first is not None and all(self.eager.failure(point) is not None for point in run)
 
 
 def _points(inputs: Inputs, failing: Facts, budget: Budget) -> Iterator[dict[str, int]]:

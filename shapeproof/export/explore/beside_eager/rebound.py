@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
-from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.shim.inputs.binding import bind
 from shapeproof.export.shim.inputs.containers import Held, held, is_same
@@ -36,10 +35,10 @@ class Seen:
     after: Held
 
 
-def seen_in_eager(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], left: Left) -> Seen:
+def seen_in_eager(eager: replay.Eager, point: Mapping[str, int], left: Left) -> Seen:
     """Return what eager leaves in its inputs at a point, for the inputs that a trace saw changed."""
-    args, kwargs = inputs.at(point, filled=True)
-    mine = copy.deepcopy(mod)
+    args, kwargs = eager.inputs.at(point, filled=True)
+    mine = copy.deepcopy(eager.mod)
     before = held(mine, args, kwargs)
 
     def changed() -> set[Hashable]:
@@ -64,10 +63,10 @@ def _same(before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
 _NOTHING = object()
 
 
-def given_twice(mod: torch.nn.Module, inputs: Inputs) -> tuple[str, str] | None:
+def given_twice(eager: replay.Eager) -> tuple[str, str] | None:
     """Return two places where the example has one container: rebinding at one place is visible at the other."""
     first: dict[int, str] = {}
-    for place, value in held(mod, inputs.args, inputs.kwargs).containers.items():
+    for place, value in held(eager.mod, eager.inputs.args, eager.inputs.kwargs).containers.items():
         if first.setdefault(id(value), place) != place and not isinstance(value, tuple):
             return first[id(value)], place
     return None

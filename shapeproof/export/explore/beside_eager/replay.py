@@ -27,7 +27,7 @@ from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.shim.storages import writes
-from shapeproof.export.shim.trees import leaves, map_tensors
+from shapeproof.export.shim.trees import flattened, leaves, map_tensors
 from shapeproof.export.source.errors import led_to
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.rebinding import Left
@@ -100,13 +100,6 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
     return found
 
 
-def agrees_apart(
-    mod: torch.nn.Module, program: torch.export.ExportedProgram, inputs: Inputs, point: Mapping[str, int]
-) -> bool:
-    """True if the decomposed program agrees with eager at a point, or cannot differ from the program."""
-    return not told_apart(program.graph) or compare(mod, forms(program), inputs, point).agrees
-
-
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """Decompose a program into functional core operators, as consumers do."""
     with quiet(), asking(program, lambda mine: mine.elsewhere(mine.region.fork(), mine.point).refusing({})):
@@ -131,58 +124,65 @@ def asking(program: torch.export.ExportedProgram, other: Callable[[Trial], Trial
         env.trial = mine
 
 
-def eager_failure(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], seed: int | None = 0) -> str | None:
-    """Return what eager raises at a point, or None; `seed` selects the data."""
-    error = _eager_error(mod, inputs, point, seed)
-    return None if error is None else with_kind(error)
+@dataclass(frozen=True, slots=True)
+class Eager:
+    """The model as eager runs it on the declared inputs: what programs are held against.
 
+    Each run gets a copy of the model. Inputs that are too large are not made, and nothing is said of them.
+    """
 
-def failure_at(
-    mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], where: SourceLocation | None
-) -> str | None:
-    """Return what eager raises at a point, preferring data that fail at the given line."""
-    errors = (_eager_error(mod, inputs, point, seed) for seed in (0, None, 1))
-    first = next(errors)
-    if first is None or where is None or _is_at(first, where):
-        return None if first is None else with_kind(first)
-    return with_kind(next((error for error in errors if error is not None and _is_at(error, where)), first))
+    mod: torch.nn.Module
+    inputs: Inputs
+
+    def failure(self, point: Mapping[str, int], seed: int | None = 0) -> str | None:
+        """Return what eager raises at a point, or None; `seed` selects the data."""
+        error = self._error(point, seed)
+        return None if error is None else with_kind(error)
+
+    def failure_at(self, point: Mapping[str, int], where: SourceLocation | None) -> str | None:
+        """Return what eager raises at a point, preferring data that fail at the given line."""
+        errors = (self._error(point, seed) for seed in (0, None, 1))
+        first = next(errors)
+        if first is None or where is None or _is_at(first, where):
+            return None if first is None else with_kind(first)
+        return with_kind(next((error for error in errors if error is not None and _is_at(error, where)), first))
+
+    def error_on(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
+        """Return what eager raises on given inputs, or None."""
+        return outcome(copy.deepcopy(self.mod), args, kwargs)[1]
+
+    def _error(self, point: Mapping[str, int], seed: int | None) -> Exception | None:
+        return None if self._too_large(point) else self.error_on(*self.inputs.at(point, filled=True, seed=seed))
+
+    def _too_large(self, point: Mapping[str, int]) -> bool:
+        return point != self.inputs.example and self.inputs.elements(point) > INPUT_ELEMENTS
+
+    def compare(self, programs: Sequence[Form], point: Mapping[str, int], *, calls: int = 1) -> Replay:
+        """Run eager and each form of the program at a point, and return the first disagreement.
+
+        If both raise because of the chosen data, integers of 0 are tried too. The second of two calls shows what a
+        first call leaves in the model.
+        """
+        if self._too_large(point):
+            return Replay(Relation.NOT_RUN)
+        args, kwargs = self.inputs.at(point, filled=True)
+        found = Replay(Relation.SAME)
+        for form in programs:
+            found = compare_on(self.mod, form, args, kwargs, calls)
+            if found.relation is Relation.BOTH_RAISE:
+                found = compare_on(self.mod, form, *map_integers(args, kwargs, torch.zeros_like), calls)
+            if not found.agrees:
+                break
+        return found
+
+    def agrees_apart(self, program: torch.export.ExportedProgram, point: Mapping[str, int]) -> bool:
+        """True if the decomposed program agrees with eager at a point, or cannot differ from the program."""
+        return not told_apart(program.graph) or self.compare(forms(program), point).agrees
 
 
 def _is_at(error: Exception, where: SourceLocation) -> bool:
     line = led_to(error)
     return line is not None and (line.file, line.line) == (where.file, where.line)
-
-
-def _eager_error(mod: torch.nn.Module, inputs: Inputs, point: Mapping[str, int], seed: int | None) -> Exception | None:
-    if _too_large(inputs, point):
-        return None
-    args, kwargs = inputs.at(point, filled=True, seed=seed)
-    return outcome(copy.deepcopy(mod), args, kwargs)[1]
-
-
-def _too_large(inputs: Inputs, point: Mapping[str, int]) -> bool:
-    return point != inputs.example and inputs.elements(point) > INPUT_ELEMENTS
-
-
-def compare(
-    mod: torch.nn.Module, programs: Sequence[Form], inputs: Inputs, point: Mapping[str, int], *, calls: int = 1
-) -> Replay:
-    """Run eager and each form of the program at a point, and return the first disagreement.
-
-    If both raise because of the chosen data, integers of 0 are tried too. The second of two calls shows what a first
-    call leaves in the model.
-    """
-    if _too_large(inputs, point):
-        return Replay(Relation.NOT_RUN)
-    args, kwargs = inputs.at(point, filled=True)
-    found = Replay(Relation.SAME)
-    for form in programs:
-        found = compare_on(mod, form, args, kwargs, calls)
-        if found.relation is Relation.BOTH_RAISE:
-            found = compare_on(mod, form, *map_integers(args, kwargs, torch.zeros_like), calls)
-        if not found.agrees:
-            break
-    return found
 
 
 def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int) -> Replay:
@@ -268,13 +268,13 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
     """Return a factory of callables; each starts from the program's initial state and shares none with the model.
 
     An earlier callable is returned again if nothing was written into its state: many programs write into what they
-    computed themselves. A custom operator may write unseen.
+    computed themselves.
     """
     with quiet():
         module = copy.deepcopy(module_of(program))
     if not nodes.mutates(module.graph):
         return lambda: module
-    watching = not nodes.foreign_operators(module)
+    watching = nodes.counts_writes(module)
     last: list[tuple[torch.nn.Module, list[int | None]]] = []
 
     def fresh() -> torch.nn.Module:
@@ -304,9 +304,11 @@ def module_of(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
 
 def unequal(want: Any, got: Any) -> str | None:
     """Return the reason why two results differ, or None."""
-    wanted, had = leaves(want), leaves(got)
+    (wanted, containers), (had, others) = flattened(want), flattened(got)
     if len(wanted) != len(had):
         return f"eager returns {len(wanted)} values, the program {len(had)}"
+    if containers != others:
+        return "eager returns the values in other containers, or under other names"
     for a, b in zip(wanted, had, strict=True):
         reason = _unequal_leaf(a, b)
         if reason is not None:

@@ -19,7 +19,7 @@ from shapeproof.constraints.meaning.evaluate import holds_at, value_at
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.materialize import is_ordered
-from shapeproof.export.explore.demands.graph_demands import indexed
+from shapeproof.export.explore.demands.graph_demands import indexed, size_along
 from shapeproof.export.explore.findings import Traced
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
@@ -87,7 +87,7 @@ def _of_operators(
 
 
 def _size(node: torch.fx.Node, dim: int, read: Callable[[Any], Term]) -> Term:
-    size = node.meta["val"].shape[dim]
+    size = size_along(node, dim)
     return read(symbols.size_expression(size)) if isinstance(size, torch.SymInt) else constant(size)
 
 

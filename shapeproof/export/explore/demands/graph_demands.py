@@ -35,7 +35,7 @@ def _of_indices(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.f
         for source, dim, index, lowest in indexed(node):
             if _from_sizes(index, constants):
                 env = tracer.shape_env_of(program)
-                size, span = env.read(source.meta["val"].shape[dim]), env.span(index.meta["val"])
+                size, span = env.read(size_along(source, dim)), env.span(index.meta["val"])
                 if span.high is not None:
                     yield node, f.lt(span.high, size)
                 if span.low is not None:
@@ -52,6 +52,12 @@ def _of_reductions(program: torch.export.ExportedProgram) -> Iterator[tuple[torc
             sizes = shape if needed == "all" else shape[named["dim"] :][:1]
             env = tracer.shape_env_of(program)
             yield node, f.conjunction(*(f.ge(env.read(size), 1) for size in sizes))
+
+
+def size_along(source: torch.fx.Node, dim: int) -> int | torch.SymInt:
+    """Return a size of an indexed tensor; torch counts a tensor without dimensions as one of size 1."""
+    shape = source.meta["val"].shape
+    return shape[dim] if shape else 1
 
 
 def indexed(node: torch.fx.Node) -> Iterator[tuple[torch.fx.Node, int, torch.fx.Node, int]]:

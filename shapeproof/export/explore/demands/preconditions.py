@@ -19,14 +19,11 @@ import itertools
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-import torch
-
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.records.domain import Role
 from shapeproof.constraints.terms import symbol
-from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import raises_whatever_the_data
 from shapeproof.export.explore.demands.graph_demands import requirements
@@ -43,9 +40,9 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide, implied
 
 
-def take_preconditions(mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts, budget: Budget) -> None:
+def take_preconditions(eager: replay.Eager, found: Exploration, domain: Facts, budget: Budget) -> None:
     """Add to an exploration what the domain allows and eager rejects: findings, or narrowings of inferred sizes."""
-    beside = _BesideEager(mod, inputs, found, budget)
+    beside = _BesideEager(eager, found, budget)
     for rejected in (beside.by_operators, beside.by_checks, beside.where_empty):
         found.take(list(rejected(narrowed(domain, found.narrowings))))
 
@@ -54,8 +51,7 @@ def take_preconditions(mod: torch.nn.Module, inputs: Inputs, found: Exploration,
 class _BesideEager:
     """Holds requirements against eager; each method takes the domain as it is narrowed so far."""
 
-    mod: torch.nn.Module
-    inputs: Inputs
+    eager: replay.Eager
     found: Exploration
     budget: Budget
 
@@ -65,7 +61,7 @@ class _BesideEager:
         demanded = requirements(program) if program is not None else ()
         sized = ((node, each) for node, formula in demanded for each in self._of_sizes(formula, facts))
         for node, formula in sized:
-            point = failing_point(self.inputs, formula, facts, self.budget) if _fails(formula, facts) else None
+            point = failing_point(self.eager.inputs, formula, facts, self.budget) if _fails(formula, facts) else None
             if point is None:
                 continue
             required = _unless_at(point, in_few_words(formula, facts, self.budget), facts)
@@ -81,7 +77,7 @@ class _BesideEager:
         if not trial.checks:
             return
         for required in left_by(trial.facts, declared, self._declared_in(trial), self.budget):
-            point = failing_point(self.inputs, required, declared, self.budget)
+            point = failing_point(self.eager.inputs, required, declared, self.budget)
             if point is None:
                 continue
             place = _first_unmet(trial, point, self.budget).place
@@ -95,23 +91,21 @@ class _BesideEager:
         Eager is run with one size at 0 and all others unchanged.
         """
         refused = [
-            name
-            for name, point in self._emptied(domain)
-            if raises_whatever_the_data(self.mod, self.inputs, self.found, point)
+            name for name, point in self._emptied(domain) if raises_whatever_the_data(self.eager, self.found, point)
         ]
-        if not refused or replay.eager_failure(self.mod, self.inputs, self.found.begun, None) is not None:
+        if not refused or self.eager.failure(self.found.begun, None) is not None:
             return
         for name in refused:
-            raised = conceded(_asserted(f.ge(symbol(name), 1)), self.found, self.inputs, self.budget)
+            raised = conceded(_asserted(f.ge(symbol(name), 1)), self.found, self.eager.inputs, self.budget)
             if raised is not None:
                 yield raised
 
     def _rejected(self, required: Decision, point: dict[str, int], sentence: str) -> Finding | Narrowing | None:
         """Return the consequence of a requirement that fails at a point; None unless eager raises there."""
-        failure = replay.failure_at(self.mod, self.inputs, point, required.where)
+        failure = self.eager.failure_at(point, required.where)
         if failure is None:
             return None
-        narrowing = conceded(required, self.found, self.inputs, self.budget)
+        narrowing = conceded(required, self.found, self.eager.inputs, self.budget)
         text = sentence.format(failure)
         return narrowing or Finding(Outcome.RAISES, required, point, text, served=required.formula)
 
@@ -121,7 +115,7 @@ class _BesideEager:
         A requirement about data is reduced to the sizes at which some data meet it.
         """
         trial = self.found.main.trial
-        if formula.symbols <= frozenset(self.inputs.domain.symbols):
+        if formula.symbols <= frozenset(self.eager.inputs.domain.symbols):
             return [formula]
         if implied(formula, trial.facts, self.budget):
             return []
@@ -129,11 +123,13 @@ class _BesideEager:
 
     def _declared_in(self, trial: Trial) -> frozenset[str]:
         """Return the declared sizes in the promises of operators and the checks on data."""
-        return frozenset(self.inputs.domain.symbols) & frozenset().union(*(each.symbols for each in trial.learned))
+        return frozenset(self.eager.inputs.domain.symbols) & frozenset().union(
+            *(each.symbols for each in trial.learned)
+        )
 
     def _emptied(self, domain: Facts) -> Iterator[tuple[str, dict[str, int]]]:
         """Yield each inferred or liftable size that may be 0, and the point at which that size alone is 0."""
-        for name in sorted(self.inputs.domain.of_role(Role.INFERRED | Role.LIFTABLE)):
+        for name in sorted(self.eager.inputs.domain.of_role(Role.INFERRED | Role.LIFTABLE)):
             point = self.found.begun | {name: 0}
             if self.found.begun[name] > 0 and domain.contains(point):
                 yield name, point

@@ -8,7 +8,6 @@ Errors that the model itself states (an assert, a torch._check) are not repeated
 from __future__ import annotations
 
 import ast
-import copy
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,7 +50,7 @@ class _Demand:
     names: Mapping[str, str]
 
 
-def shared_failures(mod: torch.nn.Module, inputs: Inputs, found: Exploration) -> tuple[SharedFailure, ...]:
+def shared_failures(eager: replay.Eager, found: Exploration) -> tuple[SharedFailure, ...]:
     """Return the failures that eager and the program are seen to share, one per demand."""
     program, trial = found.main.program, found.main.trial
     if program is None:
@@ -65,7 +64,7 @@ def shared_failures(mod: torch.nn.Module, inputs: Inputs, found: Exploration) ->
     if not by_node and not checks:
         return ()
     fresh, seen = replay.fresh_modules(program), dict[Formula, SharedFailure]()
-    for args, kwargs in _made_up(inputs, found.begun):
+    for args, kwargs in _made_up(eager.inputs, found.begun):
         if len(seen) == len(by_node) + len(checks):
             break
         known = Known(tracer.translator_of(program).term, dict(found.begun))
@@ -74,9 +73,9 @@ def shared_failures(mod: torch.nn.Module, inputs: Inputs, found: Exploration) ->
         broken = next((each for each in possible if known.denies(each.formula)), None)
         if broken is None or broken.formula in seen:
             continue
-        _, error = replay.outcome(copy.deepcopy(mod), args, kwargs)
+        error = eager.error_on(args, kwargs)
         if error is not None and not is_stated(error):
-            seen[broken.formula] = _described(broken, error, found, known, inputs)
+            seen[broken.formula] = _described(broken, error, found, known, eager.inputs)
     return tuple(seen.values())
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 
-import torch
-
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds_at
@@ -18,7 +16,7 @@ from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.records.domain import Role
 from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.explore.findings import Exploration, Narrowing
 from shapeproof.export.explore.inferred.narrowing import given_up
 from shapeproof.export.limits import TIED_SIZES
@@ -37,23 +35,24 @@ def equal_in_example(inputs: Inputs, example: Mapping[str, int], apart_from: Con
     return [each for each in equal if all(holds_at(each, anchor) for anchor in inputs.anchors)]
 
 
-def kept_equal(  # noqa: PLR0913, PLR0917 - what was found, where the two differ, and what a question may cost
-    mod: torch.nn.Module, inputs: Inputs, found: Exploration, domain: Facts, point: Mapping[str, int], budget: Budget
+def kept_equal(
+    eager: Eager, found: Exploration, domain: Facts, point: Mapping[str, int], budget: Budget
 ) -> list[Narrowing]:
     """Return the example's equalities that cause a difference at a point; none if they are not the cause."""
+    inputs = eager.inputs
     broken = [each for each in equal_in_example(inputs, inputs.example or {}) if not holds_at(each, dict(point))]
-    if not broken or len(broken) > TIED_SIZES or not _agree(mod, inputs, found, domain.assuming(*broken), point):
+    if not broken or len(broken) > TIED_SIZES or not _agree(eager, found, domain.assuming(*broken), point):
         return []
     for each in list(broken):
         others = [other for other in broken if other is not each]
-        if others and _agree(mod, inputs, found, domain.assuming(*others, each.negation), point):
+        if others and _agree(eager, found, domain.assuming(*others, each.negation), point):
             broken = others
     asked = (given_up(Decision(each, Kind.ASSERTED, outcome=True), each, found, inputs, budget) for each in broken)
     kept = [each for each in asked if each is not None]
     return kept if len(kept) == len(broken) else []
 
 
-def _agree(mod: torch.nn.Module, inputs: Inputs, found: Exploration, region: Facts, point: Mapping[str, int]) -> bool:
+def _agree(eager: Eager, found: Exploration, region: Facts, point: Mapping[str, int]) -> bool:
     """True if program and eager agree at a point of a region that keeps as many of the given sizes as possible."""
     here = region.fork()
     for name, value in sorted(point.items()):
@@ -61,4 +60,4 @@ def _agree(mod: torch.nn.Module, inputs: Inputs, found: Exploration, region: Fac
     chosen = find(f.TRUE, here)
     if not isinstance(chosen, dict) or not region.contains(whole := {**point, **chosen}):
         return False
-    return replay.compare(mod, found.forms, inputs, whole).agrees
+    return eager.compare(found.forms, whole).agrees

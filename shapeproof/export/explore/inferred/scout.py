@@ -11,13 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import torch
-
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.records.domain import Role
-from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.beside_eager.replay import eager_failure
+from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.explore.coincidences import pins
 from shapeproof.export.explore.findings import Narrowing, Traced, narrowed
 from shapeproof.export.explore.inferred.kept_equal import equal_in_example
@@ -48,16 +45,14 @@ class Scout:
     """Looks for a simple domain.
 
     Attributes:
-        mod: the model.
-        inputs: the declared inputs.
+        eager: the model, as eager runs it on the declared inputs.
         about_data: true of a formula that contains an unbacked symbol.
         budget: the work that one solver question may cost.
         trace: makes a quick trace at a point of a domain.
         generic: finds a point without accidental equalities.
     """
 
-    mod: torch.nn.Module
-    inputs: Inputs
+    eager: Eager
     about_data: Callable[[Formula], bool]
     budget: Budget
     trace: Callable[[Facts, dict[str, int]], Traced]
@@ -65,12 +60,12 @@ class Scout:
 
     def look(self, domain: Facts, example: dict[str, int]) -> Scouted | None:
         """Return the simple domain that the model asks for; None if eager accepts generic sizes or none is found."""
-        if not self.inputs.domain.of_role(Role.INFERRED) or self._runs_in(domain, SCOUT_ELEMENTS):
+        if not self.eager.inputs.domain.of_role(Role.INFERRED) or self._runs_in(domain, SCOUT_ELEMENTS):
             return None
         traced = self.trace(domain, example)
         if traced.program is None:
             return None
-        asked = asked_for(traced.trial.decisions, self.inputs, self.budget)
+        asked = asked_for(traced.trial.decisions, self.eager.inputs, self.budget)
         region = narrowed(domain, asked).assuming(*self._general(traced))
         tied, pinned = self._tied(region, example, self._pinned(traced))
         point = self.generic(narrowed(region, [*tied, *pinned]))
@@ -98,7 +93,7 @@ class Scout:
         if self._runs_in(region):
             return [], []
         open_, every = (
-            [each for each in equal_in_example(self.inputs, example, fixed) if self._is_open(each, region)]
+            [each for each in equal_in_example(self.eager.inputs, example, fixed) if self._is_open(each, region)]
             for fixed in (_of_one_value(region), ())
         )
         constant = [each for each in dict.fromkeys(pinned) if self._is_open(each, region)]
@@ -112,7 +107,7 @@ class Scout:
 
     def _asked(self, needed: Sequence[Formula]) -> list[Narrowing]:
         decisions = [Decision(each, Kind.ASSERTED, outcome=True) for each in needed]
-        return asked_for(decisions, self.inputs, self.budget)
+        return asked_for(decisions, self.eager.inputs, self.budget)
 
     def _is_open(self, formula: Formula, region: Facts) -> bool:
         return not region.assuming(formula.negation).contradictory
@@ -123,9 +118,9 @@ class Scout:
     def _runs_in(self, region: Facts, elements: int | None = None) -> bool:
         """True if eager accepts a generic point; a point with more than `elements` elements is not run."""
         point = self.generic(region)
-        if point is None or (elements is not None and self.inputs.elements(point) > elements):
+        if point is None or (elements is not None and self.eager.inputs.elements(point) > elements):
             return False
-        return eager_failure(self.mod, self.inputs, point) is None
+        return self.eager.failure(point) is None
 
 
 def _of_one_value(region: Facts) -> set[str]:
@@ -137,8 +132,7 @@ def _of_one_value(region: Facts) -> set[str]:
 class Looks:
     """Counts the looks into how much of an inferred domain can be kept; a large model gets exactly one."""
 
-    mod: torch.nn.Module
-    inputs: Inputs
+    eager: Eager
     taken: int = 0
 
     def are_over(self, nodes: int) -> bool:
@@ -149,7 +143,7 @@ class Looks:
         """True if eager rejects all of these points, where a run is worth making to save a trace."""
         tried = [point for point in points if point is not None]
         worth = bool(tried) and self._affordable(nodes) < LOOK_LIMIT
-        return worth and all(eager_failure(self.mod, self.inputs, point) is not None for point in tried)
+        return worth and all(self.eager.failure(point) is not None for point in tried)
 
     def _affordable(self, nodes: int) -> int:
         return min(LOOK_LIMIT, max(1, LOOK_NODES // nodes))

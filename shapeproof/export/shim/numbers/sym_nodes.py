@@ -28,6 +28,7 @@ from torch.fx.experimental import sym_node
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, handle_sym_dispatch
 from torch.fx.experimental.sym_node import SymNode, to_node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from shapeproof.export.shim.numbers.doubles import FUNCTIONS, Double, literal, operation
 
@@ -190,10 +191,6 @@ class ExactShapeEnv(ShapeEnv):
         """Return torch's value range of an integer that is computed by operations on doubles."""
         raise NotImplementedError
 
-    def bound_sympy(self, expr: sympy.Expr, size_oblivious: bool = False) -> Any:  # noqa: FBT001, FBT002 - torch's
-        """Return bounds as torch does, which has none for operations on doubles."""
-        return self.range_of(expr) if expr.has(Double) else super().bound_sympy(expr, size_oblivious)
-
     def before(self, function: Any, node: Any) -> None:
         """Receive notice of a function that is about to be computed, with its first operand."""
         raise NotImplementedError
@@ -208,6 +205,12 @@ class ExactShapeEnv(ShapeEnv):
             if isinstance(condition, torch.SymBool):
                 self.demand(condition, BY_ZERO)
         return None, False
+
+    def bound_sympy(self, expr: sympy.Expr, size_oblivious: bool = False) -> ValueRanges[Any]:  # noqa: FBT001, FBT002
+        """Bound an expression as torch does; torch has no bounds for operations on doubles."""
+        if not expr.has(Double):
+            return super().bound_sympy(expr, size_oblivious)
+        return self.range_of(expr) if expr.is_integer else ValueRanges.unknown()
 
     def named(self, created: sympy.Symbol) -> sympy.Symbol:
         """Register a symbol that torch has not made in torch's table of names (from 2.15 on)."""

@@ -31,7 +31,7 @@ from shapeproof.export.trace.python.plain_numbers import CALLED, FUNCTIONS, MEMB
 from shapeproof.export.trace.python.remembering import Remembered
 from shapeproof.export.trace.python.rewriting import EXCEPT, assigned, catches, global_names, rewritten
 from shapeproof.export.trace.python.users_functions import users_functions
-from shapeproof.export.trace.python.whether_traced import ASKED
+from shapeproof.export.trace.python.whether_traced import ASKED, Compiler
 
 _FOREIGN = {"torch", "shapeproof", *sys.stdlib_module_names}
 _REMEMBERING = type(functools.cache(lambda: None))
@@ -273,7 +273,8 @@ class _Rewriting:
         found = {name: value for name, value in found.items() if value is not None}
         if not found:
             return None
-        made = self._copies.setdefault(module.__name__, ModuleType(module.__name__, module.__doc__))
+        kind = Compiler if module is torch.compiler else ModuleType
+        made = self._copies.setdefault(module.__name__, kind(module.__name__, module.__doc__))
         vars(made).update({**vars(module), **vars(made), **found})
         return made
 

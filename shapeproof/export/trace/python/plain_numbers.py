@@ -279,7 +279,7 @@ MEMBERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "builtins": {"isinstance": lambda _: _isinstance, "type": lambda _: _type},
     "numpy": {"sqrt": _sqrt},
     "torch.nn.functional": {"scaled_dot_product_attention": _deciding},
-    "torch.compiler": ASKING,
+    **ASKING,
 }
 """Functions of modules, and the makers of their symbolic versions."""
 NAMES = {name: f"symbolic {name}" for name in CALLED if name != "__class__"}
@@ -294,5 +294,5 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     torch.nn.functional.scaled_dot_product_attention: _deciding,
 }
 """Functions that a model may import by name."""
-WITHIN: Mapping[str, tuple[str, ...]] = {"torch": ("nn", "compiler"), "torch.nn": ("functional",)}
+WITHIN: Mapping[str, tuple[str, ...]] = {"torch": ("nn", "compiler", "_dynamo", "_utils"), "torch.nn": ("functional",)}
 """Submodules on the way to these functions."""

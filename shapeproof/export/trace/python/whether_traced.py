@@ -1,4 +1,4 @@
-"""Note where a model asks whether it is traced: `torch.compiler.is_compiling()`, `torch.compiler.is_exporting()`.
+"""Note where a model asks whether it is traced: `torch.compiler.is_compiling()`, `torch.compiler._is_exporting_flag`.
 
 Such code behaves differently in eager, and no question about a size reveals it. Only runs beside eager compare the two
 there, so the report names the line. The answers stay torch's.
@@ -12,7 +12,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -46,15 +46,44 @@ def _asking(original: Callable[[], bool]) -> Callable[[], bool]:
 
 
 def _answer(original: Callable[[], bool], where: SourceLocation) -> bool:
-    noted = _noted.get()
-    if noted is not None:
-        noted[where] = original.__name__
+    _note(where, original.__name__)
     return original()
 
 
-ASKING: Mapping[str, Callable[..., Any]] = dict.fromkeys(("is_compiling", "is_exporting"), _asking)
-"""The functions of torch.compiler that tell whether code is traced, and the maker of their replacements."""
-ASKED: Mapping[Any, Callable[..., Any]] = {getattr(torch.compiler, name): make for name, make in ASKING.items()}
+def _note(where: SourceLocation, name: str) -> None:
+    noted = _noted.get()
+    if noted is not None:
+        noted[where] = name
+
+
+class Compiler(ModuleType):
+    """`torch.compiler` as a model reads it in a trace: its functions set flags that say so, too."""
+
+
+def _flag(name: str) -> property:
+    def read(_: Any) -> bool:
+        _note(location(sys._getframe(1)), name)  # noqa: SLF001 - who reads it
+        return bool(getattr(torch.compiler, name))
+
+    return property(read)
+
+
+_FLAGS = tuple(name for name in vars(torch.compiler) if name.startswith("_is_") and name.endswith("_flag"))
+for _name in _FLAGS:
+    setattr(Compiler, _name, _flag(_name))
+_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
+    "compiler": ("is_compiling", "is_exporting"),
+    "_dynamo": ("is_compiling",),
+    "_utils": ("is_compiling",),
+}
+ASKING: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    f"torch.{module}": dict.fromkeys(names, _asking) | (dict.fromkeys(_FLAGS, bool) if module == "compiler" else {})
+    for module, names in _FUNCTIONS.items()
+}
+"""By module, the functions and flags of torch that tell whether code is traced, and the maker of their replacements."""
+ASKED: Mapping[Any, Callable[..., Any]] = {
+    getattr(getattr(torch, module), name): _asking for module, names in _FUNCTIONS.items() for name in names
+}
 """The functions that a model may import by name."""
 
 _REPLACED = {_asking(original).__code__ for original in ASKED}

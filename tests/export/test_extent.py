@@ -1,0 +1,29 @@
+"""A condition at which eager raises is said without the sizes that the failing path asked about for no need."""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+from torch.export import Dim
+
+from shapeproof.export import check
+from tests.agreement import RAISES, outcome
+
+
+class Adds(torch.nn.Module):
+    def forward(self, x, y):
+        return x + y
+
+
+def test_a_size_that_broadcasts_with_itself_is_no_part_of_the_condition():
+    """The fault: `x.shape[0] == 1 or ...`, with 2 rows in the witness."""
+    rows, one, other = Dim("rows", min=1, max=3), Dim("one", min=1, max=4), Dim("other", min=1, max=4)
+    shapes = {"x": {0: rows, 1: one}, "y": {0: rows, 1: other}}
+    (found,) = check(Adds(), (torch.ones(2, 3, 2), torch.ones(2, 3, 2)), dynamic_shapes=shapes).diagnostics
+    (required,) = (note.text.split("   by")[0] for note in found.notes if note.label == "required")
+    assert sorted(found.witness.values()) == [1, 2, 3]
+    for n, m in itertools.product(range(1, 5), repeat=2):
+        holds = eval(required.replace("x.shape[1]", str(n)).replace("y.shape[1]", str(m)))  # noqa: S307 - of sizes
+        raises = outcome(Adds(), (torch.ones(1, n, 2), torch.ones(1, m, 2))) == RAISES
+        assert holds is not raises
