@@ -45,13 +45,21 @@ def start_of_help() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Export one model with one exporter."""
-    from benchmarks.export_ratio import EXPORTERS, attempt
+    """Export one model with one exporter; the process of torch.export imports nothing of shapeproof."""
+    import torch
+
     from benchmarks.models import MODELS
 
-    warnings.simplefilter("ignore")
     exporter, model = sys.argv[1:]
-    attempt(EXPORTERS[exporter], MODELS[model])
+    warnings.simplefilter("ignore")
+    if exporter == "shapeproof":
+        from shapeproof.export import export
+    else:
+        from torch.export import export
+    torch.manual_seed(0)
+    mod, args, kwargs, dynamic_shapes = MODELS[model]()
+    with torch.no_grad():
+        export(mod, args, kwargs, dynamic_shapes=dynamic_shapes)
 
 
 if __name__ == "__main__":
