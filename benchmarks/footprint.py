@@ -7,6 +7,7 @@ Each is measured in a process of its own.
 
 from __future__ import annotations
 
+import importlib
 import os
 import resource
 import subprocess
@@ -52,10 +53,7 @@ def main() -> None:
 
     exporter, model = sys.argv[1:]
     warnings.simplefilter("ignore")
-    if exporter == "shapeproof":
-        from shapeproof.export import export
-    else:
-        from torch.export import export
+    export = importlib.import_module("shapeproof.export" if exporter == "shapeproof" else "torch.export").export
     torch.manual_seed(0)
     mod, args, kwargs, dynamic_shapes = MODELS[model]()
     with torch.no_grad():
