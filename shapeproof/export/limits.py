@@ -41,6 +41,9 @@ EXTENT_BOX = 2**12
 REGIONS = 16
 """The most programs that one model may be split into."""
 
+MOVED_ELEMENTS = 2**20
+"""The most elements of a parameter that are followed through views and resizing while two programs are compared."""
+
 SCOUT_ELEMENTS = 2**20
 """The most input elements of a run that tests whether eager accepts generic sizes: such a run must be cheap."""
 

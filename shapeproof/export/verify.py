@@ -138,10 +138,10 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
     if domain.contradictory:
         return vacuous(task.inputs, clash(domain))
     task.inputs.check_anchors()
-    take = functools.partial(take_preconditions, task.eager, budget=task.budget)
+    take = functools.partial(take_preconditions, task.eager)
     try:
         if splitting:
-            return _by_several(task, explorer, split(explorer, domain, task.budget, take))
+            return _by_several(task, explorer, split(explorer, domain, take))
         found = explorer.run(domain)
         take(found, domain)
         return _by_one(task, explorer, found, domain)
@@ -152,9 +152,9 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
 def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) -> Report:
     """Return the verdict on a model that one program serves."""
     inputs, budget, trial = task.inputs, task.budget, found.main.trial
-    told = distinct(found.findings, trial, budget)
+    told = distinct(found.findings, trial)
     told = settled_by_checks(told, found, explorer, budget)
-    extent = Extent(task.eager, found.begun, narrowed(domain, found.narrowings), budget, explorer.leaving)
+    extent = Extent(task.eager, found.begun, narrowed(domain, found.narrowings), explorer.leaving)
     told = [extent.named(finding) for finding in told]
     missed = _rebound(task, found, [])
     task.progress("replaying at the corners")
@@ -166,7 +166,7 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     ]
     help_ = helps(required, repairs or (), inputs)
     diagnostics = [
-        of_given(task.eager, found, cause, also(diagnose(cause.finding, inputs, trial, budget, code), cause, inputs))
+        of_given(task.eager, found, cause, also(diagnose(cause.finding, inputs, trial, code), cause, inputs))
         for cause, code in zip(settled, help_, strict=False)
     ]
     diagnostics += [disagreeing(each, inputs, code) for each, code in zip(wrong, help_[len(settled) :], strict=True)]
@@ -201,9 +201,9 @@ def _left(found: Exploration) -> Left:
 def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
     """Return the verdict on a model that several programs serve."""
     task.progress("replaying at the corners of each region")
-    extent = Extent(task.eager, done.regions[-1].found.begun, done.domain, task.budget, explorer.leaving)
+    extent = Extent(task.eager, done.regions[-1].found.begun, done.domain, explorer.leaving)
     errors = [
-        of_given(task.eager, region.found, Cause(each), diagnose(each, task.inputs, done.trial, task.budget))
+        of_given(task.eager, region.found, Cause(each), diagnose(each, task.inputs, done.trial))
         for region in done.regions[-1:]
         for each in map(extent.named, done.findings)
     ]
@@ -218,7 +218,7 @@ def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
         if not errors and served is not None:
             other = disagreement(task.eager, region.found, served)
             errors += [] if other is None else [disagreeing(other, task.inputs)]
-    warnings = [diagnose(finding, task.inputs, trial, task.budget) for finding, trial in done.opened]
+    warnings = [diagnose(finding, task.inputs, trial) for finding, trial in done.opened]
     if done.unexplored is not None:
         warnings.append(unexplored(*done.unexplored, task.inputs))
     report = together(task.inputs, done, [*errors, *warnings], task.budget)

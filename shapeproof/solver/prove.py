@@ -21,12 +21,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.errors import Unevaluable, UsageError
-from shapeproof.constraints.formulas import TRUE, conjunction
+from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, implies
 from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.meaning.evaluate import has_meaning, true_at
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
 from shapeproof.constraints.syntax.text import parse_relation
+from shapeproof.constraints.terms import Term
 from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver.alternatives import proved_by_alternatives
 from shapeproof.solver.budget import Allowance, is_affordable, spending
@@ -45,7 +46,7 @@ from shapeproof.solver.smt.session import Answer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from shapeproof.constraints.formulas import Formula
+    from shapeproof.constraints.reals import Real
     from shapeproof.solver.budget import Budget
     from shapeproof.solver.learned.knowledge import Knowledge
 
@@ -148,6 +149,15 @@ def implied(formula: Formula, facts: Facts, budget: Budget | None = None) -> boo
 def redundant(formula: Formula, facts: Facts, budget: Budget | None = None) -> bool:
     """True if the formula adds nothing to the facts: it is proved wherever they hold, or they hold nowhere."""
     return isinstance(decide(formula, facts, budget), Proved | Vacuous)
+
+
+def equal(one: Term | Real | Formula | None, other: Term | Real | Formula | None, facts: Facts) -> bool:
+    """True if two integers or two conditions are proved equal wherever the facts hold; of floats the same form is."""
+    if isinstance(one, Term) and isinstance(other, Term):
+        return one is other or implied(eq(one, other), facts)
+    if isinstance(one, Formula) and isinstance(other, Formula):
+        return one is other or all(implied(implies(p, q), facts) for p, q in ((one, other), (other, one)))
+    return one is other or one == other
 
 
 def _decided(formula: Formula, facts: Facts, budget: Budget) -> Verdict:

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
-from shapeproof.export import VerifiedProgram, export
+from shapeproof.export import Dim, VerifiedProgram, export
 from tests.consumers import ways
 from tests.consumers.models import MODELS, Shipped
 from tests.consumers.ways import WAYS
@@ -97,3 +97,19 @@ def test_a_program_for_xnnpack_runs_as_eager_at_every_size(name: str) -> None:
     run = ways.xnnpack(program)
     for sizes in case.sizes:
         agree(run, model, case.made(*sizes))
+
+
+class _ShortestOf(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        shortest, longest = torch.sym_min(x.shape[0], y.shape[0]), torch.sym_max(x.shape[0], y.shape[0])
+        return torch.arange(shortest).sum() + torch.arange(longest)
+
+
+@pytest.mark.slow
+def test_executorch_runs_a_minimum_and_a_maximum_whose_order_is_open() -> None:
+    """Law: they are written in operators that ExecuTorch's verifier admits; it refuses torch.export's `sym_min`."""
+    model, dims = _ShortestOf(), [Dim(name, min=1, max=9) for name in ("n", "m")]
+    program = export(model, (torch.ones(3), torch.ones(5)), dynamic_shapes=[{0: dim} for dim in dims])
+    run = ways.executorch(program)
+    for sizes in ((1, 9), (5, 5), (9, 2)):
+        agree(run, model, [torch.ones(size) for size in sizes])

@@ -1,4 +1,4 @@
-"""A program in core operators has no minimum that is proved to be one of its operands; one of open order stays."""
+"""A program in core operators has no minimum of two sizes: an operand or arithmetic replaces it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from torch.export import Dim
 from torch.nn import functional
 
 from shapeproof.export import export
+from shapeproof.solver.prove import prove
 
 EXTREMES = {torch.sym_min, torch.sym_max}
 
@@ -53,14 +54,37 @@ def test_a_bound_that_is_enforced_leaves_no_minimum():
         torch.testing.assert_close(core.module()(*args), Attention()(*args))
 
 
-@pytest.mark.parametrize(("most", "left"), [(9, []), (4, [torch.sym_min])])
-def test_a_minimum_stays_where_its_order_is_open(most, left):
+@pytest.mark.parametrize("most", [9, 4])
+def test_an_extreme_of_sizes_is_an_operand_or_arithmetic(most):
     model = Clamped(most)
     program = export(model, (torch.ones(3),), dynamic_shapes=({0: Dim("n", min=1, max=9)},))
     core = program.run_decompositions()
-    assert extremes(core) == left
+    assert not extremes(core)
     for rows in range(1, 10):
         torch.testing.assert_close(core.module()(torch.ones(rows)), model(torch.ones(rows)))
+
+
+def test_a_minimum_stays_where_an_operand_may_be_negative():
+    class Shifted(torch.nn.Module):
+        def forward(self, x):
+            return x + torch.sym_min(x.shape[0] - 3, 4)
+
+    program = export(Shifted(), (torch.ones(5),), dynamic_shapes=({0: Dim("n", min=1, max=9)},))
+    core = program.run_decompositions()
+    assert extremes(core) == [torch.sym_min]
+    for rows in range(1, 10):
+        torch.testing.assert_close(core.module()(torch.ones(rows)), Shifted()(torch.ones(rows)))
+
+
+def test_the_arithmetic_of_an_extreme_is_right():
+    """Law: with t = (2*a + 1)//(a + b + 1) and a, b >= 0, min(a, b) is a - t*(a - b), max(a, b) is b + t*(a - b)."""
+    t, within = "((2*a + 1)//(a + b + 1))", {"a": (0, None), "b": (0, None)}
+    for order, value in (("a >= b", 1), ("a < b", 0)):
+        assert prove(f"{t} == {value}", within, given=[order]).status == "proved"
+    for a in range(40):
+        for b in range(40):
+            once = (2 * a + 1) // (a + b + 1)
+            assert (a - once * (a - b), b + once * (a - b)) == (min(a, b), max(a, b))
 
 
 def test_a_minimum_that_is_a_result_keeps_its_name():

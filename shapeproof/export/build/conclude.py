@@ -162,7 +162,7 @@ def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic], bud
     refuted = any(diagnostic.severity == "error" for diagnostic in diagnostics)
     told = list(diagnostics)
     told += [each for report in reports for each in report.diagnostics if each not in diagnostics]
-    if not told and not proved(done, budget):
+    if not told and not proved(done):
         told.append(uncovered())
     found = Report(
         status="refuted" if refuted else "undecided" if told else "proved",

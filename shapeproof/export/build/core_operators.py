@@ -4,15 +4,16 @@ ExecuTorch's verifier admits Python's operators on numbers, and no torch functio
 `n / 1`, which is the same double, and slices clamp their bounds themselves (clamps.py). The verifier also counts the
 rows of the first piece of a split, which specializes a size; each piece becomes a separate slice instead. A minimum or
 maximum that is proved to be one of its operands becomes that operand: metadata holds `min(128, past + step)` where
-`past + step <= 128` is enforced, so that memory planners see the bound. Operators that a runtime lacks altogether stay
-(`math.sqrt`, the larger of two sizes whose order is open).
+`past + step <= 128` is enforced, so that memory planners see the bound. One whose order is open is computed: with
+`t = (2*a + 1)//(a + b + 1)`, which is 1 where a >= b and else 0, the minimum of two sizes is `a - t*(a - b)`. Operators
+that a runtime lacks altogether stay (`math.sqrt`).
 """
 
 from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Any
 
 import torch
@@ -72,7 +73,10 @@ def _checking(graph: torch.fx.Graph) -> set[torch.fx.Node]:
 
 
 def _settle(node: torch.fx.Node, translator: Translator, facts: Facts, kept: Container[torch.fx.Node]) -> None:
-    """Replace a minimum or maximum of two sizes by the operand that it is proved to be, except for the kept users."""
+    """Replace a minimum or maximum of two sizes by the operand that it is proved to be, or else by arithmetic.
+
+    The kept users are left unchanged.
+    """
     first, *rest = node.args
     if len(rest) != 1:
         return
@@ -85,6 +89,27 @@ def _settle(node: torch.fx.Node, translator: Translator, facts: Facts, kept: Con
         if implied(ordered, facts):
             _replace(node, least if node.target is torch.sym_min else greatest, kept)
             return
+    if implied(f.conjunction(f.ge(left, 0), f.ge(right, 0)), facts):
+        _replace(node, _computed(node, first, second), kept)
+
+
+def _computed(node: torch.fx.Node, one: Any, other: Any) -> torch.fx.Node:
+    """Return the minimum or maximum of two numbers of at least 0, by operators that every runtime has."""
+    with node.graph.inserting_before(node):
+        above = _added(node, operator.add, _added(node, operator.mul, one, 2), 1)
+        below = _added(node, operator.add, _added(node, operator.add, one, other), 1)
+        picked = _added(node, operator.floordiv, above, below)
+        step = _added(node, operator.mul, picked, _added(node, operator.sub, one, other))
+        found = _added(node, *((operator.sub, one) if node.target is torch.sym_min else (operator.add, other)), step)
+    found.meta["val"] = node.meta["val"]
+    return found
+
+
+def _added(node: torch.fx.Node, by: Callable[[Any, Any], Any], *operands: Any) -> torch.fx.Node:
+    """Add a call of an operator on numbers to the node's graph."""
+    made = node.graph.call_function(by, operands)
+    made.meta = {**node.meta, "val": by(*map(nodes.noted, operands))}
+    return made
 
 
 def _term(number: Any, translator: Translator) -> Term:

@@ -15,16 +15,14 @@ from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.records.domain import Domain
 from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.answers.blame import needed, reasons
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
 
 @dataclass(frozen=True, slots=True)
 class Cutter:
-    """Cuts a declared domain; `budget` is the work that one solver question may cost."""
+    """Cuts a declared domain."""
 
     domain: Domain
-    budget: Budget
     adopted: tuple[Formula, ...] = ()
     """Requirements that inferred sizes were narrowed to before exploring; they do not distinguish cells."""
 
@@ -48,7 +46,7 @@ class Cutter:
     def beyond(self, trial: Trial) -> list[Formula]:
         """Return formulas whose disjunction holds exactly for the inputs of a cell that a trace does not represent."""
         sizes = [step.decision.taken for step in trial.steps if not self.about_data(step.decision.formula)]
-        kept = reasons([(taken, len(str(taken))) for taken in sizes], trial.known, self.budget)
+        kept = reasons([(taken, len(str(taken))) for taken in sizes], trial.known)
         return [f.negate(sizes[index]) for index in sorted(kept)]
 
     def answers(self, cell: Facts, main: Trial) -> tuple[Formula, ...]:
@@ -70,7 +68,7 @@ class Cutter:
         sizes.sort(key=lambda step: step.decision.kind is Kind.ASSUMED or not step.decision.formula.total)
         base = trial.known.fork()
         cells = []
-        for index in needed([(step.decision.taken, _weight(step.decision)) for step in sizes], base, self.budget):
+        for index in needed([(step.decision.taken, _weight(step.decision)) for step in sizes], base):
             cells.append((sizes[index], base.assuming(flipped(sizes[index]))))
             base.learn(sizes[index].decision.taken)
         taken = [step.decision.taken for step in sizes]

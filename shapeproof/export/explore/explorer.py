@@ -84,8 +84,8 @@ class Explorer:
         self._budget = budget
         self._progress = progress
         self._splitting = splitting
-        self._sizes = Sizes(inputs, budget)
-        self._cut = Cutter(inputs.domain, budget)
+        self._sizes = Sizes(inputs)
+        self._cut = Cutter(inputs.domain)
         self._traces = 0
         self._looks = Looks(self._eager)
         self._oblivious: frozenset[Formula] = frozenset()
@@ -325,7 +325,7 @@ class Explorer:
         outside = self._cut.outside(cell)
         for narrowing in found.narrowings:
             cell.learn(narrowing.requirement)
-        if find(f.TRUE, cell, self._budget) is None:
+        if find(f.TRUE, cell) is None:
             return
         whole = given_up(step.decision, outside, found, self._inputs, self._budget)
         if whole is not None and (step.decision.kind is Kind.ASSERTED or self._settles_for(cell, found)):
@@ -453,7 +453,7 @@ class Explorer:
 
     def _judge_difference(self, step: Step, there: Traced, difference: Difference) -> Finding:
         """Judge a cell in which the programs differ: do their results differ at a concrete input?"""
-        smallest_first = ascending(there.trial.region, sorted(self._sizes.declared), self._budget)
+        smallest_first = ascending(there.trial.region, sorted(self._sizes.declared))
         for point in itertools.chain(itertools.islice(smallest_first, SMALL_POINTS), [there.trial.point]):
             finding = self._replayed(step, self._sizes.of(point))
             if finding is not None:

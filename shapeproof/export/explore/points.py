@@ -16,30 +16,28 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.limits import CORNERS, REPLAY_ELEMENTS, REPLAY_GROWTH
 from shapeproof.solver.answers.witness import find, generic, smallest
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
 
 class Sizes:
-    """Finds values for the declared sizes; `budget` is the work that one solver question may cost."""
+    """Finds values for the declared sizes."""
 
-    def __init__(self, inputs: Inputs, budget: Budget) -> None:
+    def __init__(self, inputs: Inputs) -> None:
         self.declared = frozenset(inputs.domain.symbols)
         self._names = inputs.user_names
-        self._budget = budget
 
     def generic(self, facts: Facts) -> dict[str, int] | None:
         """Return a generic point, restricted to the declared symbols and those of the facts.
 
         Facts that share history may have learned about other symbols too.
         """
-        point = generic(facts, sorted(self.declared), frozenset(), self._budget)
+        point = generic(facts, sorted(self.declared))
         spoken_of = self.declared.union(*(formula.symbols for formula in facts.formulas))
         return {name: point[name] for name in point if name in spoken_of} if isinstance(point, dict) else None
 
     def smallest(self, facts: Facts) -> dict[str, int] | None:
         """Return the smallest sizes at which the facts hold."""
-        point = smallest(f.TRUE, facts, sorted(self.declared), self._budget)
+        point = smallest(f.TRUE, facts, sorted(self.declared))
         return self.of(point) if isinstance(point, dict) else None
 
     def of(self, point: dict[str, int]) -> dict[str, int]:
@@ -133,7 +131,7 @@ def _towards(end: int | None, lower: int | None) -> Iterator[int]:
     yield floor
 
 
-def failing_point(inputs: Inputs, required: Formula, domain: Facts, budget: Budget) -> dict[str, int] | None:
+def failing_point(inputs: Inputs, required: Formula, domain: Facts) -> dict[str, int] | None:
     """Return the smallest point of a domain where a requirement fails."""
-    found = smallest(f.negate(required), domain, sorted(inputs.domain.symbols), budget)
+    found = smallest(f.negate(required), domain, sorted(inputs.domain.symbols))
     return {name: found[name] for name in inputs.domain.symbols} if isinstance(found, dict) else None

@@ -21,7 +21,6 @@ from shapeproof.export.limits import REGIONS
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import find
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
@@ -62,13 +61,12 @@ class Split:
         return here
 
 
-def split(explorer: Explorer, domain: Facts, budget: Budget, look: Callable[[Exploration, Facts], None]) -> Split:
+def split(explorer: Explorer, domain: Facts, look: Callable[[Exploration, Facts], None]) -> Split:
     """Explore the domain until the solver proves that the regions cover it.
 
     Args:
         explorer: the explorer of the model.
         domain: the declared domain.
-        budget: the work that one solver question may cost.
         look: adds further findings about a part of the domain to an exploration.
     """
     found = explorer.run(domain)
@@ -83,13 +81,13 @@ def split(explorer: Explorer, domain: Facts, budget: Budget, look: Callable[[Exp
         served = f.conjunction(*(finding.served for finding in others))
         found.findings = opened
         # Simplified, because later regions contain these formulas: otherwise texts double with each region.
-        holds = f.conjunction(*simplified([*_beyond(left, domain), served], domain, budget))
+        holds = f.conjunction(*simplified([*_beyond(left, domain), served], domain))
         region = Region(found, holds)
-        done.findings += _seen_in(region, done, look, budget)
+        done.findings += _seen_in(region, done, look)
         _take_in(done.regions, region, explorer)
         left = narrowed(left, found.narrowings)
         left.learn(f.negate(holds))
-        if done.findings or find(f.TRUE, left, budget) is None:
+        if done.findings or find(f.TRUE, left) is None:
             break
         if len(done.regions) == REGIONS:
             done.findings += [_too_many(others)] if others else []  # else it is undecided whether these cover
@@ -99,33 +97,33 @@ def split(explorer: Explorer, domain: Facts, budget: Budget, look: Callable[[Exp
         except Impossible:
             raise
         except Exception as error:  # noqa: BLE001 - every program refuses there
-            done.unexplored = f.conjunction(*simplified(_beyond(left, domain), domain, budget)), error
+            done.unexplored = f.conjunction(*simplified(_beyond(left, domain), domain)), error
             break
     for region in done.regions:
-        region.holds = f.conjunction(*simplified([region.holds], domain, budget))
+        region.holds = f.conjunction(*simplified([region.holds], domain))
     return done
 
 
-def _seen_in(region: Region, done: Split, look: Callable[[Exploration, Facts], None], budget: Budget) -> list[Finding]:
+def _seen_in(region: Region, done: Split, look: Callable[[Exploration, Facts], None]) -> list[Finding]:
     """Return further findings in a region, as requirements restricted to it; the region takes the narrowings."""
     found = region.found
     aside = replace(found, findings=[], narrowings=list(found.narrowings))
     look(aside, done.within(region))
 
     def in_the_region(required: Formula) -> Formula:
-        return f.conjunction(*simplified([f.disjunction(f.negate(region.holds), required)], done.domain, budget))
+        return f.conjunction(*simplified([f.disjunction(f.negate(region.holds), required)], done.domain))
 
     inferred = aside.narrowings[len(found.narrowings) :]
     found.narrowings += [replace(each, requirement=in_the_region(each.requirement)) for each in inferred]
     return [replace(each, joint=in_the_region(each.requirement)) for each in aside.findings]
 
 
-def proved(done: Split, budget: Budget) -> bool:
+def proved(done: Split) -> bool:
     """True if the solver proves that the regions, as worded, cover the domain and do not overlap."""
     domain, holds = done.domain.assuming(*done.inferred), [region.holds for region in done.regions]
     claims = [f.disjunction(*holds)]
     claims += [f.negate(f.conjunction(a, b)) for i, a in enumerate(holds) for b in holds[:i]]
-    return all(implied(claim, domain, budget) for claim in claims)
+    return all(implied(claim, domain) for claim in claims)
 
 
 def _beyond(left: Facts, domain: Facts) -> list[Formula]:

@@ -23,7 +23,6 @@ from shapeproof.export.source.names import fresh_name, statement_of
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import in_few_words, of_cases, simplified
 from shapeproof.solver.answers.witness import find, smallest
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 from shapeproof.wording import short
@@ -31,7 +30,7 @@ from shapeproof.wording import short
 _WRITABLE = f.Compare | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
 
 
-def distinct(findings: Sequence[Finding], trial: Trial, budget: Budget) -> list[Finding]:
+def distinct(findings: Sequence[Finding], trial: Trial) -> list[Finding]:
     """Return the findings, without those about data that the checks for earlier findings settle.
 
     A requirement that is put together, or that has a min or max, is simplified.
@@ -40,16 +39,16 @@ def distinct(findings: Sequence[Finding], trial: Trial, budget: Budget) -> list[
     for finding in findings:
         known = trial.facts_before(finding.decision.formula)
         if finding.joint is not None or finding.same_where is not f.FALSE or of_cases(finding.requirement):
-            finding = replace(finding, joint=in_few_words(finding.requirement, known, budget))  # noqa: PLW2901
+            finding = replace(finding, joint=in_few_words(finding.requirement, known, known.budget))  # noqa: PLW2901
         for other in kept:
             if other.outcome is Outcome.DATA:
                 known.learn(other.requirement)
-        if finding.outcome is not Outcome.DATA or not implied(finding.requirement, known, budget):
+        if finding.outcome is not Outcome.DATA or not implied(finding.requirement, known):
             kept.append(finding)
     return kept
 
 
-def advice(finding: Finding, trial: Trial, names: Mapping[str, str], budget: Budget) -> tuple[Help, ...]:
+def advice(finding: Finding, trial: Trial, names: Mapping[str, str]) -> tuple[Help, ...]:
     """Return the check that settles a finding about data; nothing if no such check can be written and proved.
 
     `names` are the user's names for the sizes of inputs. The help says so if no data pass the check at some sizes.
@@ -57,22 +56,22 @@ def advice(finding: Finding, trial: Trial, names: Mapping[str, str], budget: Bud
     if finding.outcome is not Outcome.DATA:
         return ()
     known = trial.facts_before(finding.decision.formula)
-    needed = simplified([finding.requirement], known, budget)
+    needed = simplified([finding.requirement], known)
     parts = [part for each in needed for part in each.conjuncts]
     there = _there(finding, parts, trial)
     passing = known.assuming(*parts)
-    if there is None or not _settles(passing, finding.requirement, budget):
+    if there is None or not _settles(passing, finding.requirement):
         return ()
     checks = (f"torch._check({check_text(part, there.names, trial.flags)})" for part in parts)
     line = f"before {short(there.file)}:{there.line}{there.means}"
-    proof = f"{line}; proved to settle the question{_elsewhere(passing, trial, names, budget)}"
+    proof = f"{line}; proved to settle the question{_elsewhere(passing, trial, names)}"
     return (Help("; ".join([*there.bindings, *checks]), proof),)
 
 
-def _elsewhere(passing: Facts, trial: Trial, names: Mapping[str, str], budget: Budget) -> str:
+def _elsewhere(passing: Facts, trial: Trial, names: Mapping[str, str]) -> str:
     """Say at which sizes some data pass a check, unless they do at all sizes."""
     sizes = {name for name in trial.point if name not in trial.origins}
-    left = left_by(passing, trial.known, sizes, budget)
+    left = left_by(passing, trial.known, sizes)
     texts = [format_formula(formula, rename=names) for formula in left]
     return f" where {' and '.join(texts)}: no data pass it elsewhere" if texts else ""
 
@@ -112,9 +111,9 @@ def _there(finding: Finding, parts: Sequence[Formula], trial: Trial) -> _There |
     return _There(where.file, line, names, bindings, "".join(means))
 
 
-def _settles(passing: Facts, required: Formula, budget: Budget) -> bool:
+def _settles(passing: Facts, required: Formula) -> bool:
     """True if the facts behind a check imply the requirement, and some data pass the check."""
-    return isinstance(find(f.TRUE, passing, budget), dict) and implied(required, passing, budget)
+    return isinstance(find(f.TRUE, passing), dict) and implied(required, passing)
 
 
 def _is_writable(formula: Formula) -> bool:
@@ -138,20 +137,20 @@ def check_text(formula: Formula, names: Mapping[str, str], flags: Collection[str
     return re.sub(r"\b(min|max)\(", r"torch.sym_\1(", format_formula(formula, rename=names))
 
 
-def data_notes(finding: Finding, trial: Trial, names: Mapping[str, str], budget: Budget) -> list[Note]:
+def data_notes(finding: Finding, trial: Trial, names: Mapping[str, str]) -> list[Note]:
     """Return notes on a question about data: the smallest numbers for each answer, and origins of unnamed numbers."""
     if finding.outcome is not Outcome.DATA:
         return []
     known = trial.facts_before(finding.decision.formula)
-    both = _both_ways(finding.requirement, known, trial, names, budget)
+    both = _both_ways(finding.requirement, known, trial, names)
     return [*both, *_sources(finding.requirement, trial, names)]
 
 
-def _both_ways(required: Formula, known: Facts, trial: Trial, names: Mapping[str, str], budget: Budget) -> list[Note]:
+def _both_ways(required: Formula, known: Facts, trial: Trial, names: Mapping[str, str]) -> list[Note]:
     shown = sorted(required.symbols | {name for name in trial.point if name not in trial.origins})
     notes = []
     for label, formula in (("true at", required), ("false at", required.negation)):
-        point = smallest(formula, known, shown, budget)
+        point = smallest(formula, known, shown)
         if isinstance(point, dict):
             values = ", ".join(f"{names.get(name, name)} = {point[name]}" for name in shown if name in point)
             notes.append(Note(label, values))

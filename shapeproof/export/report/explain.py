@@ -26,15 +26,12 @@ from shapeproof.export.source.errors import led_to
 from shapeproof.export.source.frames import of_torch
 from shapeproof.export.source.loops import rounds
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.clash import clash
 from shapeproof.solver.prove import implied
 from shapeproof.wording import short, with_kind
 
 
-def diagnose(
-    finding: Finding, inputs: Inputs, trial: Trial, budget: Budget, help_: tuple[Help, ...] = ()
-) -> Diagnostic:
+def diagnose(finding: Finding, inputs: Inputs, trial: Trial, help_: tuple[Help, ...] = ()) -> Diagnostic:
     """Return the diagnostic of a finding; `trial` is that of its program."""
     names = inputs.user_names | dict(trial.names.get(finding.decision.formula, {}))
     required = format_formula(finding.requirement, rename=names)
@@ -49,10 +46,10 @@ def diagnose(
         notes=(
             *_asked_in(finding.decision),
             *_notes(finding, inputs, names, asked),
-            *data_notes(finding, trial, names, budget),
+            *data_notes(finding, trial, names),
         ),
         witness=in_user_terms(finding.witness, names),
-        help=(*help_, *advice(finding, trial, names, budget)),
+        help=(*help_, *advice(finding, trial, names)),
     )
 
 

@@ -39,3 +39,8 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 def writes(tensor: torch.Tensor) -> int | None:
     """Return how often a tensor, or a view of it, was written into; None in inference mode, which counts no writes."""
     return None if tensor.is_inference() else tensor._version
+
+
+def kind(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Return what distinguishes tensors of the same layout: how their elements are read."""
+    return tensor.dtype, tensor.device, tensor.layout, tensor.is_conj(), tensor.is_neg()

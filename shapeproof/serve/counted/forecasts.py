@@ -221,7 +221,7 @@ class _Counter:
         budget = Budget()
         explorer = Explorer(self._model, self._inputs, trace, budget, lambda _: None, splitting=True)
         with found_once(self._model), torch.random.fork_rng(devices=()):
-            split(explorer, self._inputs.facts(budget), budget, lambda *_: None)
+            split(explorer, self._inputs.facts(budget), lambda *_: None)
         return found
 
     def _borders(self) -> Iterator[Border]:

@@ -47,7 +47,7 @@ from shapeproof.export.trace import tracer
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.solver.answers.witness import find, generic
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import implied
+from shapeproof.solver.prove import equal
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def _agreed(terms: Sequence[Term | None], facts: Sequence[Facts], known: Contain
         if candidate is None or not _computable(candidate, known):
             continue
         pairs = zip(terms, facts, strict=True)
-        if all(term is not None and implied(f.eq(candidate, term), here) for term, here in pairs):
+        if all(term is not None and equal(candidate, term, here) for term, here in pairs):
             return candidate
     return None
 

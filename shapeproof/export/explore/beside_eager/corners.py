@@ -110,7 +110,7 @@ def points(
             yield point
         elif traced is not found.main:
             region = traced.trial.region
-            yield failing_point(inputs, f.FALSE, region, region.budget) or fitting.completed(traced.trial.point)
+            yield failing_point(inputs, f.FALSE, region) or fitting.completed(traced.trial.point)
     yield from (anchor for anchor in inputs.anchors if domain.contains(anchor))
     yield from fitting.corners(domain)
     yield from fitting.among(_where_laid_otherwise(found, domain))

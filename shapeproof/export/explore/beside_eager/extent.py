@@ -23,7 +23,6 @@ from shapeproof.export.explore.points import Fitting
 from shapeproof.export.limits import EXTENT_BOX, EXTENT_POINTS
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import ascending
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
 
@@ -37,7 +36,6 @@ class Extent:
     eager: Eager
     begun: Mapping[str, int]
     domain: Facts
-    budget: Budget
     leaving: Callable[[dict[str, int]], Formula | None]
 
     def named(self, finding: Finding) -> Finding:
@@ -45,7 +43,7 @@ class Extent:
         if finding.outcome is not Outcome.RAISES or self._raises_without(finding.requirement):
             return finding
         for whole in self._wholes(finding):
-            joint = f.conjunction(*simplified([whole], self.domain, self.budget))
+            joint = f.conjunction(*simplified([whole], self.domain))
             if joint is not finding.requirement and sayable(joint) and self._raises_without(joint):
                 return self._first(replace(finding, joint=self._without_chance(joint)))
         return replace(finding, partly=True)
@@ -62,7 +60,7 @@ class Extent:
     def _first(self, finding: Finding) -> Finding:
         """Return the finding with the smallest sizes that violate its requirement as witness, if eager raises there."""
         failing = self.domain.assuming(finding.requirement.negation)
-        point = next(ascending(failing, sorted(self.eager.inputs.domain.symbols), self.budget), None)
+        point = next(ascending(failing, sorted(self.eager.inputs.domain.symbols)), None)
         failure = None if point is None else self.eager.failure_at(point, finding.decision.where)
         return finding if failure is None else replace(finding, witness=point, text=failure)
 
@@ -80,19 +78,19 @@ class Extent:
     def _raises_without(self, required: Formula) -> bool:
         """True if eager was run at points where the requirement fails or is undefined, and raised at all of them."""
         failing = self.domain.assuming(f.negate(f.conjunction(defined(required), required)))
-        points = itertools.islice(_points(self.eager.inputs, failing, self.budget), EXTENT_POINTS)
+        points = itertools.islice(_points(self.eager.inputs, failing), EXTENT_POINTS)
         near = Fitting(self.eager.inputs, self.begun).among(points)
         first = next(near, None)
         run = () if first is None else itertools.chain([first], near)
         return first is not None and all(self.eager.failure(point) is not None for point in run)
 
 
-def _points(inputs: Inputs, failing: Facts, budget: Budget) -> Iterator[dict[str, int]]:
+def _points(inputs: Inputs, failing: Facts) -> Iterator[dict[str, int]]:
     """Yield points of the declared sizes: spread over a small box, or else the smallest."""
     names = sorted(inputs.domain.symbols)
     ranges = [_values(failing.range_of(name)) for name in names]
     if any(values is None for values in ranges) or math.prod(len(values or ()) for values in ranges) > EXTENT_BOX:
-        return ({name: point[name] for name in names} for point in ascending(failing, names, budget))
+        return ({name: point[name] for name in names} for point in ascending(failing, names))
     box = (dict(zip(names, values, strict=True)) for values in itertools.product(*(values or () for values in ranges)))
     inside = [point for point in box if failing.contains(point)]
     return iter(inside[:: -(-len(inside) // EXTENT_POINTS) or 1])

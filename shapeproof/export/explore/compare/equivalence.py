@@ -32,21 +32,24 @@ from shapeproof.export.explore.compare.metadata import (
     outdated_twin,
     shared_otherwise,
 )
-from shapeproof.export.explore.compare.operations import Side, calls, computes_size, equal, kind
+from shapeproof.export.explore.compare.moved import same_elements
+from shapeproof.export.explore.compare.operations import Side, calls, computes_size
 from shapeproof.export.explore.compare.taken import Decided, with_branches_taken
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers import symbols
+from shapeproof.export.shim.storages import kind
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import implied, truth
+from shapeproof.solver.prove import equal, implied, truth
 from shapeproof.wording import with_kind
 
 _T = TypeVar("_T")
+_ROUNDED_ONCE = frozenset({torch.ops.aten.add.Tensor, torch.ops.aten.sub.Tensor, torch.ops.aten.mul.Tensor})
 
 
 def same(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial) -> bool:
@@ -195,7 +198,7 @@ class _Comparison:
         self.right = right
         self.region = trial.region
         self._trial = trial
-        self._known = Known(implied, self._one_value, self._is_noted)
+        self._known = Known(implied, right.one_value, self._is_noted)
         self._pairs: dict[torch.fx.Node, torch.fx.Node] = {}
 
     def run(self) -> Difference | None:
@@ -246,12 +249,33 @@ class _Comparison:
         """
         at = known_of(mine.target).broadcasts
         if at is None or len(mine.args) != len(other.args) or at >= len(mine.args):
-            return self._same(mine.args, other.args)
+            return self._same(mine.args, other.args) or self._same_sum(mine, other)
         rest = (args[:at] + args[at + 1 :] for args in (mine.args, other.args))
         values = mine.args[at], other.args[at]
         return self._same(*rest) and (
             self._same(*values) or self._same_broadcast(*values, self.left.rank_written(mine))
         )
+
+    def _same_sum(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
+        """True if two sums or products of the same elements differ in the layout of an operand, but not of the result.
+
+        Each element is rounded once, so the layout makes no difference to it.
+        """
+        results = self.left.value(mine), self.right.value(other)
+        if (
+            mine.target not in _ROUNDED_ONCE
+            or mine.kwargs
+            or not all(isinstance(each, torch.Tensor) for each in results)
+        ):
+            return False
+        return self._same_strides(*results) and all(map(self._same_operand, mine.args, other.args))
+
+    def _same_operand(self, mine: Any, other: Any) -> bool:
+        if self._same(mine, other):
+            return True
+        if not isinstance(mine, torch.fx.Node) or not isinstance(other, torch.fx.Node):
+            return False
+        return self._same_elements(mine, other) and self._same_value(self.left.value(mine), self.right.value(other))
 
     def _same_by_name(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if the arguments with their defaults are the same, except for arguments without effect there."""
@@ -294,12 +318,6 @@ class _Comparison:
         there = There({}, self.right.translator, self.region)
         return outdated_twin(mine, other, tracer.translator_of(self.left.program), there) is None
 
-    def _one_value(self, size: Any) -> int | None:
-        """Return the value of a size that has a single value on the region, else None."""
-        term = self.right.quantity(size)
-        known = self.region.reduce(term) if isinstance(term, Term) else None
-        return known.constant_value if known is not None and known.is_constant else None
-
     def _same(self, mine: Any, other: Any) -> bool:
         if isinstance(mine, torch.fx.Node) and isinstance(other, torch.fx.Node):
             found = self._same_tensor(mine, other)
@@ -326,7 +344,16 @@ class _Comparison:
         a, b = self.left.value(mine), self.right.value(other)
         if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
             return None if mine not in self._pairs else False
-        return self._same_storage(mine, other) and self._same_value(a, b) and self._same_strides(a, b)
+        alike = self._same_storage(mine, other) or self._same_elements(mine, other)
+        return alike and self._same_value(a, b) and self._same_strides(a, b)
+
+    def _same_elements(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
+        """True if two tensors hold the same elements of the state, and one is a table resized to its own size."""
+        a, b = self.left.moved, self.right.moved
+        if a is None or b is None or not (a.any or b.any):
+            return False
+        inner = self.left.is_inner(mine) and self.right.is_inner(other)
+        return inner and same_elements(a.numbers(mine), b.numbers(other))
 
     def _same_storage(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if two tensors have the same storage, offset and gradient."""

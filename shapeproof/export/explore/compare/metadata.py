@@ -22,7 +22,7 @@ from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Translator
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import implied
+from shapeproof.solver.prove import equal, implied
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _misnoted(node: torch.fx.Node, real: Any, noted_by: Translator, there: There
             continue
         claimed = noted_by.term(symbols.size_expression(a))
         found = there.translator.term(symbols.size_expression(b))
-        if claimed is not found and not implied(f.eq(claimed, found), there.region):
+        if not equal(claimed, found, there.region):
             return at(node, f"`{label(node)}` gives another shape")
     return None
 

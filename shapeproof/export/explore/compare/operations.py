@@ -18,13 +18,14 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Real, Term, constant
+from shapeproof.export.explore.compare.moved import Moved
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers import symbols
-from shapeproof.export.shim.storages import storages
+from shapeproof.export.shim.storages import kind, storages
 from shapeproof.export.trace.translate import Translator
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import implied
+from shapeproof.solver.prove import equal
 
 _DETACH = torch.ops.aten.detach.default
 """The view that counts as an operation: no gradient passes through it."""
@@ -52,8 +53,12 @@ class Side:
     """The `detach` that a tensor is seen through: the tensor aliases another's storage and passes on no gradient."""
     changed: set[Any] = field(default_factory=set)
     """The mutated storages."""
+    returned: set[Any] = field(default_factory=set)
+    """The returned storages."""
     restrided: bool = False
     """True if `as_strided` may read a tensor's neighbours in its storage, which a copy of the tensor lacks."""
+    moved: Moved | None = None
+    """The tensors of moved parameters, once the operations are selected."""
 
     @property
     def graph(self) -> torch.fx.Graph:
@@ -73,20 +78,44 @@ class Side:
         self.changed = {
             s for node in self.graph.nodes for t in nodes.changed_operands(node) for s in storages(self.value(t))
         }
-        returned = {s for node in self.graph.find_nodes(op="output") for t in node.all_input_nodes for s in self.at(t)}
+        self.returned = {
+            s for node in self.graph.find_nodes(op="output") for t in node.all_input_nodes for s in self.at(t)
+        }
+        self.moved = Moved(self.program, self.value, self.one_value, self.same, self._is_fixed)
         for node in self.graph.nodes:
             copied = self.copied(node)
             self._cut(node, copied)
-            if copied is not None and returned.isdisjoint(self.at(node)):
+            if copied is not None and self.returned.isdisjoint(self.at(node)):
                 self.roots |= dict.fromkeys(self.at(node), self.roots[self.at(copied)[0]])
                 continue
             if node.target is symbols.ASSERTION:
                 self.checks.append(self.condition(node.args[0]))
-            elif node.op in {"placeholder", "output", "get_attr"} or not (self.is_size(node) or self.is_view(node)):
+            elif node.op in {"placeholder", "output", "get_attr"} or not (
+                self.is_size(node)
+                or self.is_view(node)
+                or self._states_the_known(node)
+                or (self.moved.resized(node) and self.is_inner(node))
+            ):
                 kept.append(node)
             for place, storage in enumerate(self.at(node)):
                 self.roots.setdefault(storage, Root(node, place))
         return kept
+
+    def is_inner(self, node: torch.fx.Node) -> bool:
+        """True if a node's storage is neither mutated nor returned."""
+        return self._is_fixed(node) and self.returned.isdisjoint(self.at(node))
+
+    def _is_fixed(self, node: torch.fx.Node) -> bool:
+        return self.changed.isdisjoint(self.at(node))
+
+    def _states_the_known(self, node: torch.fx.Node) -> bool:
+        """True for an assertion of torch's that a computed tensor has the dtype, device and layout that it has."""
+        tensor = node.args[0] if node.target is symbols.KIND_ASSERTION else None
+        if not isinstance(tensor, torch.fx.Node) or tensor.op == "placeholder":
+            return False
+        stated = schemas.by_name(node.target, node.args, node.kwargs)
+        known = dict(zip(("dtype", "device", "layout"), kind(self.value(tensor)), strict=False))
+        return all(stated[name] is None or stated[name] == known.get(name) for name in stated if name != "a")
 
     def _cut(self, node: torch.fx.Node, copied: torch.fx.Node | None) -> None:
         """Record the `detach` that a node's tensor is seen through."""
@@ -128,6 +157,12 @@ class Side:
     def same(self, a: Any, b: Any) -> bool:
         """True if two sizes are proved equal."""
         return equal(self.quantity(a), self.quantity(b), self.region)
+
+    def one_value(self, size: Any) -> int | None:
+        """Return the value of a size that has a single value on the region, else None."""
+        term = self.quantity(size)
+        known = self.region.reduce(term) if isinstance(term, Term) else None
+        return known.constant_value if known is not None and known.is_constant else None
 
     def value(self, node: torch.fx.Node) -> Any:
         """Return the node's fake value on the region."""
@@ -193,19 +228,3 @@ def calls(program: torch.export.ExportedProgram) -> list[tuple[str, Any]]:
     """Return the submodules with preserved signatures, by name; the program's own signature is compared as a whole."""
     kept = ((call.fqn, call.signature) for call in program.module_call_graph if call.fqn)
     return [(name, signature) for name, signature in kept if signature is not None]
-
-
-def kind(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """Return what distinguishes tensors of the same layout: how their elements are read."""
-    return tensor.dtype, tensor.device, tensor.layout, tensor.is_conj(), tensor.is_neg()
-
-
-def equal(a: Term | Real | Formula | None, b: Term | Real | Formula | None, region: Facts) -> bool:
-    """True if two quantities are proved equal on a region."""
-    if a is b:
-        return True
-    if isinstance(a, Term) and isinstance(b, Term):
-        return implied(f.eq(a, b), region)
-    if isinstance(a, Formula) and isinstance(b, Formula):
-        return all(implied(f.implies(p, q), region) for p, q in ((a, b), (b, a)))
-    return a == b

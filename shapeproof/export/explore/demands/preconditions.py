@@ -40,9 +40,9 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide, implied
 
 
-def take_preconditions(eager: replay.Eager, found: Exploration, domain: Facts, budget: Budget) -> None:
+def take_preconditions(eager: replay.Eager, found: Exploration, domain: Facts) -> None:
     """Add to an exploration what the domain allows and eager rejects: findings, or narrowings of inferred sizes."""
-    beside = _BesideEager(eager, found, budget)
+    beside = _BesideEager(eager, found)
     for rejected in (beside.by_operators, beside.by_checks, beside.where_empty):
         found.take(list(rejected(narrowed(domain, found.narrowings))))
 
@@ -53,7 +53,10 @@ class _BesideEager:
 
     eager: replay.Eager
     found: Exploration
-    budget: Budget
+
+    @property
+    def _budget(self) -> Budget:
+        return self.found.main.trial.known.budget
 
     def by_operators(self, facts: Facts) -> Iterator[Finding | Narrowing]:
         """Yield what the operators of the graph require of sizes."""
@@ -61,10 +64,10 @@ class _BesideEager:
         demanded = requirements(program) if program is not None else ()
         sized = ((node, each) for node, formula in demanded for each in self._of_sizes(formula, facts))
         for node, formula in sized:
-            point = failing_point(self.eager.inputs, formula, facts, self.budget) if _fails(formula, facts) else None
+            point = failing_point(self.eager.inputs, formula, facts) if _fails(formula, facts) else None
             if point is None:
                 continue
-            required = _unless_at(point, in_few_words(formula, facts, self.budget), facts)
+            required = _unless_at(point, in_few_words(formula, facts, facts.budget), facts)
             decision = _asserted(required, nodes.line_of(node), str(node.target))
             rejected = self._rejected(decision, point, f"{replay.Relation.EAGER_RAISES.value}: {{}}")
             if rejected is not None:
@@ -76,11 +79,11 @@ class _BesideEager:
         trial = self.found.main.trial
         if not trial.checks:
             return
-        for required in left_by(trial.facts, declared, self._declared_in(trial), self.budget):
-            point = failing_point(self.eager.inputs, required, declared, self.budget)
+        for required in left_by(trial.facts, declared, self._declared_in(trial)):
+            point = failing_point(self.eager.inputs, required, declared)
             if point is None:
                 continue
-            place = _first_unmet(trial, point, self.budget).place
+            place = _first_unmet(trial, point).place
             rejected = self._rejected(_asserted(required, place.user, place.operator), point, "{}; no data pass there")
             if rejected is not None:
                 yield rejected
@@ -96,7 +99,9 @@ class _BesideEager:
         if not refused or self.eager.failure(self.found.begun, None) is not None:
             return
         for name in refused:
-            raised = conceded(_asserted(f.ge(symbol(name), 1)), self.found, self.eager.inputs, self.budget)
+            raised = conceded(
+                _asserted(f.ge(symbol(name), 1)), self.found, self.eager.inputs, self.found.main.trial.known.budget
+            )
             if raised is not None:
                 yield raised
 
@@ -105,7 +110,7 @@ class _BesideEager:
         failure = self.eager.failure_at(point, required.where)
         if failure is None:
             return None
-        narrowing = conceded(required, self.found, self.eager.inputs, self.budget)
+        narrowing = conceded(required, self.found, self.eager.inputs, self._budget)
         text = sentence.format(failure)
         return narrowing or Finding(Outcome.RAISES, required, point, text, served=required.formula)
 
@@ -117,9 +122,9 @@ class _BesideEager:
         trial = self.found.main.trial
         if formula.symbols <= frozenset(self.eager.inputs.domain.symbols):
             return [formula]
-        if implied(formula, trial.facts, self.budget):
+        if implied(formula, trial.facts):
             return []
-        return left_by(trial.facts.assuming(formula), domain, self._declared_in(trial), self.budget)
+        return left_by(trial.facts.assuming(formula), domain, self._declared_in(trial))
 
     def _declared_in(self, trial: Trial) -> frozenset[str]:
         """Return the declared sizes in the promises of operators and the checks on data."""
@@ -158,28 +163,27 @@ def _unless_at(point: dict[str, int], required: Formula, facts: Facts) -> Formul
     return required
 
 
-def left_by(passing: Facts, declared: Facts, names: Collection[str], budget: Budget) -> list[Formula]:
+def left_by(passing: Facts, declared: Facts, names: Collection[str]) -> list[Formula]:
     """Return what holds for declared sizes wherever some data pass all checks, beyond what the declared domain says.
 
     Args:
         passing: the facts that hold where the checks pass.
         declared: the declared domain.
         names: the sizes to examine, singly and in pairs.
-        budget: the work that one solver question may cost.
     """
     facts = passing.assuming(*declared.formulas)
     sizes = [symbol(name) for name in sorted(names)]
     ends = [end for size in sizes for end in (size, -size)]
     differences = [one - other for one, other in itertools.permutations(sizes, 2)]
-    return simplified(list(tighter([*ends, *differences], facts, declared, budget)), declared, budget)
+    return simplified(list(tighter([*ends, *differences], facts, declared)), declared)
 
 
-def _first_unmet(trial: Trial, point: dict[str, int], budget: Budget) -> DataCheck:
+def _first_unmet(trial: Trial, point: dict[str, int]) -> DataCheck:
     """Return the first check that fails at these sizes for all data that pass the checks before it."""
     facts = trial.known.assuming(*(f.eq(symbol(name), value) for name, value in point.items()))
     checks = {check.formula: check for check in trial.checks}
     for formula in trial.learned:
         facts.learn(formula)
-        if formula in checks and find(f.TRUE, facts, budget) is None:
+        if formula in checks and find(f.TRUE, facts) is None:
             return checks[formula]
     return trial.checks[-1]

@@ -24,7 +24,7 @@ from shapeproof.export.ops import recurrent, schemas
 from shapeproof.export.ops.shape_functions import Sizes
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers.symbols import bounds_refused
-from shapeproof.export.shim.storages import storage_of
+from shapeproof.export.shim.storages import kind, storage_of
 from shapeproof.export.shim.trees import is_bare, leaves, map_tensors
 from shapeproof.export.trace.calls import settle
 from shapeproof.export.trace.calls.mistaken import refuse_mistaken
@@ -211,8 +211,8 @@ class _Operation:
         if isinstance(value, dict):
             return (dict, *((name, self._key(each)) for name, each in value.items()))
         if isinstance(value, torch.Tensor):
-            kind = (value.dtype, value.device, value.layout, value.requires_grad, value.is_conj(), value.is_neg())
-            return (*kind, tuple(map(self._env.read, (*value.shape, *value.stride(), value.storage_offset()))))
+            laid = map(self._env.read, (*value.shape, *value.stride(), value.storage_offset()))
+            return (*kind(value), value.requires_grad, tuple(laid))
         if isinstance(value, torch.SymInt):
             return self._env.read(value)
         return (type(value), str(value))

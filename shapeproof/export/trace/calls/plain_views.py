@@ -20,7 +20,7 @@ import torch
 from shapeproof.constraints.terms import ONE, Term
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.shape_functions import Size, Sizes, lie_row_by_row
-from shapeproof.export.shim.storages import storages
+from shapeproof.export.shim.storages import kind, storages
 
 Order = Callable[[Mapping[str, Any]], list[int | None]]
 """The operand's dimension for each dimension of the result; None for a dimension of size 1 that is put in."""
@@ -56,8 +56,7 @@ def is_plain(func: Any, arguments: tuple[Any, Any], result: Any, sizes: Sizes) -
 
 
 def _share(operand: torch.Tensor, result: torch.Tensor) -> bool:
-    kinds = [(each.dtype, each.device, each.layout, each.is_conj(), each.is_neg()) for each in (operand, result)]
-    return kinds[0] == kinds[1] and bool(storages(operand)) and storages(operand) == storages(result)
+    return kind(operand) == kind(result) and bool(storages(operand)) and storages(operand) == storages(result)
 
 
 def _keeps_rows(operand: torch.Tensor, result: torch.Tensor, sizes: Sizes) -> bool:

@@ -35,12 +35,12 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import ONE, Term
 from shapeproof.export.limits import RERUNS
-from shapeproof.export.shim.storages import storages
+from shapeproof.export.shim.storages import kind, storages
 from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import implied
+from shapeproof.solver.prove import equal, implied
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +162,8 @@ class _Comparison:
         return mine is None and other is None
 
     def _same_tensor(self, mine: torch.Tensor, other: torch.Tensor) -> bool:
-        kinds = [(t.dtype, t.device, t.layout, t.dim(), t.is_conj(), t.is_neg()) for t in (mine, other)]
         return (
-            kinds[0] == kinds[1]
+            (kind(mine), mine.dim()) == (kind(other), other.dim())
             and mine.layout == torch.strided
             and all(map(self._equal, mine.shape, other.shape))
             and self._equal(mine.storage_offset(), other.storage_offset())
@@ -181,8 +180,7 @@ class _Comparison:
         )
 
     def _equal(self, a: int | torch.SymInt, b: int | torch.SymInt) -> bool:
-        mine, other = self._read(a), self._read(b)
-        return mine is other or implied(f.eq(mine, other), self._region)
+        return equal(self._read(a), self._read(b), self._region)
 
 
 def sharing(values: Sequence[Any]) -> list[int | None]:

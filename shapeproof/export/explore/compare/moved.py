@@ -1,0 +1,189 @@
+"""Recognize tensors of moved parameters, so that a table that is resized to its own size is the table.
+
+A vision transformer interpolates its table of positions, or takes it as it is where the image has the table's size. At
+that size, interpolating moves elements and computes nothing: each weight is 1 or 0. To compare two tensors of moved
+elements, this file runs the moves on the elements' numbers.
+
+Law: two tensors with the same numbers in the same places have equal elements. A weight of 0 times an infinity is nan,
+and -0.0 may become 0.0, so the law holds for parameters of finite numbers without -0.0.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from shapeproof.export.limits import MOVED_ELEMENTS
+
+_ATEN = torch.ops.aten
+_RESIZES = frozenset(
+    getattr(_ATEN, name).vec
+    for name in (
+        "upsample_nearest1d",
+        "_upsample_nearest_exact1d",
+        "upsample_linear1d",
+        "upsample_nearest2d",
+        "_upsample_nearest_exact2d",
+        "upsample_bilinear2d",
+        "_upsample_bilinear2d_aa",
+        "upsample_bicubic2d",
+        "_upsample_bicubic2d_aa",
+    )
+)
+"""Operators `(input, output_size, ..., scale_factors)` that return the elements of an input of the output's size."""
+_SAME = frozenset({_ATEN.contiguous.default, _ATEN.clone.default, _ATEN.alias.default})
+_CASTS = frozenset({_ATEN.to.dtype, _ATEN.to.dtype_layout})
+_MOVES: Mapping[Any, Callable[..., torch.Tensor]] = {
+    _ATEN.view.default: torch.reshape,
+} | {
+    move: move
+    for move in (
+        _ATEN.reshape.default,
+        _ATEN.flatten.using_ints,
+        _ATEN.permute.default,
+        _ATEN.transpose.int,
+        _ATEN.slice.Tensor,
+        _ATEN.select.int,
+        _ATEN.unsqueeze.default,
+        _ATEN.squeeze.dim,
+        _ATEN.expand.default,
+        _ATEN.cat.default,
+    )
+}
+Number = Callable[[Any], int | None]
+Same = Callable[[Any, Any], bool]
+Noted = dict[str, torch.Tensor]
+
+
+class _Unknown(Exception):  # noqa: N818 - it never leaves this file
+    """The elements of a tensor are not moved elements of parameters."""
+
+
+class Moved:
+    """The numbers of the elements that each tensor of a program holds.
+
+    Args:
+        program: the program.
+        value: returns the fake value of a node on the region.
+        number: returns the one value of a size on the region, or None.
+        same: True if two sizes are proved equal on the region.
+        fixed: True if the program never mutates a node's tensor.
+    """
+
+    def __init__(
+        self,
+        program: torch.export.ExportedProgram,
+        value: Callable[[torch.fx.Node], Any],
+        number: Number,
+        same: Same,
+        fixed: Callable[[torch.fx.Node], bool],
+    ) -> None:
+        self._value, self._number, self._same, self._fixed = value, number, same, fixed
+        self._program = program
+        self._found: dict[torch.fx.Node, torch.Tensor | None] = {}
+        self._resized: set[torch.fx.Node] = set()
+        graph: torch.fx.Graph = program.graph
+        for node in graph.nodes:
+            operands = self._resized.intersection(node.all_input_nodes)
+            if (operands or node.target in _RESIZES) and self.numbers(node) is not None:
+                self._resized.add(node)
+
+    @functools.cached_property
+    def _state(self) -> Noted:
+        return _state(self._program)
+
+    @property
+    def any(self) -> bool:
+        """True if the program resizes moved elements to their own size."""
+        return bool(self._resized)
+
+    def resized(self, node: torch.fx.Node) -> bool:
+        """True if a node returns moved elements that were resized to their own size."""
+        return node in self._resized
+
+    def numbers(self, node: torch.fx.Node) -> torch.Tensor | None:
+        """Return the numbers of a tensor's elements, in the order of the tensor; None if they are unknown."""
+        if node not in self._found:
+            try:
+                self._found[node] = self._run(node)
+            except (_Unknown, RuntimeError, IndexError, TypeError):
+                self._found[node] = None
+        return self._found[node]
+
+    def _run(self, node: torch.fx.Node) -> torch.Tensor:
+        if not self._fixed(node):
+            raise _Unknown
+        if node.op == "placeholder" and node.name in self._state:
+            return self._state[node.name]
+        if node.op != "call_function":
+            raise _Unknown
+        if node.target in _RESIZES:
+            self._keeps_its_size(node)
+        if node.target in _CASTS and self._kind(node) != self._kind(node.args[0]):
+            raise _Unknown
+        if node.target in _RESIZES | _SAME | _CASTS:
+            return self._argument(node.args[0])  # type: ignore[no-any-return]
+        if node.target not in _MOVES:
+            raise _Unknown
+        args = [self._argument(each) for each in node.args]
+        kwargs = {name: self._argument(each) for name, each in node.kwargs.items()}
+        moved = _MOVES[node.target](*args, **kwargs)
+        if moved.numel() > MOVED_ELEMENTS:
+            raise _Unknown
+        return moved
+
+    def _argument(self, given: Any) -> Any:
+        """Return an argument of a move: the numbers of a tensor, or the one value of a size."""
+        if isinstance(given, list | tuple):
+            return [self._argument(each) for each in given]
+        if isinstance(given, torch.fx.Node) and isinstance(self._value(given), torch.Tensor):
+            found: Any = self.numbers(given)
+        else:
+            found = self._number(given)
+        if found is None and given is not None:
+            raise _Unknown
+        return found
+
+    def _keeps_its_size(self, node: torch.fx.Node) -> None:
+        """Raise unless a resizing gives an image of its operand's sizes, by these sizes."""
+        image, size, factors = node.args[0], node.args[1], node.args[-1]
+        mine, other = self._value(node), self._value(image)  # type: ignore[arg-type]
+        if size is None or factors is not None or mine.dtype not in {torch.float32, torch.float64}:
+            raise _Unknown
+        if not all(map(self._same, mine.shape, other.shape)):
+            raise _Unknown
+
+    def _kind(self, node: Any) -> tuple[torch.dtype, torch.device]:
+        value = self._value(node)
+        return value.dtype, value.device
+
+
+def same_elements(mine: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    """True if two tensors are known to have the same elements in the same places."""
+    return mine is not None and other is not None and torch.equal(mine, other)
+
+
+def _state(program: torch.export.ExportedProgram) -> Noted:
+    """Number the elements of the state, by placeholder. Two programs with the same inputs get the same numbers."""
+    found: Noted = {}
+    begin = 0
+    for spec in program.graph_signature.input_specs:
+        value = program.state_dict.get(spec.target, program.constants.get(spec.target))
+        if isinstance(value, torch.Tensor):
+            if value.numel() <= MOVED_ELEMENTS and _is_plain(value):
+                found[spec.arg.name] = torch.arange(begin, begin + value.numel()).reshape(value.shape)
+            begin += value.numel()
+    return found
+
+
+def _is_plain(value: torch.Tensor) -> bool:
+    """True if a tensor holds finite numbers, and no -0.0."""
+    if type(value) not in {torch.Tensor, torch.nn.Parameter} or value.is_meta or value.layout is not torch.strided:
+        return False
+    if not value.is_floating_point():
+        return False
+    with torch.no_grad():
+        return bool(torch.isfinite(value).all()) and not bool((torch.signbit(value) & (value == 0)).any())
