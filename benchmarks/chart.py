@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bars import bars
+from benchmarks.models import MODELS
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "exports.json"
@@ -40,6 +41,8 @@ def measured(record: Mapping[str, Any]) -> str:
     """The figures of the page, as Markdown."""
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
     lines = [f"{record['machine']}; Python {record['python']}, {versions}; the best of {record['repeats']}.", ""]
+    missing = [name for name in MODELS if name not in {row["model"] for row in record["rows"]}]
+    lines += [f"Not measured in this run: {', '.join(missing)}.", ""] if missing else []
     lines += ["| bar | figure | at most | |", "|---|---:|---:|---|"]
     for bar in bars(record):
         met = "met" if bar.is_met else bar.remark or "not met"

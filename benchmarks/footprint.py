@@ -7,6 +7,7 @@ Each is measured in a process of its own.
 
 from __future__ import annotations
 
+import importlib
 import os
 import resource
 import subprocess
@@ -45,13 +46,18 @@ def start_of_help() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Export one model with one exporter."""
-    from benchmarks.export_ratio import EXPORTERS, attempt
+    """Export one model with one exporter; the process of torch.export imports nothing of shapeproof."""
+    import torch
+
     from benchmarks.models import MODELS
 
-    warnings.simplefilter("ignore")
     exporter, model = sys.argv[1:]
-    attempt(EXPORTERS[exporter], MODELS[model])
+    warnings.simplefilter("ignore")
+    export = importlib.import_module("shapeproof.export" if exporter == "shapeproof" else "torch.export").export
+    torch.manual_seed(0)
+    mod, args, kwargs, dynamic_shapes = MODELS[model]()
+    with torch.no_grad():
+        export(mod, args, kwargs, dynamic_shapes=dynamic_shapes)
 
 
 if __name__ == "__main__":
