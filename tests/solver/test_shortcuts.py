@@ -19,8 +19,10 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 from tests.thoroughness import examples
 
-SHAPES = ("x % {a} == 0", "-x % {a} <= {b}", "x // {a} >= {b}", "x <= {b}", "x + y <= {b}", "(x + 1)//{a} == 2*(y//{a})",
-          "x // {a} != {b}", "y >= {b}", "x*y != {b}", "(x + 1)//2 == 2*((x + 3)//{a})")  # fmt: skip
+SHAPES = (
+    "x % {a} == 0", "-x % {a} <= {b}", "x // {a} >= {b}", "x <= {b}", "x + y <= {b}", "(x + 1)//{a} == 2*(y//{a})",
+    "x // {a} != {b}", "y >= {b}", "x*y != {b}", "(x + 1)//2 == 2*((x + 3)//{a})",
+)  # fmt: skip
 formulas = st.builds(
     lambda shape, a, b: parse_formula(shape.format(a=a, b=b)),
     st.sampled_from(SHAPES), st.integers(2, 6), st.integers(0, 9),
