@@ -191,7 +191,7 @@ class Facts:
         >>> from shapeproof.constraints.syntax.text import parse_formula
         >>> facts = Facts([parse_formula("n//2*2 == n")])
         >>> facts.resting_on(parse_formula("n % 4 == 0")).formulas
-        (n % 4 == 0, 2*(n//2) == n)
+        (n % 4 == 0, n % 2 == 0)
         """
         if all(self.reduce(formula) is TRUE for formula in formulas):
             return self.assuming(*formulas)

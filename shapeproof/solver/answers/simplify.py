@@ -92,7 +92,7 @@ def connected(symbols: frozenset[str], formulas: Sequence[Formula], others: Sequ
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> connected(frozenset("a"), [parse_formula(text) for text in ("b >= c", "d >= 2", "a >= b")])
-    [b >= c, a >= b]
+    [c <= b, b <= a]
     """
     about, rest = symbols, {each for each in (*formulas, *others) if each.symbols}
     while near := {each for each in rest if not about.isdisjoint(each.symbols)}:
