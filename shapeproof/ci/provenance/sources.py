@@ -33,6 +33,10 @@ _NOT_READ = os.O_WRONLY | os.O_TRUNC | os.O_EXCL
 _IMPORTERS = frozenset({"_frozen_importlib_external", "importlib._bootstrap_external", "importlib.metadata", "pkgutil"})
 """Modules that list a folder only to learn what can be imported."""
 
+_LOADERS_CACHE = "/etc/ld.so.cache"
+_LISTS_LIBRARIES = ["/sbin/ldconfig", "-p"]
+"""The command of `ctypes.util.find_library`, which lists the loader's cache and reads nothing else."""
+
 _KERNEL = ("/proc/", "/sys/")
 _EMPTY = frozenset({"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"})
 """Devices without content that could change."""
@@ -59,6 +63,10 @@ class Recorder:
         self._environment = dict(os.environ)
         self._doubtful = False
         self._silent = False
+        self._ended = 0
+        """A measure of the processes that were started, have ended, and are accounted for."""
+        self._listing = False
+        """True while an installed package may wait for the list of libraries."""
         for folder in _import_folders():
             self._note_folder(f"{folder}/*")
         self._opened_below = Opened(os.getcwd())
@@ -69,7 +77,15 @@ class Recorder:
         self._silent = True
         self._add_unseen()
         files = self._files()
-        if self._doubtful or _has_children() or _has_unknown_code() or not self._is_settled(files):
+        if self._listing:
+            self._ended = _ended()
+        if (
+            self._doubtful
+            or _ended() != self._ended
+            or _has_children()
+            or _has_unknown_code()
+            or not self._is_settled(files)
+        ):
             return None
         found = {path: digest(path) for path in sorted(files) if not _installed(path) and not os.path.isdir(path)}
         found |= {key: known for key, known in sorted(self._folders.items()) if not _installed(key)}
@@ -105,8 +121,10 @@ class Recorder:
 
     def audited(self, event: str, args: tuple[Any, ...]) -> None:
         """Handle an audit event. An exception here would be raised in the user's code."""
-        if self._silent or event.startswith(("object.", "import")):
+        if self._silent or event.startswith(("object.", "import", "sys.")):
             return
+        if self._listing and not asked_by(INSTALLED):
+            self._ended, self._listing = _ended(), False
         match event, args:
             case "open", (int(), _, _):  # a descriptor, which was opened by a path before
                 pass
@@ -124,6 +142,10 @@ class Recorder:
                 self._made.add(f"stat:{_absolute(path)}")
             case "sqlite3.connect", _:
                 self._doubtful = self._doubtful or args != (":memory:",)
+            case "subprocess.Popen", (_, command, _, _) if command == _LISTS_LIBRARIES and asked_by(INSTALLED):
+                self._doubtful = self._doubtful or (not self._listing and _ended() != self._ended)
+                self._listing = True
+                self._opened(_LOADERS_CACHE)
             case "ctypes.dlopen", (str() | bytes() | os.PathLike() | None as name,):
                 self._doubtful = self._doubtful or not asked_by(INSTALLED)
                 if name is not None and os.path.isabs(name):
@@ -180,10 +202,13 @@ def _absolute(path: str | bytes) -> str:
         return os.fsdecode(path)
 
 
+def _ended() -> int:
+    """Return a number that grows with each process that this one has started, by any means, and that has ended."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
+
+
 def _has_children() -> bool:
-    """True if another process was started by any means: one has ended, or one lives."""
-    if resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss:
-        return True
+    """True if a process lives that was started by this one."""
     tasks = Path("/proc/self/task").glob("*/children")
     return any(task.read_text(encoding="ascii").strip() for task in tasks)
 
