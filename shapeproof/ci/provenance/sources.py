@@ -33,10 +33,6 @@ _NOT_READ = os.O_WRONLY | os.O_TRUNC | os.O_EXCL
 _IMPORTERS = frozenset({"_frozen_importlib_external", "importlib._bootstrap_external", "importlib.metadata", "pkgutil"})
 """Modules that list a folder only to learn what can be imported."""
 
-_LOADERS_CACHE = "/etc/ld.so.cache"
-_LISTS_LIBRARIES = ["/sbin/ldconfig", "-p"]
-"""The command of `ctypes.util.find_library`, which lists the loader's cache and reads nothing else."""
-
 _KERNEL = ("/proc/", "/sys/")
 _EMPTY = frozenset({"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"})
 """Devices without content that could change."""
@@ -63,10 +59,8 @@ class Recorder:
         self._environment = dict(os.environ)
         self._doubtful = False
         self._silent = False
-        self._ended = 0
-        """A measure of the processes that were started, have ended, and are accounted for."""
-        self._listing = False
-        """True while an installed package may wait for the list of libraries."""
+        self._ended = _ended()
+        """A measure of the processes that ended earlier: installed packages start some when they are imported."""
         for folder in _import_folders():
             self._note_folder(f"{folder}/*")
         self._opened_below = Opened(os.getcwd())
@@ -77,8 +71,6 @@ class Recorder:
         self._silent = True
         self._add_unseen()
         files = self._files()
-        if self._listing:
-            self._ended = _ended()
         if (
             self._doubtful
             or _ended() != self._ended
@@ -121,10 +113,8 @@ class Recorder:
 
     def audited(self, event: str, args: tuple[Any, ...]) -> None:
         """Handle an audit event. An exception here would be raised in the user's code."""
-        if self._silent or event.startswith(("object.", "import", "sys.")):
+        if self._silent or event.startswith(("object.", "import")):
             return
-        if self._listing and not asked_by(INSTALLED):
-            self._ended, self._listing = _ended(), False
         match event, args:
             case "open", (int(), _, _):  # a descriptor, which was opened by a path before
                 pass
@@ -142,10 +132,6 @@ class Recorder:
                 self._made.add(f"stat:{_absolute(path)}")
             case "sqlite3.connect", _:
                 self._doubtful = self._doubtful or args != (":memory:",)
-            case "subprocess.Popen", (_, command, _, _) if command == _LISTS_LIBRARIES and asked_by(INSTALLED):
-                self._doubtful = self._doubtful or (not self._listing and _ended() != self._ended)
-                self._listing = True
-                self._opened(_LOADERS_CACHE)
             case "ctypes.dlopen", (str() | bytes() | os.PathLike() | None as name,):
                 self._doubtful = self._doubtful or not asked_by(INSTALLED)
                 if name is not None and os.path.isabs(name):
