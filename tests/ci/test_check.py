@@ -75,7 +75,8 @@ def full():
         file.write("x")
 
 def hungry():
-    resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, used + 2**28))
     return bytearray(2**40)
 
 def endless():
