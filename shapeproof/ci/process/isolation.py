@@ -21,8 +21,8 @@ from shapeproof.ci.provenance.identity import TOKEN
 
 _TICK = 0.2
 """Seconds until the end of a process is noticed although one of its children still holds the channel open."""
-_MOMENT = 2.0
-"""Maximum seconds that a process takes to end."""
+_MOMENT = 10.0
+"""Maximum seconds that a process takes to end: one that has loaded torch may take several on a busy machine."""
 _LAST_WORDS = 2**16
 """Number of printed bytes that are kept."""
 _SHOWN = 400
