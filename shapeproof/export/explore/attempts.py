@@ -84,7 +84,7 @@ class Attempts:
         trial = Trial(domain, self.inputs.example, data=self.cut.is_data, raising=self.raising)
         with contextlib.suppress(Exception):
             self._trace(trial, on_data=True)
-        self.observed = trial.observed
+        self.observed = trial.data_point.observed
         return bool(self.observed)
 
     def branches_on_data(self, main: Traced) -> bool:

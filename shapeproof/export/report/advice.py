@@ -93,7 +93,7 @@ def _there(finding: Finding, parts: Sequence[Formula], trial: Trial) -> _There |
     A number without a name at the question's line must be read from data in the same statement.
     """
     asked = frozenset[str]().union(*(part.symbols for part in parts))
-    names = dict(trial.names.get(finding.decision.formula, {}))
+    names = dict(trial.questions.names.get(finding.decision.formula, {}))
     nameless = sorted(asked - names.keys())
     taken = [(name, trial.origins[name]) for name in nameless if name in trial.origins]
     numbers = [(name, each.user, each.number) for name, each in taken if each.user and each.number]

@@ -34,7 +34,7 @@ def as_main(seen: Scouted, domain: Facts) -> Traced | None:
     open_ = [step for step in trial.steps if not _holds(step, here)]
     if any(equated(step.decision) is not None or trial.about_data(step.decision.formula) for step in open_):
         return None
-    trial.answered |= {step.decision.formula for step in trial.steps}
+    trial.questions.answered |= {step.decision.formula for step in trial.steps}
     trial.harmless = [step for step in trial.harmless if not _holds(step, here)]
     _rebase(trial, here, open_)
     return traced

@@ -33,7 +33,7 @@ Raisings = dict[Formula, list[Raising]]
 def note(known: Raisings, step: Step, there: Trial, domain: Facts, text: str) -> None:
     """Note that a trace of the other side of a step raised, without any decision in that trace."""
     side = domain.assuming(flipped(step))
-    asked = [formula for formula in there.answered if truth(formula, side).always is None]
+    asked = [formula for formula in there.questions.answered if truth(formula, side).always is None]
     given = tuple(formula if there.settled(formula) else negate(formula) for formula in asked)
     taken = step.decision.taken
     known[taken] = [*known.get(taken, ()), Raising(text, step.decision.where, given)]  # trials keep the list before
