@@ -106,6 +106,12 @@ class _State:
             state = state.then([each], budget.part(_SHARE_OF_LEARNING / len(news)))
         return state
 
+    def apart(self) -> _State:
+        """Return this state with none of those that followed it."""
+        twin = replace(self, after={})
+        twin.reducer = self.reducer
+        return twin
+
     def _heeding(self, formula: Formula, origin: object) -> _State:
         """Return the state with a fact that every point must satisfy, but from which no conclusion is drawn."""
         conditions = self.conditions.copy()
@@ -169,6 +175,13 @@ class Facts:
     def fork(self) -> Facts:
         """Return an independent copy, which shares everything derived so far."""
         return copy.copy(self)
+
+    def within(self, budget: Budget) -> Facts:
+        """Return a copy with another budget for each question. What it learns stays its own: it may analyse less."""
+        here = self.fork()
+        here.budget = budget
+        here._state = self._state.apart()  # noqa: SLF001 - of this class
+        return here
 
     def assuming(self, *formulas: Formula) -> Facts:
         """Return a copy that has also learned these formulas.

@@ -125,7 +125,7 @@ def _bounded(name: str, pair: tuple[int | None, int | None]) -> list[Formula]:
     raise UsageError(f"the bounds of `{name}` must be a pair such as (1, None), not {pair!r}")
 
 
-def decide(formula: Formula, facts: Facts, budget: Budget | None = None) -> Verdict:
+def decide(formula: Formula, facts: Facts) -> Verdict:
     """Decide whether the formula holds at every point where all facts hold.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
@@ -136,19 +136,19 @@ def decide(formula: Formula, facts: Facts, budget: Budget | None = None) -> Verd
     >>> decide(parse_formula("n >= 4"), facts).witness
     {'n': 2}
     """
-    answer = _decided(formula, facts, budget or facts.budget)
+    answer = _decided(formula, facts, facts.budget)
     facts.ledger.note(answer.evidence.step if answer.evidence else "none", answer.status)
     return answer
 
 
-def implied(formula: Formula, facts: Facts, budget: Budget | None = None) -> bool:
+def implied(formula: Formula, facts: Facts) -> bool:
     """True if the formula is proved to hold wherever the facts do; False if the facts hold nowhere."""
-    return isinstance(decide(formula, facts, budget), Proved)
+    return isinstance(decide(formula, facts), Proved)
 
 
-def redundant(formula: Formula, facts: Facts, budget: Budget | None = None) -> bool:
+def redundant(formula: Formula, facts: Facts) -> bool:
     """True if the formula adds nothing to the facts: it is proved wherever they hold, or they hold nowhere."""
-    return isinstance(decide(formula, facts, budget), Proved | Vacuous)
+    return isinstance(decide(formula, facts), Proved | Vacuous)
 
 
 def equal(one: Term | Real | Formula | None, other: Term | Real | Formula | None, facts: Facts) -> bool:
@@ -339,7 +339,7 @@ class _Question:
         return None
 
 
-def truth(formula: Formula, facts: Facts, budget: Budget | None = None) -> Truth:
+def truth(formula: Formula, facts: Facts) -> Truth:
     """Decide whether the formula always holds, never holds, or depends on the point.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
@@ -348,7 +348,7 @@ def truth(formula: Formula, facts: Facts, budget: Budget | None = None) -> Truth
     >>> truth(parse_formula("h == 1"), facts).always
     False
     """
-    budget = budget or facts.budget
+    budget = facts.budget
     answer: Truth | None = facts.answers.get(("truth", formula)) or facts.answers.get(("truth", formula, budget))
     if answer is None:
         answer = _truth(formula, facts, budget)

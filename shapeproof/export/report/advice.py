@@ -39,7 +39,7 @@ def distinct(findings: Sequence[Finding], trial: Trial) -> list[Finding]:
     for finding in findings:
         known = trial.facts_before(finding.decision.formula)
         if finding.joint is not None or finding.same_where is not f.FALSE or of_cases(finding.requirement):
-            finding = replace(finding, joint=in_few_words(finding.requirement, known, known.budget))  # noqa: PLW2901
+            finding = replace(finding, joint=in_few_words(finding.requirement, known))  # noqa: PLW2901
         for other in kept:
             if other.outcome is Outcome.DATA:
                 known.learn(other.requirement)

@@ -20,7 +20,6 @@ from shapeproof.solver.budget import spending
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from shapeproof.solver.budget import Budget
     from shapeproof.solver.facts import Facts
     from shapeproof.solver.sampled.points import Point
 
@@ -43,7 +42,7 @@ def divisors(required: Formula) -> dict[str, int]:
     return found
 
 
-def round_anchor(required: Sequence[Formula], facts: Facts, near: Mapping[str, int], budget: Budget | None) -> Point:
+def round_anchor(required: Sequence[Formula], facts: Facts, near: Mapping[str, int]) -> Point:
     """Return a point with as many symbols as possible at multiples, and the other symbols as at the point `near`.
 
     Return `near` itself if nothing is divided, or if no other point is found.
@@ -51,16 +50,16 @@ def round_anchor(required: Sequence[Formula], facts: Facts, near: Mapping[str, i
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
     >>> facts = Facts([parse_formula("b >= 1 and h >= 1 and n >= 1")])
-    >>> round_anchor([parse_formula("b*h % 16 == 0")], facts, {"b": 6, "h": 8, "n": 7}, None)
+    >>> round_anchor([parse_formula("b*h % 16 == 0")], facts, {"b": 6, "h": 8, "n": 7})
     {'b': 16, 'h': 16, 'n': 7}
     """
     moduli = divisors(conjunction(*required))
     if not moduli or max(moduli.values()) > LARGEST_MODULUS:
         return dict(near)
     try:
-        with spending((budget or facts.budget).for_a_task):
-            granted = _granted(_wishes(moduli, near), facts.assuming(*required), budget)
-            point = find(conjunction(*required, *granted), facts, budget)
+        with spending(facts.budget.for_a_task):
+            granted = _granted(_wishes(moduli, near), facts.assuming(*required))
+            point = find(conjunction(*required, *granted), facts)
     except OutOfWork:
         charge(0)  # raises if the enclosing allowance is used up too
         return dict(near)
@@ -79,11 +78,11 @@ def _wishes(moduli: Mapping[str, int], near: Mapping[str, int]) -> Iterator[Form
         yield eq(symbol(name), value)
 
 
-def _granted(wishes: Iterator[Formula], here: Facts, budget: Budget | None) -> list[Formula]:
+def _granted(wishes: Iterator[Formula], here: Facts) -> list[Formula]:
     """Return the wishes that can be met together with the earlier ones."""
     granted = []
     for wish in wishes:
-        if isinstance(find(wish, here, budget), dict):
+        if isinstance(find(wish, here), dict):
             here.learn(wish)
             granted.append(wish)
     return granted

@@ -41,7 +41,7 @@ def as_main(seen: Scouted, domain: Facts) -> Traced | None:
 
 
 def _holds(step: Step, here: Facts) -> bool:
-    return truth(step.decision.taken, here, here.budget).always is True
+    return truth(step.decision.taken, here).always is True
 
 
 def _rebase(trial: Trial, here: Facts, open_: Sequence[Step]) -> None:

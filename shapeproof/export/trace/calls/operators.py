@@ -201,7 +201,7 @@ class _Operation:
     def _is_the_same_everywhere(self, result: Any) -> bool:
         """True if a rule gives the result of a view at every size, whatever torch assumed."""
         facts, read = self._env.trial.facts, self._env.read
-        sizes = Sizes(read, lambda formula: truth(formula, facts, facts.budget).always is True)
+        sizes = Sizes(read, lambda formula: truth(formula, facts).always is True)
         return self._is_plain and is_bare(result) and is_plain(self._func, self.arguments, result, sizes)
 
     def _key(self, value: Any) -> Hashable:
