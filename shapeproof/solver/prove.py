@@ -28,9 +28,8 @@ from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
 from shapeproof.constraints.syntax.text import parse_relation
 from shapeproof.constraints.terms import Term
-from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver.alternatives import proved_by_alternatives
-from shapeproof.solver.budget import Allowance, is_affordable, spending
+from shapeproof.solver.budget import Allowance, is_affordable, until_spent
 from shapeproof.solver.cases import proved_by_cases, refined
 from shapeproof.solver.clash import clash
 from shapeproof.solver.facts import Facts
@@ -178,12 +177,9 @@ def _decided(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
 def _answer(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
     if facts.contradictory:
         return Vacuous()
-    try:
-        with spending(budget.without(*facts.search_cost)) as left:
-            return _where_not_vacuous(formula, facts, left)
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
-        return Undecided(f"the budget of {budget.work} steps of work was used up")
+    with until_spent(budget.without(*facts.search_cost)) as left:
+        return _where_not_vacuous(formula, facts, left)
+    return Undecided(f"the budget of {budget.work} steps of work was used up")
 
 
 def _where_not_vacuous(formula: Formula, facts: Facts, left: Allowance) -> Verdict:
@@ -360,12 +356,9 @@ def truth(formula: Formula, facts: Facts) -> Truth:
 def _truth(formula: Formula, facts: Facts, budget: Budget) -> Truth:
     if facts.contradictory:
         return Truth(None, vacuous=True)
-    try:
-        with spending(budget) as left:
-            return _by_sides(formula, facts, budget, left)
-    except OutOfWork:
-        charge(0)
-        return Truth(None, undecided=True)
+    with until_spent(budget) as left:
+        return _by_sides(formula, facts, budget, left)
+    return Truth(None, undecided=True)
 
 
 def _by_sides(formula: Formula, facts: Facts, budget: Budget, left: Allowance) -> Truth:

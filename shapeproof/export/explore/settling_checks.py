@@ -18,7 +18,7 @@ from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, 
 from shapeproof.export.limits import CHECKS_TO_STATE
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import simplified
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 
 def settled_by_checks(told: Sequence[Finding], found: Exploration, explorer: Explorer) -> list[Finding]:
@@ -44,7 +44,7 @@ def _asking_less(about_data: Sequence[Finding], trial: Trial) -> list[Narrowing]
     """Return the operators' checks; none if these ask for more, or if they leave a branch of the model open."""
     checks = list(_guessed(trial)) if about_data else []
     passing = trial.known.assuming(*(check.requirement for check in checks))
-    open_ = [finding for finding in about_data if decide(finding.requirement, passing).status != "proved"]
+    open_ = [finding for finding in about_data if not implied(finding.requirement, passing)]
     return checks if open_ and not any(finding.decision.of_the_model for finding in open_) else []
 
 

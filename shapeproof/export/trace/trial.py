@@ -37,7 +37,7 @@ from shapeproof.export.trace.data_point import DataPoint
 from shapeproof.export.trace.questions import Questions
 from shapeproof.solver.answers.wording import has_value
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import truth
+from shapeproof.solver.prove import implied, truth
 
 if TYPE_CHECKING:
     from shapeproof.export.trace.checks.raising import Raisings
@@ -253,7 +253,7 @@ class Trial:
         """
         answer = self.settled(formula)
         if answer is not False and self.about_data(formula):
-            follows = truth(formula, self.facts).always is True
+            follows = implied(formula, self.facts)
             if answer is True and not follows:
                 # This check follows from the operator's own assumption; the failing side is examined separately.
                 follows = place().operator is not None

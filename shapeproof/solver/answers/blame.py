@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.work import OutOfWork, charge
-from shapeproof.solver.budget import spending
+from shapeproof.solver.budget import until_spent
 from shapeproof.solver.prove import redundant
 
 if TYPE_CHECKING:
@@ -28,15 +27,12 @@ def reasons(formulas: Sequence[tuple[Formula, float]], facts: Facts) -> list[int
     [0, 1]
     """
     kept = sorted(range(len(formulas)), key=lambda index: (formulas[index][1], index))
-    try:
-        with spending(facts.budget.for_a_task):
-            kept = _not_implied_by_lighter(kept, formulas, facts)
-            for index in reversed(list(kept)):
-                rest = [each for each in kept if each != index]
-                if redundant(formulas[index][0], facts.assuming(*(formulas[each][0] for each in rest))):
-                    kept = rest
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
+    with until_spent(facts.budget.for_a_task):
+        kept = _not_implied_by_lighter(kept, formulas, facts)
+        for index in reversed(list(kept)):
+            rest = [each for each in kept if each != index]
+            if redundant(formulas[index][0], facts.assuming(*(formulas[each][0] for each in rest))):
+                kept = rest
     return sorted(kept)
 
 
@@ -57,14 +53,10 @@ def needed(formulas: Sequence[tuple[Formula, float]], facts: Facts) -> list[int]
     total = [index for index, (formula, _) in enumerate(formulas) if formula.total]
     partial = [index for index, (formula, _) in enumerate(formulas) if not formula.total]
     kept = [total[index] for index in reasons([formulas[index] for index in total], facts)]
-    try:
-        with spending(facts.budget.for_a_task):
-            here = facts.assuming(*(formulas[index][0] for index in total))
-            kept += _not_implied_by_lighter(partial, formulas, here)
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
-        kept += partial
-    return sorted(kept)
+    with until_spent(facts.budget.for_a_task):
+        here = facts.assuming(*(formulas[index][0] for index in total))
+        partial = _not_implied_by_lighter(partial, formulas, here)
+    return sorted([*kept, *partial])
 
 
 def _not_implied_by_lighter(order: Sequence[int], formulas: Sequence[tuple[Formula, float]], facts: Facts) -> list[int]:

@@ -12,9 +12,8 @@ from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import gt, le
 from shapeproof.constraints.meaning.evaluate import evaluate, value_at
 from shapeproof.constraints.records.verdicts import Undecided
-from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver.answers.witness import find
-from shapeproof.solver.budget import spending
+from shapeproof.solver.budget import until_spent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,12 +35,9 @@ def least_upper_bound(term: Term, facts: Facts) -> int | Undecided | None:
     >>> least_upper_bound(parse_term("u + 1"), facts)
     49
     """
-    try:
-        with spending(facts.budget.for_a_task):
-            return _greatest(term, facts)
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
-        return Undecided("the budget was used up")
+    with until_spent(facts.budget.for_a_task):
+        return _greatest(term, facts)
+    return Undecided("the budget was used up")
 
 
 def _greatest(term: Term, facts: Facts) -> int | Undecided | None:

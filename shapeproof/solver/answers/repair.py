@@ -31,13 +31,12 @@ from shapeproof.constraints.meaning.evaluate import evaluate, has_meaning, holds
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.terms import FloorDiv, Term, modulo, symbol
-from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver.answers.optimum import greatest_lower_bound, least_upper_bound
 from shapeproof.solver.answers.round_anchor import LARGEST_MODULUS, divisors
 from shapeproof.solver.answers.simplify import connected, simplified
 from shapeproof.solver.answers.witness import smallest
 from shapeproof.solver.answers.wording import reworded
-from shapeproof.solver.budget import spending
+from shapeproof.solver.budget import until_spent
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 from shapeproof.solver.sampled.points import Point
@@ -81,12 +80,9 @@ def repaired(  # noqa: PLR0913 - what is required, of what is known, and what mu
     >>> [repair.formula for repair in repaired(needs, Facts([parse_formula("0 <= h < 600 and w >= 0")])) or ()]
     [h >= 64 and h % 32 == 0, h + w == 640]
     """
-    try:
-        with spending(facts.budget.for_a_task):
-            return _repaired(required, facts, anchor, lambda each: _kept(each, others) and sayable(each), simple=simple)
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
-        return None
+    with until_spent(facts.budget.for_a_task):
+        return _repaired(required, facts, anchor, lambda each: _kept(each, others) and sayable(each), simple=simple)
+    return None
 
 
 def _repaired(
@@ -125,12 +121,9 @@ def repairs(required: Formula, facts: Facts, anchor: Mapping[str, int] | None = 
     >>> [repair.formula for repair in repairs(parse_formula("4*(n//4) == n and n//4 >= 2"), facts, {"n": 12})]
     [n >= 8 and n % 4 == 0, n == 12]
     """
-    try:
-        with spending(facts.budget.for_a_task):
-            return _repairs(required, facts, anchor)
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
-        return []
+    with until_spent(facts.budget.for_a_task):
+        return _repairs(required, facts, anchor)
+    return []
 
 
 def _repairs(required: Formula, facts: Facts, anchor: Mapping[str, int] | None) -> list[Repair]:

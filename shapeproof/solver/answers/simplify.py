@@ -15,9 +15,8 @@ from shapeproof.constraints.formulas import FALSE, TRUE, And, Formula, Or, conju
 from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import symbol
-from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver.answers.wording import by_operand, reworded
-from shapeproof.solver.budget import spending
+from shapeproof.solver.budget import until_spent
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import redundant
 
@@ -33,13 +32,10 @@ def simplified(formulas: Sequence[Formula], facts: Facts) -> list[Formula]:
     """
     before = conjunction(*sorted(formulas, key=lambda formula: not formula.total))
     simpler = before
-    try:
-        with spending(facts.budget.for_a_task):
-            simpler = _within(before, facts)
-            while simpler is not before:  # an early part may be redundant now that the rest is shorter
-                before, simpler = simpler, _within(simpler, facts)
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
+    with until_spent(facts.budget.for_a_task):
+        simpler = _within(before, facts)
+        while simpler is not before:  # an early part may be redundant now that the rest is shorter
+            before, simpler = simpler, _within(simpler, facts)
     return list(simpler.args) if isinstance(simpler, And) else [] if simpler is TRUE else [simpler]
 
 

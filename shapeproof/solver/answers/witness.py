@@ -12,8 +12,7 @@ from shapeproof.constraints.formulas import TRUE, Formula, conjunction, disjunct
 from shapeproof.constraints.meaning.evaluate import evaluate, holds_at, true_at
 from shapeproof.constraints.records.verdicts import Proved, Refuted, Undecided, Vacuous
 from shapeproof.constraints.terms import ZERO, Term, maximum, symbol
-from shapeproof.constraints.work import OutOfWork, charge
-from shapeproof.solver.budget import spending
+from shapeproof.solver.budget import until_spent
 from shapeproof.solver.prove import decide
 from shapeproof.solver.sampled.points import doubles, public
 
@@ -74,13 +73,10 @@ def smallest(formula: Formula, facts: Facts, order: Sequence[str] | None = None)
     here = facts.fork()
     best = dict.fromkeys(names, 0) | found  # the facts do not mention a symbol that the point leaves out
     names = [name for name in names if isinstance(best[name], int)]  # a double stays as it was found
-    try:
-        with spending(facts.budget.for_a_task):
-            here.learn(formula)
-            for measure in _measures(names):
-                best = _least(measure, here, best)
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
+    with until_spent(facts.budget.for_a_task):
+        here.learn(formula)
+        for measure in _measures(names):
+            best = _least(measure, here, best)
     return best
 
 
@@ -208,16 +204,13 @@ def generic(facts: Facts, names: Sequence[str], avoid: Iterable[int] = ()) -> Po
     if not isinstance(point, dict):
         return point
     here = facts.fork()
-    try:
-        with spending(facts.budget.for_a_task):
-            every, *wishes = _wishes(names, sorted(set(avoid) | {0, 1}), here)
-            together = grant(every, here) if wishes else None
-            if together is not None:  # every point that is left grants each wish
-                point, wishes = together, wishes[:1]
-            for wish in wishes:
-                point = grant(wish, here) or point
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
+    with until_spent(facts.budget.for_a_task):
+        every, *wishes = _wishes(names, sorted(set(avoid) | {0, 1}), here)
+        together = grant(every, here) if wishes else None
+        if together is not None:  # every point that is left grants each wish
+            point, wishes = together, wishes[:1]
+        for wish in wishes:
+            point = grant(wish, here) or point
     return point
 
 

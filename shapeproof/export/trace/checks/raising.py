@@ -14,7 +14,7 @@ from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.source.places import Place
 from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import truth
+from shapeproof.solver.prove import implied, truth
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def _raised(trial: Trial, holding: Formula, place: Callable[[], Place]) -> Raisi
         (
             each
             for each in trial.raising[holding]
-            if each.where == here and all(truth(formula, side).always is True for formula in each.given)
+            if each.where == here and all(implied(formula, side) for formula in each.given)
         ),
         None,
     )
