@@ -186,7 +186,7 @@ def _rebound(task: _Task, found: Exploration, beside: Sequence[Exploration]) -> 
     if twice is not None:
         one, other = twice
         message = f"`{one}` and `{other}` are one container in the example, and the model rebinds what its inputs hold"
-        raise UsageError(f"{message}: a program is given the values in each, so give it two")
+        raise UsageError(f"{message}: pass two containers")
     seen = seen_in_eager(task.eager, found.begun, left)
     found.notes += rebinding_notes(left, seen)
     task.missed[:] = dict.fromkeys([*task.missed, *(each.argument for each in left.rebound if each.is_lost)])

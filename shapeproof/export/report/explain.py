@@ -152,7 +152,7 @@ def unexplored(where: Formula, error: Exception, inputs: Inputs) -> Diagnostic:
 
 def uncovered() -> Diagnostic:
     """Return the diagnostic of regions that are not proved to partition the domain."""
-    message = "could not be decided: do the regions cover the domain, and does each size lie in one alone?"
+    message = "could not be decided: do the regions cover the domain, and is each size in exactly one?"
     return Diagnostic("undecided", message, "warning")
 
 
