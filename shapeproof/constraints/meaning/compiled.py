@@ -55,9 +55,7 @@ def compiled(formulas: Sequence[Formula], names: Sequence[str], bits: int = 64) 
     return test
 
 
-def first_holding(
-    groups: Sequence[Sequence[Formula]], names: Sequence[str], bits: int = 64
-) -> Callable[..., int | None]:
+def first_holding(groups: Sequence[Sequence[Formula]], names: Sequence[str]) -> Callable[..., int | None]:
     """Compile the groups to a function that returns the index of the first group whose formulas all hold, or None.
 
     A formula without a value at a point does not hold there.
@@ -67,7 +65,7 @@ def first_holding(
     >>> find(2), find(8), find(7)
     (0, 1, None)
     """
-    writer = _Writer(names, bits)
+    writer = _Writer(names, 64)
     for index, formulas in enumerate(groups):
         writer.answer([writer.inline(formula) for formula in formulas], str(index))
     fast: Callable[..., int | None] = writer.function("None")

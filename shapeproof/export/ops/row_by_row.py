@@ -170,11 +170,11 @@ def _dims(value: Any, rank: int) -> set[int] | None:
     return {each.constant_value % rank for each in listed} if rank else set()
 
 
-def _along(operand: str = "self", dim: str = "dim") -> Rule:
+def _along(dim: str = "dim") -> Rule:
     """Return the rule of operators along some dims: rows along the other dims are independent."""
 
     def rule(call: Call, varying: Varying) -> bool:
-        shape = call.tensor(operand)
+        shape = call.tensor("self")
         if shape is None or not all(varying.free(each) for each in _others(call, shape)):
             return False
         dims = _dims(call.arguments.get(dim), len(shape.sizes))

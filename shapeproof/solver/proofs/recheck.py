@@ -56,10 +56,9 @@ class Recheck:
         return self.verdict or "proved" if self.of_claims == "proved" else self.of_claims
 
 
-def installed_solvers(budget: Budget | None = None) -> dict[str, Solver]:
+def installed_solvers() -> dict[str, Solver]:
     """Return the available solvers by name."""
-    limit = budget or Budget()
-    solvers: dict[str, Solver] = {"z3": lambda script: solve_script(script, limit)}
+    solvers: dict[str, Solver] = {"z3": lambda script: solve_script(script, Budget())}
     return solvers | ({"cvc5": _by_cvc5} if find_spec("cvc5") is not None else {})
 
 

@@ -67,7 +67,7 @@ def operator_faults(inputs: Inputs, found: Exploration, domain: Facts) -> list[D
             return [fault_diagnostic(*_smallest_fault(seen, point, _smaller(point, inputs, domain), run), inputs)]
         for name in seen:
             found.trusted[name] += 1
-    known = Facts([*domain.formulas, *found.main.trial.facts.formulas])
+    known = domain.assuming(*found.main.trial.facts.formulas)
     found.checked = tuple(name for name in names if is_checked(name, program, known))
     return []
 
