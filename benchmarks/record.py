@@ -130,7 +130,7 @@ def record(name: str, build: Callable[[], Built]) -> Recording:
     model, args, kwargs, dynamic_shapes = build()
     inputs = declare(model, args, kwargs, dynamic_shapes)
     domain = inputs.domain
-    trial = RecordingTrial(Facts(domain.formulas), inputs.example or {}, lambda symbol: symbol not in domain.symbols)
+    trial = RecordingTrial(Facts(domain.formulas), inputs.example or {}, domain.is_data)
     tracer.trace(model, inputs, trial, in_place=False)  # each outcome stays a fact, though it may make no difference
     every = distinct(trial.asked_in_order)
     questions = [question for question in every if len(question.written) <= LONGEST]

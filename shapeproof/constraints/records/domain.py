@@ -81,6 +81,14 @@ class Domain:
         """Symbol -> the user's name for it; the `rename` argument of text.py."""
         return {name: variable.user_name for name, variable in self.symbols.items()}
 
+    def is_data(self, name: str) -> bool:
+        """True if a symbol stands for a number from data (unbacked), not for a declared size."""
+        return name not in self.symbols
+
+    def about_data(self, formula: Formula) -> bool:
+        """True if a formula contains a number from data."""
+        return any(map(self.is_data, formula.symbols))
+
     def of_role(self, role: Role) -> frozenset[str]:
         """Return the symbols that have one of these roles.
 

@@ -11,7 +11,6 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.cells import Cutter
 from shapeproof.export.explore.findings import Traced
 from shapeproof.export.explore.points import Sizes
 from shapeproof.export.trace.checks.raising import Raisings
@@ -34,7 +33,7 @@ class Attempts:
     ) -> None:
         self.inputs = inputs
         self.sizes = Sizes(inputs)
-        self.cut = Cutter(inputs.domain)
+        self.domain = inputs.domain
         self.made = 0
         """The number of traces so far."""
         self.observed: dict[str, float] = {}
@@ -51,7 +50,7 @@ class Attempts:
             raise UsageError(f"{message}: give an example")
         traced = self.once(known, point, oblivious)
         if traced.program is None and traced.trial.guessed:  # the model may check a guessed number later
-            again = self.once(known, point, Where(self.cut.about_data))
+            again = self.once(known, point, Where(self.domain.about_data))
             traced = again if again.program is not None else traced
         if traced.doubtful:
             traced = self.once(known, point, oblivious, in_place=False)
@@ -64,7 +63,7 @@ class Attempts:
         trial = Trial(
             known,
             point,
-            data=self.cut.is_data,
+            data=self.domain.is_data,
             oblivious=oblivious,
             observed=self.observed,
             raising=self.raising,
@@ -81,7 +80,7 @@ class Attempts:
         if self.inputs.example is None:
             return False
         self.made += 1
-        trial = Trial(domain, self.inputs.example, data=self.cut.is_data, raising=self.raising)
+        trial = Trial(domain, self.inputs.example, data=self.domain.is_data, raising=self.raising)
         with contextlib.suppress(Exception):
             self._trace(trial, on_data=True)
         self.observed = trial.data_point.observed
@@ -89,5 +88,5 @@ class Attempts:
 
     def branches_on_data(self, main: Traced) -> bool:
         """True if a branch of the model took a side that only data determine."""
-        asked = (step.decision for step in main.trial.steps if self.cut.about_data(step.decision.formula))
+        asked = (step.decision for step in main.trial.steps if self.domain.about_data(step.decision.formula))
         return any(decision.kind is Kind.BRANCH for decision in asked)

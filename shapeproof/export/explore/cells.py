@@ -26,18 +26,10 @@ class Cutter:
     adopted: tuple[Formula, ...] = ()
     """Requirements that inferred sizes were narrowed to before exploring; they do not distinguish cells."""
 
-    def is_data(self, name: str) -> bool:
-        """True if a symbol is unbacked (a number from data), not a declared size."""
-        return name not in self.domain.symbols
-
-    def about_data(self, formula: Formula) -> bool:
-        """True if a formula contains an unbacked symbol."""
-        return any(map(self.is_data, formula.symbols))
-
     def defining(self, cell: Facts) -> list[Formula]:
         """Return the facts about sizes that distinguish a cell from the rest of the domain."""
         declared = {*self.domain.formulas, *self.adopted}
-        return [fact for fact in cell.formulas if fact not in declared and not self.about_data(fact)]
+        return [fact for fact in cell.formulas if fact not in declared and not self.domain.about_data(fact)]
 
     def outside(self, cell: Facts) -> Formula:
         """Return a formula that holds for every declared input outside a cell; FALSE if no size distinguishes it."""
@@ -45,7 +37,7 @@ class Cutter:
 
     def beyond(self, trial: Trial) -> list[Formula]:
         """Return formulas whose disjunction holds exactly for the inputs of a cell that a trace does not represent."""
-        sizes = [step.decision.taken for step in trial.steps if not self.about_data(step.decision.formula)]
+        sizes = [step.decision.taken for step in trial.steps if not self.domain.about_data(step.decision.formula)]
         kept = reasons([(taken, len(str(taken))) for taken in sizes], trial.known)
         return [f.negate(sizes[index]) for index in sorted(kept)]
 
@@ -56,7 +48,7 @@ class Cutter:
 
     def data_answers(self, main: Trial) -> list[Formula]:
         """Return the answers about data that a program takes."""
-        return [step.decision.taken for step in main.steps if self.about_data(step.decision.formula)]
+        return [step.decision.taken for step in main.steps if self.domain.about_data(step.decision.formula)]
 
     def cells(self, trial: Trial, about_data: Sequence[Step]) -> list[tuple[Step, Facts]]:
         """Return what the trace leaves out, cut along the decisions that imply the others.
@@ -64,7 +56,7 @@ class Cutter:
         Eager's checks come first, so that a cell of torch's assumptions is examined where eager's checks hold. A
         partial formula keeps its place: an earlier decision may be the guard that makes it defined.
         """
-        sizes = [step for step in trial.steps if not self.about_data(step.decision.formula)]
+        sizes = [step for step in trial.steps if not self.domain.about_data(step.decision.formula)]
         sizes.sort(key=lambda step: step.decision.kind is Kind.ASSUMED or not step.decision.formula.total)
         base = trial.known.fork()
         cells = []

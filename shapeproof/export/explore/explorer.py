@@ -22,6 +22,7 @@ from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.cells import Cutter
 from shapeproof.export.explore.demands.data_demands import demands
 from shapeproof.export.explore.findings import (
     Exploration,
@@ -67,10 +68,10 @@ class Explorer:
         self._inputs = inputs
         self._splitting = splitting
         self._attempts = attempts = Attempts(inputs, trace, progress)
-        self._cut = attempts.cut
+        self._cut = Cutter(inputs.domain)
         self._looks = Looks(eager)
         self._judge = Judge(eager, attempts, splitting=splitting)
-        scout = Scout(eager, attempts.cut.about_data, attempts.once, attempts.sizes.generic)
+        scout = Scout(eager, attempts.once, attempts.sizes.generic)
         self._main = MainProgram(attempts, self._judge, None if splitting else scout)
 
     def run(self, domain: Facts) -> Exploration:
@@ -148,7 +149,7 @@ class Explorer:
 
     def _settle(self, traced: Traced, found: Exploration) -> None:
         """Account for every input that the trace's decisions leave out."""
-        about_data = [step for step in traced.trial.steps if self._cut.about_data(step.decision.formula)]
+        about_data = [step for step in traced.trial.steps if self._inputs.domain.about_data(step.decision.formula)]
         if len({asking(step.decision) for step in about_data}) > TRACE_LIMIT:
             reason = f"{len(about_data)} questions about data are open, and each would need a trace"
             found.add(self._open_answers(about_data[0].decision, reason, traced, found.main))
@@ -181,7 +182,7 @@ class Explorer:
             found.narrowings.append(whole)
             return
         before = list(found.findings), list(found.narrowings)
-        own = step.decision.of_the_model and not self._cut.about_data(step.decision.formula)
+        own = step.decision.of_the_model and not self._inputs.domain.about_data(step.decision.formula)
         given = any(map(cell.contains, self._inputs.anchors))  # the program may serve that part
         closely = whole is not None or (own and self._attempts.made < LOOK_TRACES)
         self._look_into(step, cell, outside, found, closely=given or (closely and not self._splitting))

@@ -49,7 +49,7 @@ class Judge:
 
         While splitting, differing results say more than an error, which exploring the other program shows again.
         """
-        if self._attempts.cut.about_data(step.decision.formula):
+        if self._attempts.domain.about_data(step.decision.formula):
             return None
         first = None
         for each in (self._attempts.sizes.smallest(cell), self._attempts.sizes.of(point) if self._splitting else None):
@@ -84,7 +84,7 @@ class Judge:
         difference = equivalence.difference(main.program, there.program, there.trial)
         if difference is None:
             return None
-        if self._attempts.cut.about_data(step.decision.formula):
+        if self._attempts.domain.about_data(step.decision.formula):
             return Finding(Outcome.DATA, step.decision, dict(there.trial.point), difference.text)
         return self._of_difference(step, there, difference, found.forms)
 
@@ -93,8 +93,8 @@ class Judge:
     ) -> Finding | None:
         """Judge a cell in which tracing fails: does eager raise there, and for data, does the program?"""
         text = with_kind(there.error)
-        if self._attempts.cut.about_data(step.decision.formula):
-            again = Trial(cell, there.trial.point, data=self._attempts.cut.is_data)
+        if self._attempts.domain.about_data(step.decision.formula):
+            again = Trial(cell, there.trial.point, data=self._attempts.domain.is_data)
             try:
                 tracer.trace(replay.module_of(program), self._attempts.inputs, again)
             except Exception as error:  # noqa: BLE001 - it is judged here

@@ -103,7 +103,7 @@ class MainProgram:
             if (
                 against
                 and equated(step.decision) is not None
-                and not self._attempts.cut.about_data(step.decision.formula)
+                and not self._attempts.domain.about_data(step.decision.formula)
             ):
                 apart.learn(f.negate(step.decision.taken))
         point = self._attempts.sizes.generic(apart) if len(apart.formulas) > len(domain.formulas) else None
@@ -120,7 +120,7 @@ class MainProgram:
         kept = (
             each
             for each in example.trial.decisions
-            if not pins(each) and not self._attempts.cut.about_data(each.formula)
+            if not pins(each) and not self._attempts.domain.about_data(each.formula)
         )
         region = domain.assuming(*(decision.taken for decision in kept))
         for cell in (region, alike(region, self._attempts.inputs.example or {})):

@@ -45,13 +45,11 @@ class Scout:
 
     Attributes:
         eager: the model, as eager runs it on the declared inputs.
-        about_data: true of a formula that contains an unbacked symbol.
         trace: makes a quick trace at a point of a domain.
         generic: finds a point without accidental equalities.
     """
 
     eager: Eager
-    about_data: Callable[[Formula], bool]
     trace: Callable[[Facts, dict[str, int]], Traced]
     generic: Callable[[Facts], dict[str, int] | None]
 
@@ -71,13 +69,17 @@ class Scout:
     def _pinned(self, traced: Traced) -> list[Formula]:
         """Return equalities that operators took at the example: torch may branch on one that eager requires."""
         found = (each for each in traced.trial.decisions if pins(each) and not each.of_the_model)
-        return [each.taken for each in found if not self.about_data(each.formula)]
+        return [each.taken for each in found if not self.eager.inputs.domain.about_data(each.formula)]
 
     def _general(self, traced: Traced) -> Iterator[Formula]:
         """Yield the decisions of a trace that generic inputs take too, since they are no accidents of its sizes."""
         for step in traced.trial.steps:
             against = step.fallback is not None and step.decision.outcome != step.fallback
-            if not against and not pins(step.decision) and not self.about_data(step.decision.formula):
+            if (
+                not against
+                and not pins(step.decision)
+                and not self.eager.inputs.domain.about_data(step.decision.formula)
+            ):
                 yield step.decision.taken
 
     def _tied(
