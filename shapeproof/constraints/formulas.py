@@ -78,7 +78,7 @@ class Compare(Formula):
 
 
 class RealCompare(Formula):
-    """`left op right`, or its opposite, on numbers of which at least one is a double."""
+    """`left op right`, or its opposite; at least one of the numbers is a double."""
 
     __slots__ = ("left", "negated", "op", "right")
     __match_args__ = ("op", "left", "right", "negated")

@@ -451,7 +451,7 @@ def apply(op: str, *args: IntLike | Real) -> Term:
 
 
 def unknown(name: str, *args: IntLike | Real) -> Term:
-    """Return an integer function of which only the name is known.
+    """Return an integer function that is known only by its name.
 
     >>> unknown("f", symbol("x")) is unknown("f", symbol("x"))
     True

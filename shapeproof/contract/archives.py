@@ -1,4 +1,4 @@
-"""Find the report in the .pt2 archive of a saved program: a ZIP file, of which only the report's text is read.
+"""Find the report in the .pt2 archive of a saved program: a ZIP file. Only the report's text is read.
 
 `torch.export.save` writes a graph's custom metadata into `models/<name>.json`; the report is there under the name NOTE.
 Several programs that serve one domain are saved with one common report, as a separate file of the archive.

@@ -115,7 +115,7 @@ class Joint:
 
     @cached_property
     def _steady(self) -> list[tuple[int, _Getter, Any]]:
-        """The inputs of which some strides never varied: the places of these, and what they are."""
+        """The inputs with strides that never varied: the places and values of these strides."""
         found: list[tuple[int, _Getter, Any]] = []
         for slot, strides in enumerate(self.strides):
             known = [i for i, step in enumerate(strides or ()) if step is not None]
@@ -197,7 +197,7 @@ class Joint:
         return tuple(low < high for low, high in self.bounds)
 
     def covers(self, point: Sequence[int]) -> bool:
-        """Whether a point lies within the bounds and on the lattice: like what was seen, as far as is remembered."""
+        """Whether a point lies within the remembered bounds and on the lattice."""
         within = all(low <= number <= high for number, (low, high) in zip(point, self.bounds, strict=True))
         return within and point in self.lattice
 

@@ -44,7 +44,7 @@ def ranked(points: Collection[Point]) -> Ranked:
 
 
 def joined(one: Ranked, other: Ranked) -> Ranked:
-    """The sample of all points of which there are two samples."""
+    """The sample of all points, from two samples."""
     return sorted({*one, *other})[:SAMPLE]
 
 
@@ -57,7 +57,7 @@ def ends(points: Collection[Point], column: int) -> Ends:
 
 
 def farther(one: Ends, other: Ends, column: int) -> Ends:
-    """The ends of all points of which there are two pairs of ends."""
+    """The ends of all points, from two pairs of ends."""
     (low, high), (other_low, other_high) = one, other
     lower = (other_low[column], other_low) < (low[column], low)
     higher = (-other_high[column], other_high) < (-high[column], high)
@@ -75,7 +75,7 @@ def kept(sample: Ranked, outermost: Iterable[Ends]) -> frozenset[Point]:
 
 
 def distinct(sample: Ranked, points: Collection[Point]) -> tuple[int, bool]:
-    """How many distinct points there were of which these were kept, and whether the number is exact.
+    """The number of distinct points that these were kept from, and whether it is exact.
 
     A sample that is full gives an estimate, 1 in sqrt(K) off on average: hashes are spread evenly.
 

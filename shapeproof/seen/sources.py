@@ -31,7 +31,7 @@ def sources_served(program: Any) -> Iterator[str]:
 
 
 def _served(contract: Any) -> Iterator[str]:
-    from shapeproof.solver.facts import Facts  # whoever only records needs no solver
+    from shapeproof.solver.facts import Facts  # recording alone needs no solver
 
     domain = Facts(contract.formulas)
     for name, terms in zip(contract.inputs, contract.sizes, strict=True):

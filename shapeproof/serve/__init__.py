@@ -1,6 +1,6 @@
 """Serve: what runs around programs: made on demand, counted ahead, agreed on by ranks, given padded inputs.
 
-on_demand.py  `compile`: a call goes to the program in whose domain it lies; a miss exports anew
+on_demand.py  `compile`: dispatches each call to the program whose domain contains it; a miss exports again
 attempts.py   the exports that are tried for a miss, and what was learned of calls
 programs.py   one program: its domain, its form, how it is run
 domains.py    domains over flat sizes, and which lies within which

@@ -166,7 +166,7 @@ def _of_sizes(program: Program, sizes: Sequence[int], inputs: Sequence[Any]) -> 
 
 
 def _because(program: Program, inputs: Sequence[Any]) -> tuple[str, str | None, int | None]:
-    """Where a program's domain comes from, as far as this call shows."""
+    """Where a program's domain comes from, for the part that this call shows."""
     where = next((each.where for each in _otherwise(program, inputs) if each.where is not None), None)
     if where is not None:
         return f"because of {PurePath(where.file).name}:{where.line}", where.file, where.line

@@ -1,4 +1,4 @@
-"""Programs on demand: a call goes to the program in whose proved domain it lies; a miss has the model exported anew.
+"""Programs on demand: each call goes to the program whose proved domain contains it; a miss exports the model.
 
 call    read it, find its program by one generated function, run                   calls.py, router.py
 miss    one thread exports while nothing runs; the others wait, and look again     attempts.py, gate.py
@@ -46,7 +46,7 @@ MOST_MISSES = 1000
 MOST_FAILED = 4
 """Calls of one form that no attempt serves; after them nothing more is traced for it."""
 MOST_FORMS = 256
-"""Forms of calls of which something is remembered; then all is forgotten, and learned again."""
+"""The most forms of calls that are remembered; beyond, all are forgotten and learned again."""
 _OTHERWISE = ("trace", "eager", "raise")
 
 
@@ -63,14 +63,14 @@ def compile(  # noqa: A001, PLR0913 - the word that torch has for it
     """A model that is served by proved programs, made when they are needed.
 
     The first call has a program made. A call that lies in the domain of a program goes there; for any other the model
-    is exported anew: what varied is dynamic, and all that was seen is served, by one program where one is proved.
+    is exported again: what varied is dynamic, and all that was seen is served, by one program where one is proved.
 
     Args:
         model: the model. It is not changed; programs use its own parameters and buffers.
         dynamic_shapes: what is declared, as for `export`; the first call must lie in it. Where one program does not
             serve it, several are made at once. None: sizes become dynamic as they are seen to vary.
         constraints: relations, as for `export`.
-        seen: what was seen before, of which nothing has to be learned again.
+        seen: inputs recorded earlier; programs for them need not be learned again.
         at_most: how many programs are kept; what they do not serve is run by the model itself.
         otherwise: what becomes of a call that no program serves once there is one: "trace" makes another, "eager" has
             the model run it, "raise" raises OutsideDomain.

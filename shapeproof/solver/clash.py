@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def clash(facts: Facts) -> tuple[Formula, ...]:
-    """Return an unsat core of the facts, minimal as far as the budget allows; empty if no contradiction is known.
+    """Return an unsat core of the facts, minimal if the budget suffices; empty if no contradiction is known.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> clash(Facts([parse_formula(text) for text in ("a >= 1", "b <= a", "b > 9", "a < 8")]))

@@ -64,7 +64,7 @@ def _received(descriptor: int) -> Any:
     while data := os.read(descriptor, 2**16):
         for message in frames.feed(data):
             return message
-    sys.exit("whoever asked is gone")
+    sys.exit("the parent process is gone")
 
 
 def _verdict(job: Job, progress: Any, begin: float) -> Result:

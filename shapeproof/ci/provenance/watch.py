@@ -7,7 +7,7 @@ answers.
 
 from __future__ import annotations
 
-import ctypes  # noqa: F401 - opens the process itself when it is loaded, for whoever is the first to load it
+import ctypes  # noqa: F401 - opens the process itself when it is first loaded
 import os
 import sys
 from collections.abc import Callable, ItemsView, Iterator, ValuesView

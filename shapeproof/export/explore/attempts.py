@@ -70,7 +70,7 @@ class Attempts:
         )
         try:
             return Traced(trial, self._trace(trial, **how))
-        except Exception as error:  # noqa: BLE001 - what stopped the trace is judged by whoever asked for it
+        except Exception as error:  # noqa: BLE001 - the caller judges what stopped the trace
             return Traced(trial, None, error)
         finally:
             trial.leave()

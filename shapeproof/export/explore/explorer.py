@@ -132,7 +132,7 @@ class Explorer:
         return found
 
     def left_under(self, checks: Sequence[Narrowing], found: Exploration) -> list[Finding]:
-        """Return what the same program leaves open where all inputs meet these requirements; traces count anew."""
+        """Return what the same program leaves open where all inputs meet these requirements; traces count from 0."""
         self._attempts.made = 0
         under = replace(found, findings=[], narrowings=[*found.narrowings, *checks], served=[])
         self._settle(found.main, under)

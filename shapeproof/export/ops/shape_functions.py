@@ -229,7 +229,7 @@ def product(named: Named, sizes: Sizes) -> Shape | None:
 
 
 def layer_norm(named: Named, sizes: Sizes) -> Shape | None:
-    """`layer_norm`: the operand's shape, of which the last sizes are normalized."""
+    """`layer_norm`: the operand's shape; its last sizes are normalized."""
     x, normed = named["input"], named["normalized_shape"]
     known = 0 < len(normed) <= x.dim() and sizes.alike(x.shape[x.dim() - len(normed) :], normed)
     fit = known and sizes.fits(named["weight"], normed) and sizes.fits(named["bias"], normed)

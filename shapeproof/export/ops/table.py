@@ -58,7 +58,7 @@ class Operator:
         counts_true: its result counts the true elements of a bool operand.
         values: bounds of the integers in its results.
         view: the meanings of the symbols that torch makes for a view.
-        as_asked: it returns a view with the sizes of its argument `size`, of which one may be -1.
+        as_asked: it returns a view with the sizes of its argument `size`; one of them may be -1.
         shape: the sizes of its result where its operands are contiguous.
         elementwise: its result has the layout and the dtype of its one operand of floats.
         steps: for a recurrent operator, the number of its states, and of its gates.

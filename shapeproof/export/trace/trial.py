@@ -106,7 +106,7 @@ class Trial:
         self.reads: set[str] = set()
         """The tensor properties other than sizes that the model reads (ops/properties.py); the example answered."""
         self.laid: dict[tuple[Term, ...], None] = {}
-        """The sizes of tensors of which the model reads the layout."""
+        """The sizes of the tensors whose layout the model reads."""
         self.passed_over = False
         """True if rules gave results: their strides equal eager's except for strides that reach no element."""
         self.doubtful = False

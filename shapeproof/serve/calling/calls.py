@@ -54,7 +54,7 @@ def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[CallForm, list[
     """The form of a call, its flat sizes and its flat inputs.
 
     Raises:
-        Unreadable: it has an input of which no program is made.
+        Unreadable: it has an input that no program can take.
 
     >>> form, sizes, _ = read((torch.ones(2, 3), 7), {"scale": None})
     >>> sizes, len(form.inputs)

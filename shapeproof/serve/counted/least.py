@@ -11,7 +11,7 @@ from typing import TypeVar
 
 _T = TypeVar("_T", bound=Hashable)
 MOST_SETS = 24
-"""Of more sets, none of which lies within another, no cover is sought."""
+"""No cover is sought for more sets than this, counting only sets that lie in no other."""
 
 
 def fewest_to_cover(whole: frozenset[_T], sets: Iterable[frozenset[_T]]) -> int | None:

@@ -127,7 +127,7 @@ class Buckets:
         return (self.corners[index - 1][0] + 1,)
 
     def on(self, program: VerifiedProgram) -> Buckets:
-        """The same buckets for inputs of a program, which is held against padding: see `padding`.
+        """Return the same buckets for inputs of a program; the program is checked against padding (see `padding`).
 
         Args:
             program: the program, its dims of these names.

@@ -35,7 +35,7 @@ class Core(Enum):
 
 z3.set_param("lp.dio", "false")  # a global option only; for other users of Z3 in the process it changes only the speed
 """Z3's Diophantine solver counts no resources and ignores the clock, while its integers may grow for minutes."""
-# Free one large block, of which no page is used: from then on, glibc keeps the 16 MiB of a freed context for the next
+# Free one large block without using its pages: from then on, glibc keeps the 16 MiB of a freed context for the next
 # one. Otherwise it returns them to the system, which clears every page again; that took a tenth of an export.
 bytes(24 << 20)
 _SEED = 0

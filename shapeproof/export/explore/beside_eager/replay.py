@@ -127,7 +127,7 @@ def asking(program: torch.export.ExportedProgram, other: Callable[[Trial], Trial
 
 @dataclass(frozen=True, slots=True)
 class Eager:
-    """The model as eager runs it on the declared inputs: what programs are held against.
+    """The model as eager runs it on the declared inputs. Programs are compared with it.
 
     Each run gets a copy of the model. Inputs that are too large are not made, and nothing is said of them.
     """

@@ -37,7 +37,7 @@ from shapeproof.solver.prove import implied
 from shapeproof.wording import short, with_kind
 
 _FILLS = (float("nan"), -1000.0, 0.0, 1000.0)
-"""Data of which a threshold passes all or none. Comparisons with NaN are false, even after a network."""
+"""Data that all pass a threshold, or all fail it. Comparisons with NaN are false, even after a network."""
 
 
 @dataclass(frozen=True, slots=True)
