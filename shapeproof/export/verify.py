@@ -107,14 +107,17 @@ def _returning(task: _Task, arguments: Sequence[str]) -> Report:
 
 @contextlib.contextmanager
 def _in_a_sentence(mod: torch.nn.Module, inputs: Inputs) -> Iterator[None]:
-    """Report as one sentence what torch cannot trace, if eager runs the example."""
+    """Report as one sentence what torch cannot trace; if eager raises at the example, raise eager's own error."""
     try:
         yield
     except ShapeproofError:
         raise
     except Exception as error:
-        if inputs.example is None or replay.Eager(mod, inputs).failure(inputs.example) is not None:
+        if inputs.example is None:
             raise
+        in_eager = replay.Eager(mod, inputs).error(inputs.example)
+        if in_eager is not None:
+            raise in_eager from None
         raise UsageError(untraceable(error)) from error
 
 
@@ -154,7 +157,7 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     inputs, budget, trial = task.inputs, task.budget, found.main.trial
     told = distinct(found.findings, trial)
     told = settled_by_checks(told, found, explorer, budget)
-    extent = Extent(task.eager, found.begun, narrowed(domain, found.narrowings), explorer.leaving)
+    extent = Extent(task.eager, found, narrowed(domain, found.narrowings), explorer.leaving)
     told = [extent.named(finding) for finding in told]
     missed = _rebound(task, found, [])
     task.progress("replaying at the corners")
@@ -201,7 +204,7 @@ def _left(found: Exploration) -> Left:
 def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
     """Return the verdict on a model that several programs serve."""
     task.progress("replaying at the corners of each region")
-    extent = Extent(task.eager, done.regions[-1].found.begun, done.domain, explorer.leaving)
+    extent = Extent(task.eager, done.regions[-1].found, done.domain, explorer.leaving)
     errors = [
         of_given(task.eager, region.found, Cause(each), diagnose(each, task.inputs, done.trial))
         for region in done.regions[-1:]

@@ -345,6 +345,17 @@ def test_a_container_that_torch_does_not_know_is_refused_with_what_registers_it(
     assert check(FillsACache(), (torch.ones(3),), dynamic_shapes={"x": {0: Dim.AUTO}}).status == "proved"
 
 
+class Multiplies(torch.nn.Module):
+    def forward(self, x):
+        return x @ torch.ones(7, 2)
+
+
+def test_a_model_that_raises_at_its_example_raises_what_eager_raises():
+    """The fault: `got [s10, 4] X [7, 2]`."""
+    with pytest.raises(RuntimeError, match=r"\(3x4 and 7x2\)"):
+        check(Multiplies(), (torch.ones(3, 4),), dynamic_shapes={"x": {0: Dim("n")}})
+
+
 class Untraceable(torch.nn.Module):
     def forward(self, x):
         return torch.from_numpy(x.numpy() + 1)

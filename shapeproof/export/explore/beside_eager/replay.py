@@ -136,12 +136,12 @@ class Eager:
 
     def failure(self, point: Mapping[str, int], seed: int | None = 0) -> str | None:
         """Return what eager raises at a point, or None; `seed` selects the data."""
-        error = self._error(point, seed)
+        error = self.error(point, seed)
         return None if error is None else with_kind(error)
 
     def failure_at(self, point: Mapping[str, int], where: SourceLocation | None) -> str | None:
         """Return what eager raises at a point, preferring data that fail at the given line."""
-        errors = (self._error(point, seed) for seed in (0, None, 1))
+        errors = (self.error(point, seed) for seed in (0, None, 1))
         first = next(errors)
         if first is None or where is None or _is_at(first, where):
             return None if first is None else with_kind(first)
@@ -151,7 +151,8 @@ class Eager:
         """Return what eager raises on given inputs, or None."""
         return outcome(copy.deepcopy(self.mod), args, kwargs)[1]
 
-    def _error(self, point: Mapping[str, int], seed: int | None) -> Exception | None:
+    def error(self, point: Mapping[str, int], seed: int | None = 0) -> Exception | None:
+        """Return the exception of eager at a point, or None."""
         return None if self._too_large(point) else self.error_on(*self.inputs.at(point, filled=True, seed=seed))
 
     def _too_large(self, point: Mapping[str, int]) -> bool:
