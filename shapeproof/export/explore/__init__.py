@@ -2,9 +2,12 @@
 
 The files find facts about programs; verdicts and their wording are made elsewhere.
 
-explore        main program, cells, findings         explorer.py, cells.py, coincidences.py, findings.py, points.py
-data           checks that settle questions about it      settling_checks.py
-several        programs of a split model             regions.py
+explore     the main program, then the cells               explorer.py, cells.py, findings.py
+main        the program that all others are held against   main_program.py, coincidences.py
+judge       whether it serves a cell                       judge.py
+trace       traces at chosen points                        attempts.py, points.py
+data        checks that settle questions about it          settling_checks.py
+several     programs of a split model                      regions.py
 compare/       proves that two programs are the same on a region
 inferred/      decides how an inferred domain may be narrowed
 beside_eager/  runs program and eager on the same inputs

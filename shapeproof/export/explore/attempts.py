@@ -1,0 +1,93 @@
+"""Trace the model at points of its domain; the traces are counted, and share what was seen of the example's data."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Container
+
+import torch
+
+from shapeproof.constraints.errors import UsageError
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.records.decisions import Kind
+from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.cells import Cutter
+from shapeproof.export.explore.findings import Traced
+from shapeproof.export.explore.points import Sizes
+from shapeproof.export.trace.checks.raising import Raisings
+from shapeproof.export.trace.formula_sets import Where
+from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.facts import Facts
+
+
+class Attempts:
+    """Makes the traces of one exploration.
+
+    Args:
+        inputs: the declared inputs.
+        trace: traces the model at a trial's point.
+        progress: called with a description of each step.
+    """
+
+    def __init__(
+        self, inputs: Inputs, trace: Callable[..., torch.export.ExportedProgram], progress: Callable[[str], None]
+    ) -> None:
+        self.inputs = inputs
+        self.sizes = Sizes(inputs)
+        self.cut = Cutter(inputs.domain)
+        self.made = 0
+        """The number of traces so far."""
+        self.observed: dict[str, float] = {}
+        """The numbers that the example's data give, if the model branches on them."""
+        self.raising: Raisings = {}
+        """Exceptions of the model on one side of a branch on data; in later traces, such a branch is a check."""
+        self._trace = trace
+        self._progress = progress
+
+    def at(self, known: Facts, point: dict[str, int] | None, oblivious: frozenset[Formula] = frozenset()) -> Traced:
+        """Trace at a point of a cell, given the facts that define the cell."""
+        if point is None:
+            message = "no sizes were found that meet all that is declared, nor is it known that there are none"
+            raise UsageError(f"{message}: give an example")
+        traced = self.once(known, point, oblivious)
+        if traced.program is None and traced.trial.guessed:  # the model may check a guessed number later
+            again = self.once(known, point, Where(self.cut.about_data))
+            traced = again if again.program is not None else traced
+        if traced.doubtful:
+            traced = self.once(known, point, oblivious, in_place=False)
+        return traced
+
+    def once(self, known: Facts, point: dict[str, int], oblivious: Container[Formula] = (), **how: bool) -> Traced:
+        """Trace once; the result may be doubtful, or have guessed a number from data."""
+        self.made += 1
+        self._progress(f"tracing at {self.sizes.describe(point)}")
+        trial = Trial(
+            known,
+            point,
+            data=self.cut.is_data,
+            oblivious=oblivious,
+            observed=self.observed,
+            raising=self.raising,
+        )
+        try:
+            return Traced(trial, self._trace(trial, **how))
+        except Exception as error:  # noqa: BLE001 - what stopped the trace is judged by whoever asked for it
+            return Traced(trial, None, error)
+        finally:
+            trial.leave()
+
+    def observe(self, domain: Facts) -> bool:
+        """Record the numbers that the example's data give, to take their side; True if torch determines any number."""
+        if self.inputs.example is None:
+            return False
+        self.made += 1
+        trial = Trial(domain, self.inputs.example, data=self.cut.is_data, raising=self.raising)
+        with contextlib.suppress(Exception):
+            self._trace(trial, on_data=True)
+        self.observed = trial.observed
+        return bool(self.observed)
+
+    def branches_on_data(self, main: Traced) -> bool:
+        """True if a branch of the model took a side that only data determine."""
+        asked = (step.decision for step in main.trial.steps if self.cut.about_data(step.decision.formula))
+        return any(decision.kind is Kind.BRANCH for decision in asked)

@@ -1,0 +1,132 @@
+"""Judge a cell: does the main program serve it? Its trace is compared, and program and eager are run at its points."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import torch
+
+from shapeproof.export.explore.attempts import Attempts
+from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.compare import equivalence
+from shapeproof.export.explore.compare.metadata import Difference
+from shapeproof.export.explore.findings import Exploration, Finding, Outcome, Traced
+from shapeproof.export.limits import SMALL_POINTS
+from shapeproof.export.source.errors import raised_at_run_time, raised_by_user
+from shapeproof.export.trace import tracer
+from shapeproof.export.trace.checks import raising
+from shapeproof.export.trace.trial import Step, Trial
+from shapeproof.solver.answers.witness import ascending
+from shapeproof.solver.budget import Budget
+from shapeproof.solver.facts import Facts
+from shapeproof.wording import with_kind
+
+
+class Judge:
+    """Compares the main program with the model, by other traces and by runs.
+
+    Args:
+        eager: the model, as eager runs it.
+        attempts: makes the traces.
+        budget: the work that one solver question may cost.
+        splitting: what one program does not serve goes to another program.
+    """
+
+    def __init__(self, eager: replay.Eager, attempts: Attempts, budget: Budget, *, splitting: bool) -> None:
+        self._eager = eager
+        self._attempts = attempts
+        self._budget = budget
+        self._splitting = splitting
+
+    def same(self, program: Traced, there: Traced) -> bool:
+        """True if a program serves the region of another trace, also after decomposition."""
+        if program.program is None or there.program is None:
+            return False
+        point = self._attempts.sizes.of(there.trial.point)
+        alike = equivalence.same(program.program, there.program, there.trial)
+        return alike and self._eager.agrees_apart(program.program, point)
+
+    def of_runs(self, step: Step, cell: Facts, point: dict[str, int], forms: Sequence[replay.Form]) -> Finding | None:
+        """Run the program at the cell's smallest point before tracing; if splitting, also at `point`.
+
+        While splitting, differing results say more than an error, which exploring the other program shows again.
+        """
+        if self._attempts.cut.about_data(step.decision.formula):
+            return None
+        first = None
+        for each in (self._attempts.sizes.smallest(cell), self._attempts.sizes.of(point) if self._splitting else None):
+            found = None if each is None else self._replayed(step, each, forms)
+            if found is not None and found.outcome is Outcome.DIFFERS:
+                return found
+            first = first or found
+        return first
+
+    def _replayed(self, step: Step, point: dict[str, int], forms: Sequence[replay.Form]) -> Finding | None:
+        """Return a finding if eager and the program disagree at a point."""
+        wrong = self.disagreement(forms, point)
+        if wrong is None:
+            return None
+        outcome = Outcome.RAISES if wrong.relation is replay.Relation.EAGER_RAISES else Outcome.DIFFERS
+        return Finding(outcome, step.decision, point, wrong.sentence)
+
+    def disagreement(
+        self, forms: Sequence[replay.Form], point: dict[str, int], *, calls: int = 1
+    ) -> replay.Replay | None:
+        """Return the replay at a point if the program, in any form, disagrees with eager there."""
+        result = self._eager.compare(forms, point, calls=calls)
+        return None if result.agrees else result
+
+    def of_trace(self, step: Step, cell: Facts, there: Traced, found: Exploration) -> Finding | None:
+        """Return a finding unless the main program serves the traced part of the cell."""
+        main = found.main
+        if main.program is None:
+            raise ValueError("there is no program to judge")
+        if there.program is None:
+            return self._of_failure(step, cell, there, main.program)
+        difference = equivalence.difference(main.program, there.program, there.trial)
+        if difference is None:
+            return None
+        if self._attempts.cut.about_data(step.decision.formula):
+            return Finding(Outcome.DATA, step.decision, dict(there.trial.point), difference.text)
+        return self._of_difference(step, there, difference, found.forms)
+
+    def _of_failure(
+        self, step: Step, cell: Facts, there: Traced, program: torch.export.ExportedProgram
+    ) -> Finding | None:
+        """Judge a cell in which tracing fails: does eager raise there, and for data, does the program?"""
+        text = with_kind(there.error)
+        if self._attempts.cut.about_data(step.decision.formula):
+            again = Trial(cell, there.trial.point, data=self._attempts.cut.is_data)
+            try:
+                tracer.trace(replay.module_of(program), self._attempts.inputs, again)
+            except Exception as error:  # noqa: BLE001 - it is judged here
+                if raised_at_run_time(error) and raised_at_run_time(there.error):
+                    return None
+            if not there.trial.steps and raised_by_user(there.error):
+                domain = self._attempts.inputs.facts(self._budget)
+                raising.note(self._attempts.raising, step, there.trial, domain, text)
+            return Finding(Outcome.DATA, step.decision, dict(there.trial.point), text)
+        corners = self._attempts.sizes.smallest(cell), self._attempts.sizes.smallest(there.trial.region)
+        for point in (each for each in (*corners, self._attempts.sizes.of(there.trial.point)) if each is not None):
+            failure = self._eager.failure_at(point, step.decision.where)
+            if failure is not None:
+                return Finding(Outcome.RAISES, step.decision, point, failure)
+        return Finding(
+            Outcome.UNDECIDED,
+            step.decision,
+            self._attempts.sizes.of(there.trial.point),
+            f"it cannot be traced there: {text}",
+        )
+
+    def _of_difference(
+        self, step: Step, there: Traced, difference: Difference, forms: Sequence[replay.Form]
+    ) -> Finding:
+        """Judge a cell in which the programs differ: do their results differ at a concrete input?"""
+        smallest_first = ascending(there.trial.region, sorted(self._attempts.sizes.declared))
+        for point in itertools.chain(itertools.islice(smallest_first, SMALL_POINTS), [there.trial.point]):
+            finding = self._replayed(step, self._attempts.sizes.of(point), forms)
+            if finding is not None:
+                return finding
+        outcome = Outcome.DIFFERS if difference.certain else Outcome.UNDECIDED
+        return Finding(outcome, step.decision, self._attempts.sizes.of(there.trial.point), difference.text)

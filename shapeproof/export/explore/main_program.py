@@ -1,0 +1,147 @@
+"""Choose the main program: one that serves the example, traced at a point as generic as possible.
+
+Every other trace is compared with the main program. If inferred sizes are narrowed before anything is explored, because
+the model asks for a simple domain (inferred/scout.py), the narrowings are kept here.
+"""
+
+from __future__ import annotations
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.export.explore.attempts import Attempts
+from shapeproof.export.explore.coincidences import alike, equated, pins, takes
+from shapeproof.export.explore.findings import Impossible, Narrowing, Traced, narrowed
+from shapeproof.export.explore.inferred.as_main import as_main
+from shapeproof.export.explore.inferred.scout import Scout
+from shapeproof.export.explore.judge import Judge
+from shapeproof.export.trace.trial import flipped
+from shapeproof.solver.facts import Facts
+
+
+class MainProgram:
+    """Finds the main program of a domain.
+
+    Args:
+        attempts: makes the traces.
+        judge: tells whether two programs are the same.
+        scout: finds a simple domain; None if inferred sizes are not narrowed beforehand.
+    """
+
+    def __init__(self, attempts: Attempts, judge: Judge, scout: Scout | None) -> None:
+        self.adopted: list[Narrowing] = []
+        """The requirements that inferred sizes were narrowed to before anything was explored."""
+        self.settled_for = False
+        """True if some of them are accidents of the example that eager needs, but no check asks for."""
+        self._attempts = attempts
+        self._judge = judge
+        self._scout = scout
+        self._oblivious: frozenset[Formula] = frozenset()
+
+    def found(self, domain: Facts, oblivious: frozenset[Formula]) -> Traced:
+        """Return the main program; if the program branches on data, it takes the example's side.
+
+        `oblivious`: questions that torch's fallback answers, whatever the point says.
+        """
+        self._oblivious = oblivious
+        try:
+            main = self._choose_main(domain)
+        except Exception:  # torch traces torch.cond only where no size is 0
+            if self._attempts.observed or not self._attempts.observe(domain):
+                raise
+            return self._choose_main(domain)
+        if not self._attempts.observed and self._attempts.branches_on_data(main) and self._attempts.observe(domain):
+            return self._choose_main(domain)
+        return main
+
+    def example_in(self, domain: Facts) -> dict[str, int] | None:
+        """Return the user's example, if it lies in this part of the domain."""
+        example = self._attempts.inputs.example
+        return example if example is not None and domain.contains(example) else None
+
+    def _choose_main(self, domain: Facts) -> Traced:
+        """Return a program that serves the example, traced at a point as generic as possible."""
+        example = self.example_in(domain)
+        scouted = self._scouted(domain, example)
+        if scouted is not None:
+            return scouted
+        first = self._trace_apart(domain)
+        if example is None:
+            return first if first.program is not None else self._elsewhere(domain, first)
+        if first.program is not None and takes(first.trial, {**self._attempts.observed, **example}):
+            return first
+        second = self._attempts.at(domain, example, self._oblivious)
+        if second.program is None:
+            if second.trial.impossible is not None and first.program is None:
+                raise Impossible(second.trial)
+            raise second.error or RuntimeError("the model cannot be traced")
+        if first.program is not None and self._judge.same(first, second):
+            return first
+        return self._generalize(domain, second, [first.trial.point])
+
+    def _scouted(self, domain: Facts, example: dict[str, int] | None) -> Traced | None:
+        """Return the main program in the simple domain that the model asks for, if that program serves the example."""
+        self.adopted, self.settled_for = [], False
+        if example is None or self._scout is None or self._oblivious:
+            return None
+        seen = self._scout.look(domain, example)
+        if seen is None:
+            return None
+        main = as_main(seen, domain) or self._attempts.at(narrowed(domain, seen.domain), seen.point)
+        serves = takes(main.trial, {**self._attempts.observed, **example}) or self._judge.same(main, seen.at_example)
+        if main.program is None or not serves:
+            return None
+        self.adopted, self.settled_for = seen.domain, bool(seen.tied)
+        return main
+
+    def _trace_apart(self, domain: Facts) -> Traced:
+        """Trace at a generic point, where no sizes are equal by chance against torch's general path."""
+        point = self._attempts.sizes.generic(domain)
+        first = self._attempts.at(domain, self.example_in(domain) if point is None else point, self._oblivious)
+        apart = domain.fork()
+        for step in first.trial.steps:
+            against = step.fallback is not None and step.decision.outcome != step.fallback
+            if (
+                against
+                and equated(step.decision) is not None
+                and not self._attempts.cut.about_data(step.decision.formula)
+            ):
+                apart.learn(f.negate(step.decision.taken))
+        point = self._attempts.sizes.generic(apart) if len(apart.formulas) > len(domain.formulas) else None
+        other = first if point is None else self._attempts.at(domain, point, self._oblivious)
+        return first if other.program is None else other
+
+    def _generalize(self, domain: Facts, example: Traced, tried: list[dict[str, int]]) -> Traced:
+        """Trace at a generic point that takes the example's decisions, except those that pin a size to the example's.
+
+        If that program does not serve the example, trace at a point that keeps the example's equal sizes equal.
+        """
+        if not any(map(pins, example.trial.decisions)):
+            return example
+        kept = (
+            each
+            for each in example.trial.decisions
+            if not pins(each) and not self._attempts.cut.about_data(each.formula)
+        )
+        region = domain.assuming(*(decision.taken for decision in kept))
+        for cell in (region, alike(region, self._attempts.inputs.example or {})):
+            point = self._attempts.sizes.generic(cell)
+            if point is None or point in tried:
+                continue
+            tried.append(point)
+            third = self._attempts.at(domain, point, self._oblivious)
+            if third.program is not None and (
+                takes(third.trial, {**self._attempts.observed, **(self._attempts.inputs.example or {})})
+                or self._judge.same(third, example)
+            ):
+                return third
+        return example
+
+    def _elsewhere(self, domain: Facts, failed: Traced) -> Traced:
+        """Without an example, trace at another point where the failed checks hold, or else at the smallest point."""
+        others = (self._attempts.sizes.generic(step.given.assuming(flipped(step))) for step in failed.trial.steps)
+        points = [self._attempts.sizes.smallest(domain), *others]
+        for point in reversed(points):
+            other = self._attempts.at(domain, point, self._oblivious) if point is not None else failed
+            if other.program is not None:
+                return other
+        raise failed.error or RuntimeError("the model cannot be traced")
