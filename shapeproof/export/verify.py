@@ -24,6 +24,7 @@ from shapeproof.export.build.regions.dispatch import Regions
 from shapeproof.export.build.regions.merge import Merging
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.copies import parameters_copied_once
 from shapeproof.export.explore.beside_eager.corners import disagreement
 from shapeproof.export.explore.beside_eager.extent import Extent
 from shapeproof.export.explore.beside_eager.kernels import operator_faults
@@ -92,7 +93,8 @@ def verified(  # noqa: PLR0913 - what the user gave
     how = functools.partial(tracer.trace, in_place=in_place, recalled=Recalled() if in_place else None)
     trace = functools.partial(how, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     task = _Task(mod, inputs, budget, progress)
-    with _in_a_sentence(mod, inputs), found_once(mod), torch.random.fork_rng(devices=()):  # a model may seed
+    seeds = torch.random.fork_rng(devices=())  # a model may seed
+    with _in_a_sentence(mod, inputs), found_once(mod), parameters_copied_once(), seeds:
         report = _reported(task, trace, splitting=splitting)
         report = offering_return(report, task.missed, functools.partial(_returning, task))
         return report if splitting else offering_split(report, lambda: _reported(task, trace, splitting=True))

@@ -18,6 +18,7 @@ import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.beside_eager.copies import copied
 from shapeproof.export.explore.beside_eager.crashes import refusing_crashes
 from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
 from shapeproof.export.graph import nodes
@@ -149,7 +150,7 @@ class Eager:
 
     def error_on(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
         """Return what eager raises on given inputs, or None."""
-        return outcome(copy.deepcopy(self.mod), args, kwargs)[1]
+        return outcome(copied(self.mod), args, kwargs)[1]
 
     def error(self, point: Mapping[str, int], seed: int | None = 0) -> Exception | None:
         """Return the exception of eager at a point, or None."""
@@ -188,7 +189,7 @@ def _is_at(error: Exception, where: SourceLocation) -> bool:
 
 def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int) -> Replay:
     """Run both on given inputs. Mutations of the inputs are compared as results."""
-    eager, exported = copy.deepcopy(mod), form.fresh()
+    eager, exported = copied(mod), form.fresh()
     found = Replay(Relation.SAME)
     for _ in range(calls):
         found = replace(_compare_call(eager, exported, args, kwargs, form), form=form.name)
@@ -272,7 +273,7 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
     computed themselves.
     """
     with quiet():
-        module = copy.deepcopy(module_of(program))
+        module = copied(module_of(program))
     if not nodes.mutates(module.graph):
         return lambda: module
     watching = nodes.counts_writes(module)
@@ -281,7 +282,7 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
     def fresh() -> torch.nn.Module:
         if not (watching and last and None not in last[0][1] and _writes(last[0][0]) == last[0][1]):
             with quiet():
-                made = copy.deepcopy(module)
+                made = copied(module)
             last[:] = [(made, _writes(made))]
         return last[0][0]
 
