@@ -166,11 +166,9 @@ def kron(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """
     rank = max(x.dim(), y.dim())
     ours, theirs = ((*(1,) * (rank - each.dim()), *each.shape) for each in (x, y))
-    view = torch.ops.aten._unsafe_view  # noqa: SLF001 - as torch.kron does: it raises for strides that do not fit
-    apart = view(x, [part for size in ours for part in (size, 1)])
-    repeated = view(y, [part for size in theirs for part in (1, size)])
-    made: torch.Tensor = view(apart * repeated, [one * other for one, other in zip(ours, theirs, strict=True)])
-    return made
+    apart = x.view([part for size in ours for part in (size, 1)])
+    repeated = y.view([part for size in theirs for part in (1, size)])  # as in torch.kron: not every stride fits
+    return (apart * repeated).view([one * other for one, other in zip(ours, theirs, strict=True)])
 
 
 def fftfreq(n: Any, d: float = 1.0, **options: Any) -> torch.Tensor:
