@@ -168,7 +168,8 @@ def kron(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     ours, theirs = ((*(1,) * (rank - each.dim()), *each.shape) for each in (x, y))
     apart = x.view([part for size in ours for part in (size, 1)])
     repeated = y.view([part for size in theirs for part in (1, size)])  # as in torch.kron: not every stride fits
-    return (apart * repeated).view([one * other for one, other in zip(ours, theirs, strict=True)])
+    made: torch.Tensor = (apart * repeated).view([one * other for one, other in zip(ours, theirs, strict=True)])
+    return made
 
 
 def fftfreq(n: Any, d: float = 1.0, **options: Any) -> torch.Tensor:
