@@ -41,3 +41,15 @@ def test_the_condition_of_another_program_is_the_region_that_the_program_serves(
     (required,) = (note.text for note in found.notes if note.label == "required")
     assert required == "x.shape[0] >= 5 and x.shape[0] <= 7"
     assert found.witness == {"x.shape[0]": 1}
+
+
+class Halves(torch.nn.Module):
+    def forward(self, x):
+        return torch.cat([part.cumsum(0) for part in x.chunk(2)])
+
+
+def test_a_condition_with_divisions_is_said_as_a_bound_of_its_size():
+    """The fault: `(x.shape[0]//2 - 1)//((x.shape[0] + 1)//2) == 0` was required."""
+    (found,) = check(Halves(), (torch.ones(5),), dynamic_shapes={"x": {0: Dim("n", min=0, max=40)}}).diagnostics
+    (required,) = (note.text.split("   by")[0] for note in found.notes if note.label == "required")
+    assert required == "x.shape[0] >= 2"

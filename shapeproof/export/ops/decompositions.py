@@ -168,8 +168,7 @@ def kron(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     ours, theirs = ((*(1,) * (rank - each.dim()), *each.shape) for each in (x, y))
     apart = x.view([part for size in ours for part in (size, 1)])
     repeated = y.view([part for size in theirs for part in (1, size)])  # as in torch.kron: not every stride fits
-    made: torch.Tensor = (apart * repeated).view([one * other for one, other in zip(ours, theirs, strict=True)])
-    return made
+    return (apart * repeated).view([one * other for one, other in zip(ours, theirs, strict=True)])
 
 
 def fftfreq(n: Any, d: float = 1.0, **options: Any) -> torch.Tensor:
@@ -179,7 +178,8 @@ def fftfreq(n: Any, d: float = 1.0, **options: Any) -> torch.Tensor:
     (tensor([ 0.0000,  0.2500, -0.5000, -0.2500]), tensor([ 0.,  1.,  2., -2., -1.]))
     """
     index = torch.arange(n, **_real(options))
-    return torch.where(torch.arange(n) < (n + 1) // 2, index, index - n) * (1.0 / (torch.sym_max(n, 1) * d))
+    places = torch.where(torch.arange(n) < (n + 1) // 2, index, index - n)
+    return torch.mul(places, 1.0 / (torch.sym_max(n, 1) * d))
 
 
 def rfftfreq(n: Any, d: float = 1.0, **options: Any) -> torch.Tensor:

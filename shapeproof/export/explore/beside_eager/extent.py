@@ -57,12 +57,12 @@ class Extent:
         return replace(finding, partly=True)
 
     def _of_differing(self, finding: Finding) -> Finding:
-        """Name the region that the program serves, where it is larger than the decision says."""
-        joint = self._simple(f.disjunction(finding.requirement, finding.served))
-        more = f.conjunction(joint, f.negate(finding.requirement))
-        if joint is not self._simple(finding.requirement) and sayable(joint) and self._everywhere(more, self._agrees):
-            finding = replace(finding, joint=joint)
-        return self._first(finding, self._difference)
+        """Name the region that the program serves, which may be larger than the decision says, in few words."""
+        required = f.conjunction(defined(finding.requirement), finding.requirement)
+        alone, joint = self._simple(required), self._simple(f.disjunction(required, finding.served))
+        more = f.conjunction(joint, f.negate(alone))
+        whole = joint if joint is not alone and sayable(joint) and self._everywhere(more, self._agrees) else alone
+        return self._first(replace(finding, joint=whole) if sayable(whole) else finding, self._difference)
 
     def _simple(self, formula: Formula) -> Formula:
         return f.conjunction(*simplified([formula], self.domain))
