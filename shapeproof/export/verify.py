@@ -56,11 +56,10 @@ from shapeproof.solver.proofs.certificate import Subject
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """The model to verify, with its inputs and the solver's budget."""
+    """The model to verify, with its inputs."""
 
     mod: torch.nn.Module
     inputs: Inputs
-    budget: Budget
     progress: Callable[[str], None]
     missed: list[str] = field(default_factory=list)
     """The inputs in which the model rebinds a value that it does not return."""
@@ -87,12 +86,12 @@ def verified(  # noqa: PLR0913 - what the user gave
     `splitting`: return several programs if one does not serve the whole domain. Without `in_place`, every open decision
     gets a separate trace, which is slower and gives the same verdict: for tests.
     """
-    budget = budget or Budget()
+    inputs = replace(inputs, budget=budget or Budget())
     if narrow:
         inputs = replace(inputs, domain=inputs.domain.inferring())
     how = functools.partial(tracer.trace, in_place=in_place, recalled=Recalled() if in_place else None)
     trace = functools.partial(how, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
-    task = _Task(mod, inputs, budget, progress)
+    task = _Task(mod, inputs, progress)
     seeds = torch.random.fork_rng(devices=())  # a model may seed
     with _in_a_sentence(mod, inputs), found_once(mod), parameters_copied_once(), seeds:
         report = _reported(task, trace, splitting=splitting)
@@ -125,11 +124,11 @@ def _in_a_sentence(mod: torch.nn.Module, inputs: Inputs) -> Iterator[None]:
 
 def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *, splitting: bool) -> Report:
     """Return the report with the solver's questions and cost; the program carries the report."""
-    explorer = Explorer(task.mod, task.inputs, trace, task.budget, task.progress, splitting=splitting)
+    explorer = Explorer(task.mod, task.inputs, trace, task.progress, splitting=splitting)
     with one_ledger() as ledger, only_new_garbage(), noting() as asked:
         report = _verified(task, explorer, splitting=splitting)
     about = (f"model: {type(task.mod).__qualname__}",)
-    answers = Subject(ledger.entries, task.inputs.user_names, task.budget, about)
+    answers = Subject(ledger.entries, task.inputs.user_names, task.inputs.budget, about)
     notes = (*report.notes, *itertools.starmap(asked_note, asked.items()))
     report = replace(report, notes=notes, spent=ledger.spent, answers=answers)
     if report.program is not None:
@@ -139,7 +138,7 @@ def _reported(task: _Task, trace: Callable[..., torch.export.ExportedProgram], *
 
 def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
     """The main path: explore, then replay, explain and build, with one program or several."""
-    domain = Facts(task.inputs.domain.formulas, task.budget)
+    domain = task.inputs.facts()
     if domain.contradictory:
         return vacuous(task.inputs, clash(domain))
     task.inputs.check_anchors()
@@ -156,16 +155,16 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
 
 def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) -> Report:
     """Return the verdict on a model that one program serves."""
-    inputs, budget, trial = task.inputs, task.budget, found.main.trial
+    inputs, trial = task.inputs, found.main.trial
     told = distinct(found.findings, trial)
-    told = settled_by_checks(told, found, explorer, budget)
+    told = settled_by_checks(told, found, explorer)
     extent = Extent(task.eager, found, narrowed(domain, found.narrowings), explorer.leaving)
     told = [extent.named(finding) for finding in told]
     missed = _rebound(task, found, [])
     task.progress("replaying at the corners")
     faults = operator_faults(inputs, found, narrowed(domain, found.narrowings))
-    repairs, wrong = (None, []) if faults else remedied(task.eager, found, domain, told, budget)
-    settled = causes(told, repairs or (), inputs, budget)
+    repairs, wrong = (None, []) if faults else remedied(task.eager, found, domain, told)
+    settled = causes(told, repairs or (), inputs)
     required = [cause.finding.requirement for cause in settled] + [
         f.TRUE if each.bound is None else each.bound for each in wrong
     ]
@@ -176,11 +175,11 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     ]
     diagnostics += [disagreeing(each, inputs, code) for each, code in zip(wrong, help_[len(settled) :], strict=True)]
     if diagnostics and not wrong:
-        diagnostics[0] = replace(diagnostics[0], weakest=weakest(found, inputs, budget, repairs))
+        diagnostics[0] = replace(diagnostics[0], weakest=weakest(found, inputs, repairs))
     errors = [*missed, *diagnostics, *faults]
     found.shared = () if errors else shared_failures(task.eager, found)
     proved = not (found.findings or told or wrong or faults)
-    return conclude(inputs, found, errors, remedy(found, inputs, budget, repairs, proved=proved), budget)
+    return conclude(inputs, found, errors, remedy(found, inputs, repairs, proved=proved))
 
 
 def _rebound(task: _Task, found: Exploration, beside: Sequence[Exploration]) -> list[Diagnostic]:
@@ -192,7 +191,7 @@ def _rebound(task: _Task, found: Exploration, beside: Sequence[Exploration]) -> 
     if twice is not None:
         one, other = twice
         message = f"`{one}` and `{other}` are one container in the example, and the model rebinds what its inputs hold"
-        raise UsageError(f"{message}: a program is given the values in each, so give it two")
+        raise UsageError(f"{message}: pass two containers")
     seen = seen_in_eager(task.eager, found.begun, left)
     found.notes += rebinding_notes(left, seen)
     task.missed[:] = dict.fromkeys([*task.missed, *(each.argument for each in left.rebound if each.is_lost)])
@@ -226,7 +225,7 @@ def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
     warnings = [diagnose(finding, task.inputs, trial) for finding, trial in done.opened]
     if done.unexplored is not None:
         warnings.append(unexplored(*done.unexplored, task.inputs))
-    report = together(task.inputs, done, [*errors, *warnings], task.budget)
+    report = together(task.inputs, done, [*errors, *warnings])
     if isinstance(report.program, Regions):
         report.program.merging = Merging(task.mod, task.inputs, done, functools.partial(_by_cond, task))
     return report

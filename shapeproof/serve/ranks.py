@@ -57,7 +57,7 @@ def together(report: Report, group: dist.ProcessGroup | None = None, *, timeout:
         other = json.loads(text)
         for what, value in mine.items():
             if other.get(what) != value:
-                raise UsageError(f"rank {rank} has another {what}: {other.get(what)}, here {value}")
+                raise UsageError(f"rank {rank} has a different {what}: {other.get(what)}, here {value}")
 
 
 def _described(report: Report) -> dict[str, str]:

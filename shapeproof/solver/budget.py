@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.work import Meter, current_meter, metered
+from shapeproof.constraints.work import Meter, OutOfWork, charge, current_meter, metered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,3 +111,26 @@ def spending(budget: Budget) -> Iterator[Allowance]:
         if outer is not None:
             outer.rlimit -= rlimit - allowance.rlimit
             outer.points -= points - allowance.points
+
+
+@contextmanager
+def until_spent(budget: Budget) -> Iterator[Allowance]:
+    """Limit the work as `spending` does. If the budget is used up, the block ends there, and what it has is kept.
+
+    >>> from shapeproof.constraints.work import charge
+    >>> done = []
+    >>> with until_spent(Budget(work=10)):
+    ...     for step in range(9):
+    ...         charge(4)
+    ...         done.append(step)
+    >>> done
+    [0, 1]
+
+    Raises:
+        OutOfWork: the allowance around the block is used up, too.
+    """
+    try:
+        with spending(budget) as allowance:
+            yield allowance
+    except OutOfWork:
+        charge(0)

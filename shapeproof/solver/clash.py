@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.work import OutOfWork, charge
-from shapeproof.solver.budget import spending
+from shapeproof.solver.budget import until_spent
 from shapeproof.solver.facts import Facts
 
 if TYPE_CHECKING:
@@ -24,12 +23,9 @@ def clash(facts: Facts) -> tuple[Formula, ...]:
     if not facts.contradictory:
         return ()
     kept = list(dict.fromkeys(facts.formulas))
-    try:
-        with spending(facts.budget.without(*facts.search_cost)):
-            for fewer in _ever_fewer(kept, facts):
-                kept = fewer
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
+    with until_spent(facts.budget.without(*facts.search_cost)):
+        for fewer in _ever_fewer(kept, facts):
+            kept = fewer
     return tuple(kept)
 
 

@@ -19,7 +19,7 @@ from shapeproof.constraints.meaning.intervals import Bounds, Interval
 from shapeproof.constraints.records.verdicts import Evidence, Proved
 from shapeproof.constraints.terms import constant
 from shapeproof.constraints.work import OutOfWork, charge, current_meter
-from shapeproof.solver.budget import Allowance, Budget, current_allowance, spending
+from shapeproof.solver.budget import Allowance, Budget, current_allowance, spending, until_spent
 from shapeproof.solver.history import BEGINNING, History
 from shapeproof.solver.learned.knowledge import Knowledge
 from shapeproof.solver.learned.learning import absorb
@@ -94,17 +94,20 @@ class _State:
 
         If several facts are too large together, each is analysed alone with its share of the budget.
         """
-        try:
-            with spending(budget.part(_SHARE_OF_LEARNING)):
-                return self._understanding(news)
-        except OutOfWork:
-            charge(0)  # raises if the enclosing allowance is used up too
-            if len(news) == 1:
-                return self._heeding(*news[0])
+        with until_spent(budget.part(_SHARE_OF_LEARNING)):
+            return self._understanding(news)
+        if len(news) == 1:
+            return self._heeding(*news[0])
         state = self
         for each in news:
             state = state.then([each], budget.part(_SHARE_OF_LEARNING / len(news)))
         return state
+
+    def apart(self) -> _State:
+        """Return this state with none of those that followed it."""
+        twin = replace(self, after={})
+        twin.reducer = self.reducer
+        return twin
 
     def _heeding(self, formula: Formula, origin: object) -> _State:
         """Return the state with a fact that every point must satisfy, but from which no conclusion is drawn."""
@@ -169,6 +172,13 @@ class Facts:
     def fork(self) -> Facts:
         """Return an independent copy, which shares everything derived so far."""
         return copy.copy(self)
+
+    def within(self, budget: Budget) -> Facts:
+        """Return a copy with another budget for each question. What it learns stays its own: it may analyse less."""
+        here = self.fork()
+        here.budget = budget
+        here._state = self._state.apart()  # noqa: SLF001 - of this class
+        return here
 
     def assuming(self, *formulas: Formula) -> Facts:
         """Return a copy that has also learned these formulas.

@@ -28,9 +28,8 @@ from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.verdicts import Evidence, Proved, Refuted, Undecided, Vacuous, Verdict
 from shapeproof.constraints.syntax.text import parse_relation
 from shapeproof.constraints.terms import Term
-from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver.alternatives import proved_by_alternatives
-from shapeproof.solver.budget import Allowance, is_affordable, spending
+from shapeproof.solver.budget import Allowance, is_affordable, until_spent
 from shapeproof.solver.cases import proved_by_cases, refined
 from shapeproof.solver.clash import clash
 from shapeproof.solver.facts import Facts
@@ -125,7 +124,7 @@ def _bounded(name: str, pair: tuple[int | None, int | None]) -> list[Formula]:
     raise UsageError(f"the bounds of `{name}` must be a pair such as (1, None), not {pair!r}")
 
 
-def decide(formula: Formula, facts: Facts, budget: Budget | None = None) -> Verdict:
+def decide(formula: Formula, facts: Facts) -> Verdict:
     """Decide whether the formula holds at every point where all facts hold.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
@@ -136,19 +135,19 @@ def decide(formula: Formula, facts: Facts, budget: Budget | None = None) -> Verd
     >>> decide(parse_formula("n >= 4"), facts).witness
     {'n': 2}
     """
-    answer = _decided(formula, facts, budget or facts.budget)
+    answer = _decided(formula, facts, facts.budget)
     facts.ledger.note(answer.evidence.step if answer.evidence else "none", answer.status)
     return answer
 
 
-def implied(formula: Formula, facts: Facts, budget: Budget | None = None) -> bool:
+def implied(formula: Formula, facts: Facts) -> bool:
     """True if the formula is proved to hold wherever the facts do; False if the facts hold nowhere."""
-    return isinstance(decide(formula, facts, budget), Proved)
+    return isinstance(decide(formula, facts), Proved)
 
 
-def redundant(formula: Formula, facts: Facts, budget: Budget | None = None) -> bool:
+def redundant(formula: Formula, facts: Facts) -> bool:
     """True if the formula adds nothing to the facts: it is proved wherever they hold, or they hold nowhere."""
-    return isinstance(decide(formula, facts, budget), Proved | Vacuous)
+    return isinstance(decide(formula, facts), Proved | Vacuous)
 
 
 def equal(one: Term | Real | Formula | None, other: Term | Real | Formula | None, facts: Facts) -> bool:
@@ -178,12 +177,9 @@ def _decided(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
 def _answer(formula: Formula, facts: Facts, budget: Budget) -> Verdict:
     if facts.contradictory:
         return Vacuous()
-    try:
-        with spending(budget.without(*facts.search_cost)) as left:
-            return _where_not_vacuous(formula, facts, left)
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
-        return Undecided(f"the budget of {budget.work} steps of work was used up")
+    with until_spent(budget.without(*facts.search_cost)) as left:
+        return _where_not_vacuous(formula, facts, left)
+    return Undecided(f"the budget of {budget.work} steps of work was used up")
 
 
 def _where_not_vacuous(formula: Formula, facts: Facts, left: Allowance) -> Verdict:
@@ -339,7 +335,7 @@ class _Question:
         return None
 
 
-def truth(formula: Formula, facts: Facts, budget: Budget | None = None) -> Truth:
+def truth(formula: Formula, facts: Facts) -> Truth:
     """Decide whether the formula always holds, never holds, or depends on the point.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
@@ -348,7 +344,7 @@ def truth(formula: Formula, facts: Facts, budget: Budget | None = None) -> Truth
     >>> truth(parse_formula("h == 1"), facts).always
     False
     """
-    budget = budget or facts.budget
+    budget = facts.budget
     answer: Truth | None = facts.answers.get(("truth", formula)) or facts.answers.get(("truth", formula, budget))
     if answer is None:
         answer = _truth(formula, facts, budget)
@@ -360,12 +356,9 @@ def truth(formula: Formula, facts: Facts, budget: Budget | None = None) -> Truth
 def _truth(formula: Formula, facts: Facts, budget: Budget) -> Truth:
     if facts.contradictory:
         return Truth(None, vacuous=True)
-    try:
-        with spending(budget) as left:
-            return _by_sides(formula, facts, budget, left)
-    except OutOfWork:
-        charge(0)
-        return Truth(None, undecided=True)
+    with until_spent(budget) as left:
+        return _by_sides(formula, facts, budget, left)
+    return Truth(None, undecided=True)
 
 
 def _by_sides(formula: Formula, facts: Facts, budget: Budget, left: Allowance) -> Truth:

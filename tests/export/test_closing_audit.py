@@ -22,7 +22,6 @@ from shapeproof.export.graph.nodes import insert_call
 from shapeproof.export.graph.readback import assertions
 from shapeproof.export.shim.numbers.symbols import ASSERTION
 from shapeproof.export.trace import tracer
-from shapeproof.solver.budget import Budget
 from tests.strategies import NAMES, formula_texts
 from tests.thoroughness import examples
 
@@ -120,7 +119,7 @@ def declared_program(shapes, constraints):
 
 def found_missing(program, inputs):
     claims = Claims(inputs.domain.formulas)
-    return unmatched(program, inputs, claims, tracer.translator_of(program), Budget())
+    return unmatched(program, inputs, claims, tracer.translator_of(program))
 
 
 @pytest.mark.parametrize(("shapes", "constraints"), DECLARED.values(), ids=DECLARED)

@@ -170,7 +170,7 @@ def test_what_is_said_of_all_inputs_is_said_of_memory_where_that_matters(body, s
 def test_what_cannot_be_meant_is_one_sentence():
     with pytest.raises(UsageError, match="nothing was seen: call the model while it is watched, or add its inputs"):
         check(model("x"), vectors(3), dynamic_shapes=Seen())
-    with pytest.raises(UsageError, match="what was seen needs an example of each input, and no TensorSpec"):
+    with pytest.raises(UsageError, match="what was seen needs an example of each input, not a TensorSpec"):
         check(model("x"), (TensorSpec(torch.float32, (3,)),), dynamic_shapes=seen_of(vectors(3)))
 
 

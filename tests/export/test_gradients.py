@@ -211,7 +211,7 @@ def test_what_was_traced_without_gradients_has_none():
         program.with_gradients()
     program = export(model, (torch.randn(3, 4),))
     model.bias.requires_grad_(False)
-    with pytest.raises(UsageError, match=r"`bias`.requires_grad is False and was True: export the model anew"):
+    with pytest.raises(UsageError, match=r"`bias`.requires_grad is False and was True: export the model again"):
         program.with_gradients()
     model.requires_grad_(False)
     with pytest.raises(UsageError, match="no parameter and no input requires gradients"):

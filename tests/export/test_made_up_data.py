@@ -14,7 +14,6 @@ from shapeproof.export.declare.inputs import declare
 from shapeproof.export.explore.beside_eager.replay import Eager, Relation
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.trace import tracer
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
 
@@ -114,7 +113,7 @@ def test_no_replay_fails_for_want_of_data_that_the_model_takes(name):
     function, args, shapes = MODELS[name]
     mod = Calls(function)
     inputs = declare(mod, args, None, (shapes,))
-    explorer = Explorer(mod, inputs, functools.partial(tracer.trace, mod, inputs), Budget(), lambda _: None)
+    explorer = Explorer(mod, inputs, functools.partial(tracer.trace, mod, inputs), lambda _: None)
     found = explorer.run(Facts(inputs.domain.formulas))
     assert not found.findings
     names = sorted(inputs.domain.symbols)

@@ -23,7 +23,6 @@ from shapeproof.export.source.places import Place
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.calls.settle import Call, settle
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from tests.export.mutants import Unmutated, changes, mutated
 from tests.export.random_programs import few
@@ -98,8 +97,8 @@ def explored(tiny, place, random):
         kept.append(Traced(inputs, mutated(found, *random.choice(list(changes(program)))).program, trial))
         return kept[0].program
 
-    explorer = Explorer(model, inputs, trace, Budget(), lambda _: None)
-    exploration = explorer.run(Facts(inputs.domain.formulas, Budget()))
+    explorer = Explorer(model, inputs, trace, lambda _: None)
+    exploration = explorer.run(inputs.facts())
     return exploration, kept
 
 

@@ -6,7 +6,6 @@ from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.syntax.text import parse_formula
 from shapeproof.export.explore.findings import Finding, Outcome
 from shapeproof.export.report.remedies import causes
-from shapeproof.solver.budget import Budget
 
 LIMIT, BUDGET = "more than 32 traces would be needed", "the solver's budget ran out"
 
@@ -16,7 +15,7 @@ def found(outcome, text, reason):
 
 
 def told(*findings):
-    return [[cause.finding, *cause.others] for cause in causes(findings, (), None, Budget())]
+    return [[cause.finding, *cause.others] for cause in causes(findings, (), None)]
 
 
 def test_what_is_left_open_for_one_reason_is_told_once_for_the_same_sizes():

@@ -42,7 +42,7 @@ def test_what_the_model_makes_constant_is_not_an_error_and_what_names_nothing_is
 
 
 def test_what_is_no_list_is_refused():
-    with pytest.raises(UsageError, match=r"'\(' is no source, nor a regular expression: missing \)"):
+    with pytest.raises(UsageError, match=r"'\(' is neither a source nor a regular expression: missing \)"):
         Sources("(")
     with pytest.raises(UsageError, match=r"expected texts such as"):
         Sources(3)

@@ -77,7 +77,7 @@ def test_a_file_without_regions_is_one_sentence(tmp_path):
 
 def damaged(manifest):
     """What may be wrong with the manifest of an archive, and the sentence for it."""
-    yield None, "holds programs, but not what regions they serve"
+    yield None, "holds programs, but not the regions that they serve"
     yield "no JSON", "holds damaged regions: Expecting value"
     yield json.dumps([]), "holds damaged regions: "
     yield json.dumps(manifest | {"format": 99}), "holds regions of format 99; this release reads format 1"

@@ -179,7 +179,7 @@ def test_a_proved_program_is_right_whatever_is_promised(a, b, c, most):
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        (lambda call: [le(call.tensor("x").numel, 5)], "is not true of all sizes that its fake kernel gives"),
+        (lambda call: [le(call.tensor("x").numel, 5)], "does not hold for all sizes that its fake kernel returns"),
         (lambda call: [call.result().sizes[0] <= 5], "raises TypeError"),
         (lambda call: [True], "must return a list of formulas"),  # noqa: ARG005
     ],

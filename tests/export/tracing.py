@@ -17,8 +17,6 @@ from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.witness import generic
-from shapeproof.solver.budget import Budget
-from shapeproof.solver.facts import Facts
 
 
 def serves(trial: Trial, point: Mapping[str, int]) -> bool:
@@ -43,10 +41,9 @@ class Traced:
 def traced(mod: torch.nn.Module, args: tuple[Any, ...], dynamic_shapes: Any) -> Traced:
     """Trace a model at a generic point of the declared domain."""
     inputs = declare(mod, args, None, dynamic_shapes)
-    budget = Budget()
-    facts = Facts(inputs.domain.formulas, budget)
+    facts = inputs.facts()
     declared = sorted(inputs.domain.symbols)
-    point = generic(facts, declared, frozenset(), budget)
+    point = generic(facts, declared, frozenset())
     assert isinstance(point, dict)
     sizes = {name: point[name] for name in declared}
     trial = Trial(facts, sizes, data=lambda name: name not in sizes)

@@ -156,8 +156,11 @@ def test_buckets_of_a_program_are_sizes_that_it_takes():
         (({}, {"at_most": 2}), "expected dims such as"),
         (({"n": (1, 9)}, {"at_most": 2, "cost": "m*n"}), "cost: 'm*n' names 'm'; the dims are n"),
         (({"n": (1, 9)}, {"at_most": 2, "cost": "n >"}), "cost: 'n >' cannot be read"),
-        (({"n": (1, 9)}, {"at_most": 2, "cost": "10 - n"}), "cost: expected one that never falls, got 9 at n = 1"),
-        (({"n": (1, 9)}, {"at_most": 2, "cost": "n - 5"}), "cost: expected no negative cost, got -4 at n = 1"),
+        (
+            ({"n": (1, 9)}, {"at_most": 2, "cost": "10 - n"}),
+            "cost: expected a cost that never decreases, got 9 at n = 1",
+        ),
+        (({"n": (1, 9)}, {"at_most": 2, "cost": "n - 5"}), "cost: expected a cost of at least 0, got -4 at n = 1"),
         (({"n": (0, 9)}, {"at_most": 2, "cost": "8 // n"}), "cost: it has no value at n = 0"),
         ((Seen(), {"at_most": 2}), "expected calls of one kind to plan buckets for, got 0 kinds"),
     ],
@@ -174,5 +177,5 @@ def test_a_size_in_no_bucket_is_refused():
     for size in (1, 10):
         with pytest.raises(UsageError, match=f"no bucket holds n = {size}"):
             found.bucket(n=size)
-    with pytest.raises(UsageError, match="of no program"):
+    with pytest.raises(UsageError, match="belong to no program"):
         found.pad((torch.ones(3),))

@@ -80,8 +80,8 @@ def test_a_rank_that_stays_away_is_named_by_all_others(tmp_path):
 @pytest.mark.slow
 def test_a_rank_with_another_model_is_named(tmp_path):
     (_, _, _, first), (_, _, _, second) = run(2, "other model", tmp_path)
-    assert first.startswith("rank 1 has another graph: ")
-    assert second.startswith("rank 0 has another graph: ")
+    assert first.startswith("rank 1 has a different graph: ")
+    assert second.startswith("rank 0 has a different graph: ")
 
 
 # ---------------------------------------------------------------------- the same logic, by threads over one store

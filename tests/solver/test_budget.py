@@ -56,7 +56,7 @@ def test_answers_witnesses_and_costs_do_not_depend_on_the_order_of_sets():
 def test_an_answer_of_undecided_says_what_it_cost_and_stays_within_the_budget():
     text, given = corpus.UNDECIDED[0]
     for rlimit in (10_000, 100_000):
-        verdict = decide(parse(text), Facts(map(parse, given)), Budget(rlimit=rlimit, exhaustion_points=0))
+        verdict = decide(parse(text), Facts(map(parse, given), Budget(rlimit=rlimit, exhaustion_points=0)))
         assert verdict.status == "undecided"
         assert 0 < verdict.spent < 2 * rlimit
 

@@ -54,7 +54,7 @@ def test_a_step_finds_the_nearest_failing_value(facts, required, anchor, sign):
     found = _stepped("x", failing, anchor, -sign)
     assume(found is not None)
     side = gt(symbol("x"), anchor["x"]) if sign < 0 else gt(anchor["x"], symbol("x"))
-    assert found == _nearest("x", side, failing, None, sign=sign)
+    assert found == _nearest("x", side, failing, sign=sign)
 
 
 @some

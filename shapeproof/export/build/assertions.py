@@ -27,7 +27,6 @@ from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.totality import computed_whole
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
@@ -64,7 +63,7 @@ def without_kinds(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return module
 
 
-def word_checks(program: torch.export.ExportedProgram, trial: Trial, budget: Budget) -> None:
+def word_checks(program: torch.export.ExportedProgram, trial: Trial) -> None:
     """Give each assertion on data the message of the user's check that it stands for.
 
     Torch splits some checks into several assertions, such as bounds of one symbol. An assertion that a check implies
@@ -76,15 +75,15 @@ def word_checks(program: torch.export.ExportedProgram, trial: Trial, budget: Bud
         condition = node.args[0].meta.get("val") if node.target is symbols.ASSERTION else None
         if isinstance(condition, torch.SymBool):
             formula = translator.formula(symbols.expression(condition))
-            message = sentences.get(formula) or _implying(formula, trial, sentences, budget)
+            message = sentences.get(formula) or _implying(formula, trial, sentences)
             if message:
                 node.args = (node.args[0], message)
 
 
-def _implying(formula: Formula, trial: Trial, sentences: Mapping[Formula, str], budget: Budget) -> str | None:
+def _implying(formula: Formula, trial: Trial, sentences: Mapping[Formula, str]) -> str | None:
     for check, message in sentences.items():
         facts = trial.known.assuming(check)
-        if check.symbols & formula.symbols and implied(formula, facts, budget):
+        if check.symbols & formula.symbols and implied(formula, facts):
             return message
     return None
 

@@ -24,7 +24,6 @@ from shapeproof.export.shim.storages import storages
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Untranslatable
 from shapeproof.solver.answers.optimum import least_upper_bound
-from shapeproof.solver.budget import Budget
 
 _ASSUMED = 2**16
 """A trial bound: if it bounds a size, the size lacks only upper bounds of declared sizes."""
@@ -37,16 +36,12 @@ class Bounding:
         program: the program.
         found: the exploration, which has the facts of the program.
         inputs: the declared inputs.
-        budget: the limit of one solver question.
     """
 
-    def __init__(
-        self, program: torch.export.ExportedProgram, found: Exploration, inputs: Inputs, budget: Budget
-    ) -> None:
+    def __init__(self, program: torch.export.ExportedProgram, found: Exploration, inputs: Inputs) -> None:
         self._program = program
         self._facts = found.main.trial.facts.resting_on(*(narrowing.requirement for narrowing in found.narrowings))
         self._inputs = inputs
-        self._budget = budget
         self._known: dict[Term, int | None] = {}
         self._translator = tracer.translator_of(self._program)
 
@@ -75,7 +70,7 @@ class Bounding:
     def _limit(self, term: Term) -> int | None:
         """Return the least upper bound of a size; beyond the budget, the best proved bound; None if there is none."""
         if term not in self._known:
-            found = least_upper_bound(term, self._facts, self._budget)
+            found = least_upper_bound(term, self._facts)
             proved = self._facts.known.bounds(self._facts.reduce(term)).upper
             self._known[term] = found if isinstance(found, int) or found is None else proved
         return self._known[term]
@@ -93,7 +88,7 @@ class Bounding:
 
     def _bounded_by(self, term: Term, names: list[str]) -> bool:
         facts = self._facts.assuming(*(f.le(symbol(name), _ASSUMED) for name in names))
-        return isinstance(least_upper_bound(term, facts, self._budget), int)
+        return isinstance(least_upper_bound(term, facts), int)
 
     # ------------------------------------------------------------------ memory
 

@@ -25,7 +25,6 @@ from shapeproof.export.graph.readback import Source, Value, assertions
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.export.trace.trial import DataCheck
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
@@ -48,7 +47,7 @@ class Claims:
 
 
 def unmatched(
-    program: torch.export.ExportedProgram, inputs: Inputs, claims: Claims, translator: Translator, budget: Budget
+    program: torch.export.ExportedProgram, inputs: Inputs, claims: Claims, translator: Translator
 ) -> list[Formula]:
     """Return the claims that the program does not check.
 
@@ -56,7 +55,7 @@ def unmatched(
     """
     read = _Read(program, inputs, translator)
     outer = assertions(program.graph, read.source)
-    known = Facts([*read.sizes, *outer], budget)
+    known = Facts([*read.sizes, *outer], inputs.budget)
     missing = _missing([*read.relations, *claims.domain], known)
     for formula in [*claims.promised, *(claim for claim in claims.domain if claim not in missing)]:
         known.learn(formula)

@@ -49,17 +49,15 @@ from shapeproof.export.report.sizes import domain_of_sizes
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import simplified
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
 
-def conclude(  # noqa: PLR0913 - all that was found
+def conclude(
     inputs: Inputs,
     found: Exploration,
     diagnostics: Sequence[Diagnostic],
     remedy: Deferred | None,
-    budget: Budget,
     *,
     within: Sequence[Formula] = (),
 ) -> Report:
@@ -68,7 +66,7 @@ def conclude(  # noqa: PLR0913 - all that was found
     undecided = [finding for finding in found.findings if finding.outcome is Outcome.UNDECIDED]
     declared = _irredundant(inputs.domain.formulas)
     inferred = [*(narrowing.requirement for narrowing in found.narrowings), *within]
-    proved_where = _proved_where(undecided, Facts([*declared, *inferred], budget), budget)
+    proved_where = _proved_where(undecided, Facts([*declared, *inferred], inputs.budget))
     enforced = [*_irredundant([*declared, *inferred]), *proved_where]
     inferring = (narrowing_note(each, inputs) for each in found.narrowings)
     notes = list(dict.fromkeys([*inputs.notes, *inferring, *found.notes, *map(str, found.shared)]))
@@ -79,7 +77,7 @@ def conclude(  # noqa: PLR0913 - all that was found
         contract = Requirements.of(inputs, enforced, traced, reads)
         contract.refuse_example(inputs)
         notes += [trust_note(name, compared, name in found.checked) for name, compared in found.trusted.items()]
-        lacking = _enforce(traced, found.main.trial, inputs, Facts(enforced, budget))
+        lacking = _enforce(traced, found.main.trial, inputs, Facts(enforced, inputs.budget))
         unasserted = assert_answers(traced, [answer for finding in undecided for answer in finding.answers])
         jump = next(jumps(traced, tracer.rounded_in(traced)), None)
         diagnostics = [*diagnostics, *(unenforced(formula, found.main.trial, inputs) for formula in lacking)]
@@ -92,7 +90,7 @@ def conclude(  # noqa: PLR0913 - all that was found
             outward = shipped(inputs, contract, contract.guards_by_node(traced), found.main.trial.checks)
     if not refuted and program is None:
         notes.append(NO_PROGRAM)
-    bounding = Bounding(program, found, inputs, budget) if program is not None else None
+    bounding = Bounding(program, found, inputs) if program is not None else None
     status = "refuted" if refuted else "undecided" if undecided or diagnostics else "proved"
     return Report(
         status=status,
@@ -129,19 +127,19 @@ def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return dict(total)
 
 
-def _proved_where(undecided: Sequence[Finding], domain: Facts, budget: Budget) -> list[Formula]:
+def _proved_where(undecided: Sequence[Finding], domain: Facts) -> list[Formula]:
     """Return formulas that exclude the sizes of undecided findings without run-time answers; FALSE if sizes cannot."""
     told = [f.FALSE if each.served is f.TRUE else each.served for each in undecided if not each.answers]
-    return simplified(told, domain, budget)
+    return simplified(told, domain)
 
 
 def _enforce(traced: torch.export.ExportedProgram, trial: Trial, inputs: Inputs, domain: Facts) -> list[Formula]:
     """Write the domain into the graph; return the formulas that the proof relies on and the program does not check."""
-    word_checks(traced, trial, domain.budget)
+    word_checks(traced, trial)
     assert_domain(traced, inputs, domain.formulas)
     write_clamps(traced, domain)
     claims = Claims(domain.formulas, trial.checks, trial.promised)
-    return unmatched(traced, inputs, claims, tracer.translator_of(traced), domain.budget)
+    return unmatched(traced, inputs, claims, tracer.translator_of(traced))
 
 
 def _built(traced: torch.export.ExportedProgram, inputs: Inputs, contract: Requirements) -> VerifiedProgram:
@@ -153,9 +151,9 @@ def _built(traced: torch.export.ExportedProgram, inputs: Inputs, contract: Requi
     return VerifiedProgram.of(traced, taken_apart, contract)
 
 
-def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic], budget: Budget) -> Report:
+def together(inputs: Inputs, done: Split, diagnostics: Sequence[Diagnostic]) -> Report:
     """Return the verdict on a model that is served by several programs."""
-    reports = [conclude(inputs, each.found, diagnostics, None, budget, within=(each.holds,)) for each in done.regions]
+    reports = [conclude(inputs, each.found, diagnostics, None, within=(each.holds,)) for each in done.regions]
     counts = {key: sum(report.statistics[key] for report in reports) for key in reports[0].statistics}
     traces = max(report.statistics["traces"] for report in reports)
     domain = _irredundant([*inputs.domain.formulas, *done.inferred])

@@ -29,6 +29,7 @@ from shapeproof.export.shim import consumers
 from shapeproof.export.shim.process.one_thread import one_thread
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.trees import map_tensors
+from shapeproof.export.trace.closed_trial import reopened
 from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.answers.witness import ascending, generic
 from shapeproof.solver.facts import Facts
@@ -88,7 +89,7 @@ class TakenApart:
             UsageError: torch cannot take the program apart, whatever answers.
         """
         try:
-            with replay.asking(self._program, Trial.once_more) as trial:
+            with replay.asking(self._program, reopened) as trial:
                 return decompose(), trial
         except ShapeproofError:
             raise
@@ -96,7 +97,7 @@ class TakenApart:
             if trial is None:
                 raise
             try:
-                with replay.asking(self._program, functools.partial(Trial.once_more, by_point=True)) as trial:
+                with replay.asking(self._program, functools.partial(reopened, by_point=True)) as trial:
                     return decompose(), trial
             except Exception:  # noqa: BLE001 - the first error is told
                 raise UsageError(_CANNOT.format(with_kind(error).splitlines()[0])) from error

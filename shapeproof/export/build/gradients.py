@@ -67,14 +67,14 @@ def joint_report(program: VerifiedProgram) -> Report:
 
 def _refuse(program: VerifiedProgram) -> None:
     if program.report.status != "proved":
-        raise UsageError(f"expected a program that is proved, got one that is {program.report.status}")
+        raise UsageError(f"expected a proved program, but this one is {program.report.status}")
     for lost in sorted(program.contract.own_backward):
-        raise UsageError(f"its gradients are not those of the model: the program has not {lost}")
+        raise UsageError(f"its gradients are not those of the model: the program lacks {lost}")
     if program.contract.memory.writes:
-        raise UsageError("a program that writes into its inputs has no gradients of them")
+        raise UsageError("a program that writes into its inputs has no gradients for them")
     for name, parameter in program.named_parameters():
         if has_hooks(parameter):
-            raise UsageError(f"the parameter `{name}` has a hook on its gradient, which a program has not")
+            raise UsageError(f"the parameter `{name}` has a hook on its gradient, which a program does not run")
     if not program.taken_apart.inputs.anchors:
         raise UsageError("a program without example inputs has no gradients to be compared")
 
@@ -120,7 +120,7 @@ def _parameters(program: VerifiedProgram) -> tuple[str, ...]:
     now = {name: parameter.requires_grad for name, parameter in program.named_parameters()}
     for name, wanted in then.items():
         if wanted != now[name]:
-            raise UsageError(f"`{name}`.requires_grad is {now[name]} and was {wanted}: export the model anew")
+            raise UsageError(f"`{name}`.requires_grad is {now[name]} and was {wanted}: export the model again")
     first = {id(parameter): name for name, parameter in reversed([*program.named_parameters()])}
     return tuple(name for name in now if now[name] and name in first.values())
 

@@ -37,7 +37,7 @@ def exemplify(program: torch.export.ExportedProgram, hints: Mapping[str, int]) -
         env.var_to_hint_override |= {free: wanted[term]} if term in wanted else {}
     point = unremarkable(_sizes(program), env.trial.facts, env.trial.point)
     if point != env.trial.point:
-        env.trial.point = point
+        env.trial.data_point.values = point
         env.move(point)
         for number in _numbers(program):
             env.note_example(number)

@@ -73,7 +73,7 @@ def declare_seen(  # noqa: PLR0913, PLR0917 - as declare
 def _profile(mod: torch.nn.Module, inputs: Inputs, seen: Seen) -> Profile:
     """Return the calls like the example, and the example itself."""
     if inputs.example is None:
-        raise UsageError("what was seen needs an example of each input, and no TensorSpec")
+        raise UsageError("what was seen needs an example of each input, not a TensorSpec")
     call = read_call((leaf.source, leaf.example) for leaf in inputs.leaves)
     named = seen.named(parameters(mod))
     if not named:

@@ -104,6 +104,8 @@ class Inputs:
     remade: Callable[[Callable[[str, Any], Any]], Any] = field(repr=False, default=lambda _: None)
     """Returns dynamic_shapes in the given form, with each entry changed by a function of source and entry."""
 
+    budget: Budget = field(default_factory=Budget, repr=False, compare=False)
+    """What one question to the solver about these inputs may cost."""
     demands: list[Callable[[Mapping[str, int], dict[str, Any]], None]] = field(default_factory=list, compare=False)
     """Learned from traces: each changes the inputs made for a point so that their data meet a condition of the model.
     """
@@ -128,9 +130,9 @@ class Inputs:
         """From symbol to the user's name for it."""
         return self.domain.user_names
 
-    def facts(self, budget: Budget | None = None) -> Facts:
+    def facts(self) -> Facts:
         """Return the declared domain as facts."""
-        return Facts(self.domain.formulas, budget)
+        return Facts(self.domain.formulas, self.budget)
 
     def check_anchors(self) -> None:
         """Check that the given inputs lie in the declared domain.

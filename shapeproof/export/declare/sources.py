@@ -46,7 +46,7 @@ class Entry:
         try:
             match = re.compile(pattern).match
         except re.error as error:
-            raise UsageError(f"{text!r} is no source, nor a regular expression: {error}") from None
+            raise UsageError(f"{text!r} is neither a source nor a regular expression: {error}") from None
         return cls(text, lambda source: source == pattern or match(source), dim)
 
 

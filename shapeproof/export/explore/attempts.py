@@ -47,7 +47,7 @@ class Attempts:
     def at(self, known: Facts, point: dict[str, int] | None, oblivious: frozenset[Formula] = frozenset()) -> Traced:
         """Trace at a point of a cell, given the facts that define the cell."""
         if point is None:
-            message = "no sizes were found that meet all that is declared, nor is it known that there are none"
+            message = "the solver found no sizes that satisfy all declarations, and no proof that there are none"
             raise UsageError(f"{message}: give an example")
         traced = self.once(known, point, oblivious)
         if traced.program is None and traced.trial.guessed:  # the model may check a guessed number later
@@ -84,7 +84,7 @@ class Attempts:
         trial = Trial(domain, self.inputs.example, data=self.cut.is_data, raising=self.raising)
         with contextlib.suppress(Exception):
             self._trace(trial, on_data=True)
-        self.observed = trial.observed
+        self.observed = trial.data_point.observed
         return bool(self.observed)
 
     def branches_on_data(self, main: Traced) -> bool:

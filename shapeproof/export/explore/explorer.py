@@ -40,7 +40,6 @@ from shapeproof.export.explore.main_program import MainProgram
 from shapeproof.export.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, TRACE_LIMIT
 from shapeproof.export.trace.trial import Step
 from shapeproof.solver.answers.witness import find
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
 
@@ -51,30 +50,27 @@ class Explorer:
         mod: the model.
         inputs: the declared inputs.
         trace: traces the model at a trial's point.
-        budget: the work that one solver question may cost.
         progress: called with a description of each step.
         splitting: leave what one program does not serve to another program, instead of narrowing the domain.
     """
 
-    def __init__(  # noqa: PLR0913 - what is explored, and how
+    def __init__(
         self,
         mod: torch.nn.Module,
         inputs: Inputs,
         trace: Callable[..., torch.export.ExportedProgram],
-        budget: Budget,
         progress: Callable[[str], None],
         *,
         splitting: bool = False,
     ) -> None:
         eager = replay.Eager(mod, inputs)
         self._inputs = inputs
-        self._budget = budget
         self._splitting = splitting
         self._attempts = attempts = Attempts(inputs, trace, progress)
         self._cut = attempts.cut
         self._looks = Looks(eager)
-        self._judge = Judge(eager, attempts, budget, splitting=splitting)
-        scout = Scout(eager, attempts.cut.about_data, budget, attempts.once, attempts.sizes.generic)
+        self._judge = Judge(eager, attempts, splitting=splitting)
+        scout = Scout(eager, attempts.cut.about_data, attempts.once, attempts.sizes.generic)
         self._main = MainProgram(attempts, self._judge, None if splitting else scout)
 
     def run(self, domain: Facts) -> Exploration:
@@ -94,7 +90,7 @@ class Explorer:
             best = self._best(above)
             best.narrowings += lifts
         best.traces = self._attempts.made
-        best.narrowings = condensed(best, self._inputs, self._budget)
+        best.narrowings = condensed(best, self._inputs)
         return best
 
     def _best(self, domain: Facts) -> Exploration:
@@ -143,7 +139,7 @@ class Explorer:
 
     def leaving(self, point: dict[str, int]) -> Formula | None:
         """Return a formula for the declared sizes that take another path than this point; None if tracing succeeds."""
-        there = self._attempts.at(self._inputs.facts(self._budget), point)
+        there = self._attempts.at(self._inputs.facts(), point)
         return None if there.program is not None else f.disjunction(*self._cut.beyond(there.trial))
 
     def same(self, program: Traced, there: Traced) -> bool:
@@ -180,7 +176,7 @@ class Explorer:
             cell.learn(narrowing.requirement)
         if find(f.TRUE, cell) is None:
             return
-        whole = given_up(step.decision, outside, found, self._inputs, self._budget)
+        whole = given_up(step.decision, outside, found, self._inputs)
         if whole is not None and (step.decision.kind is Kind.ASSERTED or self._settles_for(cell, found)):
             found.narrowings.append(whole)
             return
@@ -189,7 +185,7 @@ class Explorer:
         given = any(map(cell.contains, self._inputs.anchors))  # the program may serve that part
         closely = whole is not None or (own and self._attempts.made < LOOK_TRACES)
         self._look_into(step, cell, outside, found, closely=given or (closely and not self._splitting))
-        whole = whole or lifted(step.decision, self._inputs, self._budget)
+        whole = whole or lifted(step.decision, self._inputs)
         news = [finding for finding in found.findings if finding not in before[0]]
         if whole is not None and news and not (self._splitting and all(each.may_be_another for each in news)):
             found.findings, found.narrowings = before[0], [*before[1], whole]
@@ -228,7 +224,7 @@ class Explorer:
             if finding is None:
                 found.served.append(there)
                 return
-        narrowing = given_up(step.decision, outside, found, self._inputs, self._budget) if closely else None
+        narrowing = given_up(step.decision, outside, found, self._inputs) if closely else None
         if narrowing is not None:
             found.narrowings.append(narrowing)
             return

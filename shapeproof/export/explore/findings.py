@@ -264,7 +264,9 @@ def attributed(finding: Finding, trial: Trial) -> Finding:
     if witness is None or (finding.outcome is Outcome.DATA and finding.decision.of_the_model):
         return finding
     answered = [
-        d for d in trial.asked.values() if d.formula.symbols <= witness.keys() and not holds_at(d.taken, witness)
+        d
+        for d in trial.questions.asked.values()
+        if d.formula.symbols <= witness.keys() and not holds_at(d.taken, witness)
     ]
     if finding.outcome is Outcome.DATA:
         answered = [d for d in answered if d.of_the_model and trial.about_data(d.formula)]
@@ -287,8 +289,8 @@ def statistics(found: Exploration) -> dict[str, int]:
     traced = {step.decision.formula for step in trial.steps}
     in_place = {step.decision.formula for step in trial.harmless} - traced
     return {
-        "questions about sizes": len(trial.answered | traced | in_place),
-        "answered by the domain": len(trial.answered - traced - in_place),
+        "questions about sizes": len(trial.questions.answered | traced | in_place),
+        "answered by the domain": len(trial.questions.answered - traced - in_place),
         "settled in place": len(in_place),
         "left to be traced": len(traced),
         "regions": 1 + len(found.served),

@@ -18,7 +18,6 @@ from shapeproof.export.trace import tracer
 from shapeproof.export.trace.checks import raising
 from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.answers.witness import ascending
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.wording import with_kind
 
@@ -29,14 +28,12 @@ class Judge:
     Args:
         eager: the model, as eager runs it.
         attempts: makes the traces.
-        budget: the work that one solver question may cost.
         splitting: what one program does not serve goes to another program.
     """
 
-    def __init__(self, eager: replay.Eager, attempts: Attempts, budget: Budget, *, splitting: bool) -> None:
+    def __init__(self, eager: replay.Eager, attempts: Attempts, *, splitting: bool) -> None:
         self._eager = eager
         self._attempts = attempts
-        self._budget = budget
         self._splitting = splitting
 
     def same(self, program: Traced, there: Traced) -> bool:
@@ -104,7 +101,7 @@ class Judge:
                 if raised_at_run_time(error) and raised_at_run_time(there.error):
                     return None
             if not there.trial.steps and raised_by_user(there.error):
-                domain = self._attempts.inputs.facts(self._budget)
+                domain = self._attempts.inputs.facts()
                 raising.note(self._attempts.raising, step, there.trial, domain, text)
             return Finding(Outcome.DATA, step.decision, dict(there.trial.point), text)
         corners = self._attempts.sizes.smallest(cell), self._attempts.sizes.smallest(there.trial.region)

@@ -18,18 +18,17 @@ from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, 
 from shapeproof.export.limits import CHECKS_TO_STATE
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import simplified
-from shapeproof.solver.budget import Budget
-from shapeproof.solver.prove import decide
+from shapeproof.solver.prove import implied
 
 
-def settled_by_checks(told: Sequence[Finding], found: Exploration, explorer: Explorer, budget: Budget) -> list[Finding]:
+def settled_by_checks(told: Sequence[Finding], found: Exploration, explorer: Explorer) -> list[Finding]:
     """Return the findings, with those about data replaced by one for each check that the model should make.
 
     The findings stay as they are unless the checks ask for less, and an exploration of all inputs that pass them
     leaves nothing about data.
     """
     about_data = [finding for finding in told if finding.outcome is Outcome.DATA]
-    checks = _asking_less(about_data, found.main.trial, budget)
+    checks = _asking_less(about_data, found.main.trial)
     if not 0 < len(checks) <= CHECKS_TO_STATE or not _suffice(checks, found, explorer):
         return list(told)
     for check in list(checks):
@@ -41,21 +40,21 @@ def settled_by_checks(told: Sequence[Finding], found: Exploration, explorer: Exp
     return [*stated, *(finding for finding in told if finding.outcome is not Outcome.DATA)]
 
 
-def _asking_less(about_data: Sequence[Finding], trial: Trial, budget: Budget) -> list[Narrowing]:
+def _asking_less(about_data: Sequence[Finding], trial: Trial) -> list[Narrowing]:
     """Return the operators' checks; none if these ask for more, or if they leave a branch of the model open."""
-    checks = list(_guessed(trial, budget)) if about_data else []
+    checks = list(_guessed(trial)) if about_data else []
     passing = trial.known.assuming(*(check.requirement for check in checks))
-    open_ = [finding for finding in about_data if decide(finding.requirement, passing, budget).status != "proved"]
+    open_ = [finding for finding in about_data if not implied(finding.requirement, passing)]
     return checks if open_ and not any(finding.decision.of_the_model for finding in open_) else []
 
 
-def _guessed(trial: Trial, budget: Budget) -> Iterator[Narrowing]:
+def _guessed(trial: Trial) -> Iterator[Narrowing]:
     """Yield the checks on data that operators make, simplified by what is known where they are made."""
     for check in trial.checks:
         here = check.place
         if here.operator is None or check.inside:
             continue
-        parts = simplified([check.formula], trial.facts_before(check.formula), budget)
+        parts = simplified([check.formula], trial.facts_before(check.formula))
         decision = Decision(check.formula, Kind.ASSERTED, True, here.user, here.operator, here.framework)  # noqa: FBT003
         yield Narrowing(f.conjunction(*parts), decision)
 

@@ -73,7 +73,7 @@ def _registering(table: dict[str, Any], operator: str) -> Callable[[_RuleT], _Ru
         raise UsageError(f"expected the name of an operator, such as 'sp::keep', got {operator!r}")
     namespace, name, overload = found.groups()
     if namespace in OWN_NAMESPACES:
-        raise UsageError(f"`{operator}` is torch's own operator: a rule can be stated of your own alone")
+        raise UsageError(f"`{operator}` is torch's own operator: rules can be stated only for your own operators")
 
     def register(rule: _RuleT) -> _RuleT:
         table[f"{namespace}.{name}.{overload or 'default'}"] = rule
@@ -123,4 +123,4 @@ def _applied(table: dict[str, Any], call: Call, *rest: Any) -> Any:
     try:
         return rule(call, *rest)
     except Exception as error:
-        raise UsageError(f"the rule stated of {call.name} raises {type(error).__name__}: {error}") from error
+        raise UsageError(f"the rule stated for {call.name} raises {type(error).__name__}: {error}") from error

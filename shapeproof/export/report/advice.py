@@ -39,7 +39,7 @@ def distinct(findings: Sequence[Finding], trial: Trial) -> list[Finding]:
     for finding in findings:
         known = trial.facts_before(finding.decision.formula)
         if finding.joint is not None or finding.same_where is not f.FALSE or of_cases(finding.requirement):
-            finding = replace(finding, joint=in_few_words(finding.requirement, known, known.budget))  # noqa: PLW2901
+            finding = replace(finding, joint=in_few_words(finding.requirement, known))  # noqa: PLW2901
         for other in kept:
             if other.outcome is Outcome.DATA:
                 known.learn(other.requirement)
@@ -93,7 +93,7 @@ def _there(finding: Finding, parts: Sequence[Formula], trial: Trial) -> _There |
     A number without a name at the question's line must be read from data in the same statement.
     """
     asked = frozenset[str]().union(*(part.symbols for part in parts))
-    names = dict(trial.names.get(finding.decision.formula, {}))
+    names = dict(trial.questions.names.get(finding.decision.formula, {}))
     nameless = sorted(asked - names.keys())
     taken = [(name, trial.origins[name]) for name in nameless if name in trial.origins]
     numbers = [(name, each.user, each.number) for name, each in taken if each.user and each.number]

@@ -33,7 +33,7 @@ from shapeproof.wording import short, with_kind
 
 def diagnose(finding: Finding, inputs: Inputs, trial: Trial, help_: tuple[Help, ...] = ()) -> Diagnostic:
     """Return the diagnostic of a finding; `trial` is that of its program."""
-    names = inputs.user_names | dict(trial.names.get(finding.decision.formula, {}))
+    names = inputs.user_names | dict(trial.questions.names.get(finding.decision.formula, {}))
     required = format_formula(finding.requirement, rename=names)
     asked = required + _asked_by(finding.decision) + _following(finding, inputs, trial)
     where = _place(finding.decision)
@@ -152,7 +152,7 @@ def unexplored(where: Formula, error: Exception, inputs: Inputs) -> Diagnostic:
 
 def uncovered() -> Diagnostic:
     """Return the diagnostic of regions that are not proved to partition the domain."""
-    message = "could not be decided: do the regions cover the domain, and does each size lie in one alone?"
+    message = "could not be decided: do the regions cover the domain, and is each size in exactly one?"
     return Diagnostic("undecided", message, "warning")
 
 

@@ -90,7 +90,9 @@ def size_oblivious(found: Exploration, status: str, names: Mapping[str, str]) ->
     one_path = status == "proved" and all(step.decision.kind is not Kind.BRANCH for step in steps)
     made = (step for step in steps if step.decision.kind is Kind.ASSUMED)
     assumed = [_assumption(found, step, names, proved=one_path) for step in made]
-    assumed += [Assumption(_text(each, names, taken=False), None, None, *_at(each)) for each in trial.against.values()]
+    assumed += [
+        Assumption(_text(each, names, taken=False), None, None, *_at(each)) for each in trial.questions.against.values()
+    ]
     return Oblivious(tuple(_joined(assumed)), one_path)
 
 

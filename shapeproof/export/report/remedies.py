@@ -25,13 +25,12 @@ from shapeproof.export.explore.inferred.kept_equal import kept_equal
 from shapeproof.export.explore.inferred.narrowing import anchors_of, sayable
 from shapeproof.solver.answers.repair import Repair, repaired
 from shapeproof.solver.answers.round_anchor import round_anchor
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
 
 def remedies(
-    found: Exploration, inputs: Inputs, budget: Budget, bounds: Sequence[Formula], *, simple: bool = True
+    found: Exploration, inputs: Inputs, bounds: Sequence[Formula], *, simple: bool = True
 ) -> list[Repair] | None:
     """Return declarations to add, bounds included: as a user would write them, or else the weakest.
 
@@ -44,21 +43,21 @@ def remedies(
         *(finding.served for finding in found.findings),
         *bounds,
     ]
-    return _sufficient(required, anchors_of(found, inputs), inputs, budget, simple=simple)
+    return _sufficient(required, anchors_of(found, inputs), inputs, simple=simple)
 
 
 def _sufficient(
-    required: Sequence[Formula], anchors: Sequence[dict[str, int]], inputs: Inputs, budget: Budget, *, simple: bool
+    required: Sequence[Formula], anchors: Sequence[dict[str, int]], inputs: Inputs, *, simple: bool
 ) -> list[Repair] | None:
-    domain = inputs.facts(budget)
+    domain = inputs.facts()
     anchor, *others = anchors
     if not inputs.anchors:
-        anchor = round_anchor(required, domain, anchor, budget)
-    return repaired(required, domain, anchor, budget, others=others, sayable=sayable, simple=simple)
+        anchor = round_anchor(required, domain, anchor)
+    return repaired(required, domain, anchor, others=others, sayable=sayable, simple=simple)
 
 
 def remedied(
-    eager: Eager, found: Exploration, domain: Facts, told: Sequence[Finding], budget: Budget
+    eager: Eager, found: Exploration, domain: Facts, told: Sequence[Finding]
 ) -> tuple[list[Repair] | None, list[Disagreement]]:
     """Return declarations to add, if any, and the points inside them at which a replay still fails.
 
@@ -69,7 +68,7 @@ def remedied(
     while True:
         bounds = [each.bound for each in wrong if each.bound is not None]
         amiss = bool(told or wrong)
-        repairs = remedies(found, inputs, budget, bounds) if amiss and len(bounds) == len(wrong) else None
+        repairs = remedies(found, inputs, bounds) if amiss and len(bounds) == len(wrong) else None
         if repairs is None and amiss:
             return None, wrong or _in_the_part_served(eager, found, domain)
         left = narrowed(domain, found.narrowings)
@@ -77,7 +76,7 @@ def remedied(
             left.learn(formula)
         other = disagreement(eager, found, left)
         if other is not None and not other.result.agrees and inputs.domain.of_role(Role.INFERRED):
-            kept = kept_equal(eager, found, left, other.point, budget)
+            kept = kept_equal(eager, found, left, other.point)
             found.take(kept)
             if kept:
                 continue
@@ -103,7 +102,7 @@ class Cause:
     settled_by: Formula = f.TRUE
 
 
-def causes(findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Inputs, budget: Budget) -> list[Cause]:
+def causes(findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Inputs) -> list[Cause]:
     """Group the findings that one declaration is proved to settle, and those with the same reason.
 
     A group is represented by an error of eager, else by the failure at the smallest sizes; an undecided finding
@@ -111,8 +110,8 @@ def causes(findings: Sequence[Finding], repairs: Sequence[Repair], inputs: Input
     """
     free, found = list(findings), []
     for repair in repairs:
-        facts = Facts([*inputs.domain.formulas, repair.formula], budget)
-        group = [each for each in free if implied(each.requirement, facts, budget)]
+        facts = Facts([*inputs.domain.formulas, repair.formula], inputs.budget)
+        group = [each for each in free if implied(each.requirement, facts)]
         if len(group) > 1:
             found.append(_cause(group, repair.formula))
             free = [each for each in free if each not in group]
@@ -147,15 +146,13 @@ def declarations(repairs: Sequence[Repair], inputs: Inputs) -> Declarations:
     return redeclared(inputs, [repair.formula for repair in repairs])
 
 
-def remedy(
-    found: Exploration, inputs: Inputs, budget: Budget, repairs: Sequence[Repair] | None, *, proved: bool
-) -> Deferred:
+def remedy(found: Exploration, inputs: Inputs, repairs: Sequence[Repair] | None, *, proved: bool) -> Deferred:
     """What to declare, where anything was found by these repairs; of a model that is proved, what was inferred."""
     required = [narrowing.requirement for narrowing in found.narrowings]
     anchors = anchors_of(found, inputs)
 
     def find() -> Declarations | None:
-        sufficient = _sufficient(required, anchors, inputs, budget, simple=True) if proved else repairs
+        sufficient = _sufficient(required, anchors, inputs, simple=True) if proved else repairs
         return None if sufficient is None else declarations(sufficient, inputs)
 
     return Deferred(find)
@@ -175,9 +172,9 @@ def helps(required: Sequence[Formula], repairs: Sequence[Repair], inputs: Inputs
     return found
 
 
-def weakest(found: Exploration, inputs: Inputs, budget: Budget, repairs: Sequence[Repair] | None) -> Help | None:
+def weakest(found: Exploration, inputs: Inputs, repairs: Sequence[Repair] | None) -> Help | None:
     """Return sufficient declarations that ask for less, if the proposed ones are those a user would rather write."""
-    others = remedies(found, inputs, budget, (), simple=False) if repairs else None
+    others = remedies(found, inputs, (), simple=False) if repairs else None
     if not others or not repairs or {each.formula for each in others} <= {each.formula for each in repairs}:
         return None
     code = "\n".join(declarations(others, inputs).code)

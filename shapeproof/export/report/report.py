@@ -144,7 +144,7 @@ class Report:
             UsageError: the report was loaded from a file, which keeps the verdicts without the solver's answers.
         """
         if self.answers is None:
-            raise UsageError("a loaded report does not keep what was asked of the solver: check the model again")
+            raise UsageError("a loaded report does not keep the solver's answers: check the model again")
         installed = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("shapeproof", "torch"))
         domain = (f"for every input with {', '.join(self.domain)}",) if self.domain else ()
         of_report = f"{REPORT}{sha256(saved_report(self))}"

@@ -65,6 +65,7 @@ from shapeproof.export.trace.calls.stated import Stated
 from shapeproof.export.trace.calls.views import VIEW_OF_COPY, as_asked
 from shapeproof.export.trace.caught import nothing_swallowed
 from shapeproof.export.trace.checks.failures import is_of_tracing
+from shapeproof.export.trace.closed_trial import closed
 from shapeproof.export.trace.known.branch_notes import note_branches
 from shapeproof.export.trace.known.known_sizes import KnownSizes, note_sizes, proved_bounds
 from shapeproof.export.trace.python.builtins import fresh_copy, kept_symbolic
@@ -421,7 +422,7 @@ def close(
     """
     with contextlib.suppress(LookupError):  # there is nothing to ask
         env = shape_env_of(program)
-        env.trial = env.trial.over(enforced, names, taken_apart)
+        env.trial = closed(env.trial, enforced, names, taken_apart)
         refine = functools.partial(_refine_range, env)
         for free in env.var_to_range:
             refine(free)

@@ -10,10 +10,10 @@ Laws:
   executes.
 - `region` is `facts` and every decision as taken (the path condition). An answer drawn from `region` follows from
   recorded decisions, so it is valid for exactly the inputs that take these decisions, and is claimed for no others.
-- `asked` holds every question that the facts alone do not answer, including questions that earlier decisions answer.
-  The reason for a difference is sought in `asked`, since the user's `if b == 1` often comes after torch has assumed `b
-  != 1`.
-- the point satisfies `region` at all times, for every symbol that has a value in the point.
+- `questions.asked` holds every question that the facts alone do not answer, including questions that earlier decisions
+  answer. The reason for a difference is sought there, since the user's `if b == 1` often comes after torch has assumed
+  `b != 1`.
+- the point (data_point.py) satisfies `region` at all times, for every symbol that has a value in the point.
 
 This module knows neither torch nor sympy, and does not interpret decisions for the user.
 """
@@ -26,20 +26,18 @@ from collections.abc import Callable, Collection, Container, Hashable, Iterable,
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.errors import UsageError
-from shapeproof.constraints.formulas import TRUE, Formula, conjunction, eq, negate
+from shapeproof.constraints.formulas import Formula, negate
 from shapeproof.constraints.meaning.evaluate import evaluate_number, holds, holds_at
-from shapeproof.constraints.reals import Real, RealSymbol
+from shapeproof.constraints.reals import Real
 from shapeproof.constraints.records.decisions import Decision, Kind
-from shapeproof.constraints.syntax.text import format_node
-from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.terms import Term
 from shapeproof.export.limits import ROUNDS
 from shapeproof.export.source.places import Place
-from shapeproof.export.trace.formula_sets import Where
-from shapeproof.solver.answers.witness import find
-from shapeproof.solver.answers.wording import equals, has_value
+from shapeproof.export.trace.data_point import DataPoint
+from shapeproof.export.trace.questions import Questions
+from shapeproof.solver.answers.wording import has_value
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import truth
+from shapeproof.solver.prove import implied, truth
 
 if TYPE_CHECKING:
     from shapeproof.export.trace.checks.raising import Raisings
@@ -67,19 +65,6 @@ class DataCheck:
     """True if only inputs that enter a body (a branch of torch.cond) make the check."""
 
 
-_ANY = 7
-"""The value of an unbacked number without facts: any value is possible, and this one is not special."""
-
-
-_EVERYTHING = Where(lambda _: True)
-
-
-_FREEZING = (
-    "the program serves more than one `{}`, and {} asks for one number: "
-    "keep the operator that asks whole (`run_decompositions` with a table without it)"
-)
-
-
 class Trial:
     """What one trace knew, was asked and answered.
 
@@ -93,7 +78,7 @@ class Trial:
         in_place: True if operators may settle their decisions where they make them (settle.py).
     """
 
-    def __init__(  # noqa: PLR0913, PLR0915 - what may be taught beforehand is given by name
+    def __init__(  # noqa: PLR0913 - what may be taught beforehand is given by name
         self,
         known: Facts,
         point: Mapping[str, int],
@@ -108,20 +93,14 @@ class Trial:
         self.in_place = in_place
         self.facts = known.fork()
         self.region = known.fork()
-        self.point = dict(point)
+        self.data_point = DataPoint(point, observed or {}, data)
         self.steps: list[Step] = []
-        self.asked: dict[Formula, Decision] = {}
+        self.questions = Questions()
         self.checks: list[DataCheck] = []
         self.impossible: DataCheck | None = None
         """A check that no data can pass, given the facts."""
         self.learned: list[Formula] = []
         """The promises of operators and the checks on data, in order."""
-        self._learned_before: dict[Formula, int] = {}
-        """For each question, the number of facts in `learned` when it was asked."""
-        self.answered: set[Formula] = set()
-        """Questions that the region answers."""
-        self.against: dict[Formula, Decision] = {}
-        """The questions whose answer from the region differs from torch's fallback."""
         self.harmless: list[Step] = []
         """Decisions that made no difference where they were made, and were forgotten."""
         self.reads: set[str] = set()
@@ -132,10 +111,7 @@ class Trial:
         """True if rules gave results: their strides equal eager's except for strides that reach no element."""
         self.doubtful = False
         """True if forgotten decisions may make a difference after all."""
-        self.observed = dict(observed or {})
         self.raising: Raisings = dict(raising or {})
-        self.names: dict[Formula, Mapping[str, str]] = {}
-        """The user's names for the symbols of a question, at the line that asks."""
         self.origins: dict[str, Place] = {}
         """The place where a number was taken from data."""
         self.flags: set[str] = set()
@@ -145,21 +121,21 @@ class Trial:
         """The harmless decisions of an operator, by its call and its questions."""
         self.widened = 0
         """How often the region was widened: what held in the region before may not hold since."""
-        self._varying: dict[Formula, bool] = {}
         self._rounds: Counter[Formula] = Counter()
-        self._data = data
+        self.is_data = data
         self._oblivious = oblivious
         self.views: Facts | None = None
         """The facts that determine how sizes of views are written; None stands for the region."""
-        self._over: Mapping[str, str] | None = None
-        """The user's names; set when the trace is over."""
-        self._taken_apart: Callable[[], Facts] | None = None
-        """After the trace: gives the facts under which the program is known to behave the same when decomposed."""
 
     @property
     def is_taken_apart(self) -> bool:
         """True if the trace is over and the program is being decomposed."""
-        return self._over is not None and self._taken_apart is None
+        return False
+
+    @property
+    def point(self) -> dict[str, int]:
+        """The values at which questions are answered that nothing else answers."""
+        return self.data_point.values
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -195,7 +171,7 @@ class Trial:
 
     def about_data(self, formula: Formula) -> bool:
         """True if the formula is about data, and not about the inputs' sizes alone."""
-        return any(map(self._data, formula.symbols))
+        return any(map(self.is_data, formula.symbols))
 
     def settled(self, formula: Formula, facts: Facts | None = None) -> bool | None:
         """Return the formula's truth if it is proved to be the same wherever facts (the region) hold, else None."""
@@ -232,9 +208,10 @@ class Trial:
             if self._rounds[formula] > ROUNDS:
                 raise RecursionError(f"a loop has no end: it has asked one question about data {ROUNDS} times")
         answer = self.settled(formula)
-        if answer is None and fallback is None and self._taken_apart is not None and place().operator is None:
-            answer = truth(formula, self._taken_apart()).always
-            return self._side(formula, fallback=None) if answer is None else answer
+        if answer is None and fallback is None:
+            known = self._known_elsewhere(formula, place)
+            if known is not None:
+                return known
         if answer is None and fallback is not None and formula in self._oblivious:
             decision = _decision(formula, kind, place(), outcome=fallback)
             if all(step.teaches or step.decision.formula is not formula for step in self.steps):
@@ -246,9 +223,9 @@ class Trial:
             if idle is not None and self.in_place and not self.about_data(formula) and idle(answer):
                 self.forget(len(self.steps) - 1, (0,), len(self.learned))
         else:
-            self.answered.add(formula)
-            if fallback not in {None, answer} and formula not in self.against:
-                self.against[formula] = _decision(formula, kind, place(), outcome=answer)
+            self.questions.answered.add(formula)
+            if fallback not in {None, answer} and formula not in self.questions.against:
+                self.questions.against[formula] = _decision(formula, kind, place(), outcome=answer)
             self._note(formula, kind, place, outcome=answer)
         return answer
 
@@ -258,17 +235,15 @@ class Trial:
         Raises:
             UsageError: the trace is over, so a specialization can no longer be recorded.
         """
-        self._complete(number.symbols)
+        self.data_point.complete(number.symbols, self.region)
         value = evaluate_number(number, self.point)
-        if self._over is not None and self.settled(equals(number, value)) is not True:
-            raise UsageError(_FREEZING.format(format_node(number, rename=self._over), place().operator or "a compiler"))
+        self._must_be_open(number, value, place)
         self.choose(has_value(number, value), Kind.BRANCH, place)
         return value
 
     def observe(self, name: str, value: float) -> None:
         """Take a number from the example's data."""
-        self.observed[name] = value
-        self._move_data(self.region.fork(), frozenset({name}))
+        self.data_point.observe(name, value, self.region)
 
     def check(self, formula: Formula, place: Callable[[], Place], message: Callable[[], str] = str) -> bool:
         """Answer a check that eager makes, too. False means that eager raises here.
@@ -278,7 +253,7 @@ class Trial:
         """
         answer = self.settled(formula)
         if answer is not False and self.about_data(formula):
-            follows = truth(formula, self.facts).always is True
+            follows = implied(formula, self.facts)
             if answer is True and not follows:
                 # This check follows from the operator's own assumption; the failing side is examined separately.
                 follows = place().operator is not None
@@ -289,7 +264,7 @@ class Trial:
         if answer is False and self.about_data(formula) and truth(formula, self.facts).always is False:
             self.impossible = self.impossible or DataCheck(formula, place(), message())
         if answer is not None:
-            self.answered.add(formula)
+            self.questions.answered.add(formula)
             self._note(formula, Kind.ASSERTED, place, outcome=answer)
             return answer
         outcome = holds(formula, self.point)
@@ -323,7 +298,7 @@ class Trial:
             self._outside[-1].append(formula)
         self.facts.learn(formula)
         self.region.learn(formula)
-        self._repair_point(formula)
+        self.data_point.fit(formula, self.region)
 
     def layout_read(self, sizes: Iterable[Term]) -> None:
         """Note that the model acts on a tensor's layout, which forgotten decisions may have determined."""
@@ -332,42 +307,17 @@ class Trial:
 
     def facts_before(self, question: Formula) -> Facts:
         """Return what held wherever the question was asked, without later checks and one-sided checks."""
-        return self.known.assuming(*self.learned[: self._learned_before.get(question, 0)])
+        return self.known.assuming(*self.learned[: self.questions.learned_before.get(question, 0)])
 
     def elsewhere(self, cell: Facts, point: Mapping[str, int]) -> Trial:
         """Return a separate trial in a part of the domain."""
-        point = {**self.point, **point}
-        apart = Trial(cell, point, data=self._data, in_place=self.in_place)
-        apart._varying, apart.views = self._varying, self.views
+        apart = Trial(cell, {**self.point, **point}, data=self.is_data, in_place=self.in_place)
+        self.share(apart)
         return apart
 
-    def over(
-        self, enforced: Iterable[Formula], names: Mapping[str, str], taken_apart: Callable[[], Facts] | None = None
-    ) -> Trial:
-        """Return the trial that answers after the trace; it assumes only that the program does not refuse the input.
-
-        The trial is `refusing`: no open size is specialized to a number, and no side of a branch is assumed.
-        """
-        known = self.facts.resting_on(*enforced)
-        after = Trial(known, self.point, data=self._data, oblivious=_EVERYTHING)
-        return after.refusing(names, taken_apart)
-
-    def refusing(self, names: Mapping[str, str], taken_apart: Callable[[], Facts] | None = None) -> Trial:
-        """Refuse, from now on, to specialize an open size to a number; `names` are the user's names of the sizes.
-
-        A question outside an operator that needs a side gets the answer of the facts that `taken_apart` returns.
-        """
-        self._over, self._taken_apart = names, taken_apart
-        return self
-
-    def once_more(self, *, by_point: bool = False) -> Trial:
-        """Return another trial of the same finished program, which takes a side where it is asked for one.
-
-        `by_point`: the point answers the questions that have a fallback, too.
-        """
-        again = self.over((), self._over or {})
-        again._oblivious = frozenset() if by_point else _EVERYTHING  # noqa: SLF001 - of this class
-        return again
+    def share(self, apart: Trial) -> None:
+        """Let a trial in a part of the domain write views as this one does, and share what is known of questions."""
+        apart.questions.varying, apart.views = self.questions.varying, self.views
 
     def forget(self, first: int, harmless: Collection[int], known: int) -> None:
         """Take back the harmless steps among those since `first`, and the conclusions from them.
@@ -396,31 +346,22 @@ class Trial:
     ) -> None:
         here = place()
         decision = _decision(formula, kind, here, outcome=outcome)
-        if not self._is_noted(formula, kind):
-            self._remember(decision, here)
+        if not self.questions.has(formula, kind):
+            self.questions.note(decision, here, len(self.learned))
         self.steps.append(Step(decision, self.region.fork(), fallback))
         self.region.learn(decision.taken)
         if formula.symbols <= self.point.keys():
             self.region.add_sample(self.point)
 
     def _note(self, formula: Formula, kind: Kind, place: Callable[[], Place], *, outcome: bool) -> None:
-        """Remember a question that earlier decisions answered; the user's own line takes precedence over torch's."""
-        if self._is_noted(formula, kind):
+        """Note a question that earlier decisions answered, if the facts alone leave it open."""
+        if self.questions.has(formula, kind):
             return
-        if formula not in self._varying:
-            self._varying[formula] = self._varies(formula)
-        if self._varying[formula]:
+        if formula not in self.questions.varying:
+            self.questions.varying[formula] = self._varies(formula)
+        if self.questions.varying[formula]:
             here = place()
-            self._remember(_decision(formula, kind, here, outcome=outcome), here)
-
-    def _is_noted(self, formula: Formula, kind: Kind) -> bool:
-        known = self.asked.get(formula)
-        return known is not None and (known.kind is not Kind.ASSUMED or kind is Kind.ASSUMED)
-
-    def _remember(self, decision: Decision, here: Place) -> None:
-        self.asked[decision.formula] = decision
-        self.names[decision.formula] = here.names
-        self._learned_before[decision.formula] = len(self.learned)
+            self.questions.note(_decision(formula, kind, here, outcome=outcome), here, len(self.learned))
 
     def _varies(self, formula: Formula) -> bool:
         """True if the formula is seen to hold at some points of the domain and to fail at others.
@@ -434,12 +375,11 @@ class Trial:
         return all(any(holds_at(side, point) for point in samples) for side in (formula, formula.negation))
 
     def _check_data(self, formula: Formula, place: Callable[[], Place], message: Callable[[], str]) -> bool:
-        if not self._repair_point(formula):
+        if not self.data_point.fit(formula, self.region):
             return False
         here = place()
         self.checks.append(DataCheck(formula, here, message(), inside=self._outside is not None))
-        self.names.setdefault(formula, here.names)
-        self._learned_before.setdefault(formula, len(self.learned))
+        self.questions.note_check(formula, here, len(self.learned))
         self.learned.append(formula)
         self.facts.learn(formula)
         self.region.learn(formula)
@@ -448,39 +388,14 @@ class Trial:
     def _side(self, formula: Formula, *, fallback: bool | None) -> bool:
         if fallback is not None and not formula.symbols <= self.point.keys():
             return fallback
-        return self._complete(formula.symbols) and holds(formula, self.point)
+        return self.data_point.complete(formula.symbols, self.region) and holds(formula, self.point)
 
-    def _complete(self, symbols: frozenset[str]) -> bool:
-        """Give the data symbols values that the region allows; False if there are none at the point's sizes."""
-        return symbols <= self.point.keys() or self._move_data(self.region.fork(), symbols)
+    def _known_elsewhere(self, formula: Formula, place: Callable[[], Place]) -> bool | None:  # noqa: ARG002
+        """Return an answer that is known without the region, if any (closed_trial.py)."""
+        return None
 
-    def _repair_point(self, formula: Formula) -> bool:
-        """Move the point into a fact that was just learned; False if no data at the point's sizes fits."""
-        valued = {name for name in formula.symbols & self.point.keys() if self._data(name)}
-        if not valued or (formula.symbols <= self.point.keys() and holds(formula, self.point)):
-            return True
-        wanted = self.region.assuming(formula)
-        return self._move_data(wanted, formula.symbols)
-
-    def _move_data(self, wanted: Facts, symbols: frozenset[str]) -> bool:
-        for name, value in self.point.items():
-            if not self._data(name):
-                wanted.learn(eq(symbol(name), value))
-        found = find(self._as_observed(symbols), wanted)
-        if not isinstance(found, dict):
-            found = find(TRUE, wanted)
-        if not isinstance(found, dict):
-            return False
-        moved = {name for name in found if self._data(name) and (name in symbols or name in self.point)}
-        self.point.update({name: found[name] for name in moved})
-        unspoken_of = {name for name in symbols - self.point.keys() if self._data(name)}
-        self.point.update(dict.fromkeys(unspoken_of, _ANY))
-        return True
-
-    def _as_observed(self, symbols: frozenset[str]) -> Formula:
-        """Return the example's numbers, as a formula, for the symbols and for the names in the point."""
-        given = ((name, self.observed[name]) for name in sorted(self.observed.keys() & (symbols | self.point.keys())))
-        return conjunction(*(equals(RealSymbol(n) if isinstance(v, float) else symbol(n), v) for n, v in given))
+    def _must_be_open(self, number: Term | Real, value: float, place: Callable[[], Place]) -> None:
+        """Refuse to specialize a number if that is no longer possible (closed_trial.py)."""
 
 
 def _decision(formula: Formula, kind: Kind, place: Place, *, outcome: bool) -> Decision:

@@ -38,7 +38,6 @@ from shapeproof.export.trace.python.builtins import found_once
 from shapeproof.export.verify import verified
 from shapeproof.serve.counted.least import fewest_blocks, fewest_to_cover
 from shapeproof.solver.answers.witness import find
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
 MOST_REGIONS = 6
@@ -218,10 +217,9 @@ class _Counter:
             found.append(tracer.trace(self._model, self._inputs, *args, **kwargs))
             return found[-1]
 
-        budget = Budget()
-        explorer = Explorer(self._model, self._inputs, trace, budget, lambda _: None, splitting=True)
+        explorer = Explorer(self._model, self._inputs, trace, lambda _: None, splitting=True)
         with found_once(self._model), torch.random.fork_rng(devices=()):
-            split(explorer, self._inputs.facts(budget), lambda *_: None)
+            split(explorer, self._inputs.facts(), lambda *_: None)
         return found
 
     def _borders(self) -> Iterator[Border]:

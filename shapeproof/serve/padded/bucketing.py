@@ -113,7 +113,7 @@ class Buckets:
             return {name: tuple(end[name] for end in ends) for name in self.names}
         unknown = sorted({dim for dims in layout.values() for dim in dims if isinstance(dim, str)} - set(self.names))
         if unknown:
-            raise UsageError(f"unknown dim {unknown[0]!r}: the buckets are of {', '.join(self.names)}")
+            raise UsageError(f"unknown dim {unknown[0]!r}: the buckets have the dims {', '.join(self.names)}")
         return {
             name: tuple(tuple(end[dim] if isinstance(dim, str) else dim for dim in dims) for end in ends)
             for name, dims in layout.items()
@@ -142,10 +142,10 @@ class Buckets:
         """What is known of padding the program, and how it was found out.
 
         Raises:
-            UsageError: the buckets are of no program.
+            UsageError: the buckets have the dims no program.
         """
         if self._padding is None:
-            raise UsageError("these buckets are of no program: make them of one, or call .on(program)")
+            raise UsageError("these buckets belong to no program: plan them from a program, or call .on(program)")
         return self._padding
 
     def pad(
@@ -161,7 +161,7 @@ class Buckets:
             The arguments, padded.
 
         Raises:
-            UsageError: the buckets are of no program.
+            UsageError: the buckets have the dims no program.
             OutsideDomain: the program does not take the inputs.
         """
         return self.padding.pad(self.corner_of, args, kwargs or {})
@@ -244,7 +244,7 @@ def _costs(sizes: Sizes, text: str | None) -> Cost:
         except (ShapeproofError, ArithmeticError) as error:
             raise UsageError(f"cost: it has no value at {sizes.said(point)}: {error}") from None
         if value < 0:
-            raise UsageError(f"cost: expected no negative cost, got {value} at {sizes.said(point)}")
+            raise UsageError(f"cost: expected a cost of at least 0, got {value} at {sizes.said(point)}")
         return value
 
     return cost
@@ -270,8 +270,8 @@ def _one(sizes: Sizes, cost: Cost, at_most: int | None, ratio: Fraction | None) 
     for before, point in itertools.pairwise(sizes.points):
         if cost(point) < cost(before):
             raise UsageError(
-                f"cost: expected one that never falls, got {cost(before)} at {sizes.said(before)} and {cost(point)} at "
-                f"{sizes.said(point)}"
+                f"cost: expected a cost that never decreases, got {cost(before)} at {sizes.said(before)} and "
+                f"{cost(point)} at {sizes.said(point)}"
             )
     chosen = least_waste([1] * len(values), values, at_most or 1) if ratio is None else fewest(values, ratio)
     return Plan(tuple(sizes.points[index] for index in chosen), best=True)
@@ -324,7 +324,9 @@ def _counted(sizes: Sizes, cost: Cost, plan: Plan, ratio: Fraction | None) -> Bu
     own = [cost(point) for point in sizes.points]
     for point, low, high in zip(sizes.points, own, padded, strict=True):
         if high < low:
-            raise UsageError(f"cost: expected one that never falls, got {low} at {sizes.said(point)}, {high} above")
+            raise UsageError(
+                f"cost: expected a cost that never decreases, got {low} at {sizes.said(point)}, {high} above"
+            )
         if ratio is not None and high > ratio * low:
             raise AssertionError(f"{sizes.said(point)} is padded to {high / low:g} times its cost")
     worst = (

@@ -117,7 +117,7 @@ def padding_of(program: VerifiedProgram, names: Sequence[str], corners: Sequence
         UsageError: the program has no such dim, does not take a corner, or padding changes what it gives.
     """
     if program.report.status != "proved":
-        raise UsageError(f"expected a program that is proved, got one that is {program.report.status}")
+        raise UsageError(f"expected a proved program, but this one is {program.report.status}")
     contract = program.contract
     own = {contract.names[each]: each for terms in contract.sizes for term in terms for each in term.symbols}
     for name in names:
@@ -231,7 +231,7 @@ def _tried(
             raise UsageError(f"padding changes what the program gives: {found.node} mixes rows: {said}, {reason}")
         tried += [said] if None in reasons else []
     if not tried:
-        raise UsageError(f"padding is neither proved nor could it be tried: {found.node} has no rule")
+        raise UsageError(f"padding could be neither proved nor tested: {found.node} has no rule")
     return Padding(**{**vars(found), "tried": tuple(tried)})
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.work import OutOfWork, charge
-from shapeproof.solver.budget import spending
+from shapeproof.solver.budget import until_spent
 from shapeproof.solver.prove import redundant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shapeproof.constraints.formulas import Formula
-    from shapeproof.solver.budget import Budget
     from shapeproof.solver.facts import Facts
 
 
-def reasons(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budget | None = None) -> list[int]:
+def reasons(formulas: Sequence[tuple[Formula, float]], facts: Facts) -> list[int]:
     """Return the indexes of an irredundant set of formulas that, with the facts, implies all the others.
 
     Each formula has a weight; lighter formulas are preferred. A formula is kept unless it is proved that the others
@@ -29,19 +27,16 @@ def reasons(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Bud
     [0, 1]
     """
     kept = sorted(range(len(formulas)), key=lambda index: (formulas[index][1], index))
-    try:
-        with spending((budget or facts.budget).for_a_task):
-            kept = _not_implied_by_lighter(kept, formulas, facts, budget)
-            for index in reversed(list(kept)):
-                rest = [each for each in kept if each != index]
-                if redundant(formulas[index][0], facts.assuming(*(formulas[each][0] for each in rest)), budget):
-                    kept = rest
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
+    with until_spent(facts.budget.for_a_task):
+        kept = _not_implied_by_lighter(kept, formulas, facts)
+        for index in reversed(list(kept)):
+            rest = [each for each in kept if each != index]
+            if redundant(formulas[index][0], facts.assuming(*(formulas[each][0] for each in rest))):
+                kept = rest
     return sorted(kept)
 
 
-def needed(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budget | None = None) -> list[int]:
+def needed(formulas: Sequence[tuple[Formula, float]], facts: Facts) -> list[int]:
     """Return the indexes of formulas that imply all the others: where any formula fails, one of these is known to fail.
 
     Where a partial formula is undefined, it is not false. So a partial formula must not make the check that guards it
@@ -57,25 +52,19 @@ def needed(formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budg
     """
     total = [index for index, (formula, _) in enumerate(formulas) if formula.total]
     partial = [index for index, (formula, _) in enumerate(formulas) if not formula.total]
-    kept = [total[index] for index in reasons([formulas[index] for index in total], facts, budget)]
-    try:
-        with spending((budget or facts.budget).for_a_task):
-            here = facts.assuming(*(formulas[index][0] for index in total))
-            kept += _not_implied_by_lighter(partial, formulas, here, budget)
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
-        kept += partial
-    return sorted(kept)
+    kept = [total[index] for index in reasons([formulas[index] for index in total], facts)]
+    with until_spent(facts.budget.for_a_task):
+        here = facts.assuming(*(formulas[index][0] for index in total))
+        partial = _not_implied_by_lighter(partial, formulas, here)
+    return sorted([*kept, *partial])
 
 
-def _not_implied_by_lighter(
-    order: Sequence[int], formulas: Sequence[tuple[Formula, float]], facts: Facts, budget: Budget | None
-) -> list[int]:
+def _not_implied_by_lighter(order: Sequence[int], formulas: Sequence[tuple[Formula, float]], facts: Facts) -> list[int]:
     here = facts.fork()
     kept = []
     for index in order:
         formula = formulas[index][0]
-        if not redundant(formula, here, budget):
+        if not redundant(formula, here):
             kept.append(index)
             here.learn(formula)
     return kept

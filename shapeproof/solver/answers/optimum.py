@@ -12,23 +12,21 @@ from shapeproof.constraints.errors import Unevaluable
 from shapeproof.constraints.formulas import gt, le
 from shapeproof.constraints.meaning.evaluate import evaluate, value_at
 from shapeproof.constraints.records.verdicts import Undecided
-from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver.answers.witness import find
-from shapeproof.solver.budget import spending
+from shapeproof.solver.budget import until_spent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from shapeproof.constraints.formulas import Formula
     from shapeproof.constraints.terms import Term
-    from shapeproof.solver.budget import Budget
     from shapeproof.solver.facts import Facts
 
 _LARGEST_SIZE = 2**63 - 1
 _FAR = 2**64 * lcm(*range(1, 33))
 
 
-def least_upper_bound(term: Term, facts: Facts, budget: Budget | None = None) -> int | Undecided | None:
+def least_upper_bound(term: Term, facts: Facts) -> int | Undecided | None:
     """Return the greatest value of the term; None if the term has values beyond every 64-bit integer.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula, parse_term
@@ -37,15 +35,12 @@ def least_upper_bound(term: Term, facts: Facts, budget: Budget | None = None) ->
     >>> least_upper_bound(parse_term("u + 1"), facts)
     49
     """
-    try:
-        with spending((budget or facts.budget).for_a_task):
-            return _greatest(term, facts, budget)
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
-        return Undecided("the budget was used up")
+    with until_spent(facts.budget.for_a_task):
+        return _greatest(term, facts)
+    return Undecided("the budget was used up")
 
 
-def _greatest(term: Term, facts: Facts, budget: Budget | None) -> int | Undecided | None:
+def _greatest(term: Term, facts: Facts) -> int | Undecided | None:
     start = _value(term, facts)
     if not isinstance(start, int):
         return start
@@ -53,10 +48,10 @@ def _greatest(term: Term, facts: Facts, budget: Budget | None) -> int | Undecide
     high = _LARGEST_SIZE if bound is None else bound
     if bound is None and grows(term, facts):
         return None
-    beyond = find(gt(term, high), facts, budget) if bound is None else None
+    beyond = find(gt(term, high), facts) if bound is None else None
     if beyond is not None:
         return beyond if isinstance(beyond, Undecided) else None
-    return _climb(term, facts, start, high, budget)
+    return _climb(term, facts, start, high)
 
 
 def grows(term: Term, facts: Facts) -> bool:
@@ -79,13 +74,13 @@ def grows(term: Term, facts: Facts) -> bool:
     return False
 
 
-def greatest_lower_bound(term: Term, facts: Facts, budget: Budget | None = None) -> int | Undecided | None:
+def greatest_lower_bound(term: Term, facts: Facts) -> int | Undecided | None:
     """Return the least value of the term; None if the term has values beyond every 64-bit integer."""
-    highest = least_upper_bound(-term, facts, budget)
+    highest = least_upper_bound(-term, facts)
     return -highest if isinstance(highest, int) else highest
 
 
-def tighter(terms: Iterable[Term], facts: Facts, domain: Facts, budget: Budget | None = None) -> Iterator[Formula]:
+def tighter(terms: Iterable[Term], facts: Facts, domain: Facts) -> Iterator[Formula]:
     """Upper bounds that the facts imply and a domain does not, for each term with less room under the facts.
 
     Bounds that follow from the domain and the earlier bounds are left out; so are bounds that were not proved.
@@ -99,8 +94,8 @@ def tighter(terms: Iterable[Term], facts: Facts, domain: Facts, budget: Budget |
     """
     left = domain.fork()
     for term in terms:
-        most = least_upper_bound(term, facts, budget)
-        if isinstance(most, int) and find(gt(term, most), left, budget) is not None:
+        most = least_upper_bound(term, facts)
+        if isinstance(most, int) and find(gt(term, most), left) is not None:
             yield le(term, most)
             left.learn(le(term, most))
 
@@ -114,11 +109,11 @@ def _value(term: Term, facts: Facts) -> int | Undecided:
     return max(values) if values else Undecided("no point was found at which the facts hold")
 
 
-def _climb(term: Term, facts: Facts, low: int, high: int, budget: Budget | None) -> int | Undecided:
+def _climb(term: Term, facts: Facts, low: int, high: int) -> int | Undecided:
     """Return the greatest value between `low` and `high`: try the upper end first, then bisect."""
     probe = high - 1
     while low < high:
-        point = find(gt(term, probe), facts, budget)
+        point = find(gt(term, probe), facts)
         if isinstance(point, Undecided):
             return point
         if point is None:

@@ -31,13 +31,12 @@ from shapeproof.constraints.meaning.evaluate import evaluate, has_meaning, holds
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.terms import FloorDiv, Term, modulo, symbol
-from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver.answers.optimum import greatest_lower_bound, least_upper_bound
 from shapeproof.solver.answers.round_anchor import LARGEST_MODULUS, divisors
 from shapeproof.solver.answers.simplify import connected, simplified
 from shapeproof.solver.answers.witness import smallest
 from shapeproof.solver.answers.wording import reworded
-from shapeproof.solver.budget import Budget, spending
+from shapeproof.solver.budget import until_spent
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 from shapeproof.solver.sampled.points import Point
@@ -64,7 +63,6 @@ def repaired(  # noqa: PLR0913 - what is required, of what is known, and what mu
     required: Sequence[Formula],
     facts: Facts,
     anchor: Mapping[str, int] | None = None,
-    budget: Budget | None = None,
     *,
     others: Sequence[Mapping[str, int]] = (),
     sayable: Callable[[Formula], bool] = lambda _: True,
@@ -82,36 +80,30 @@ def repaired(  # noqa: PLR0913 - what is required, of what is known, and what mu
     >>> [repair.formula for repair in repaired(needs, Facts([parse_formula("0 <= h < 600 and w >= 0")])) or ()]
     [h >= 64 and h % 32 == 0, h + w == 640]
     """
-    try:
-        with spending((budget or facts.budget).for_a_task):
-            return _repaired(
-                required, facts, anchor, budget, lambda each: _kept(each, others) and sayable(each), simple=simple
-            )
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
-        return None
+    with until_spent(facts.budget.for_a_task):
+        return _repaired(required, facts, anchor, lambda each: _kept(each, others) and sayable(each), simple=simple)
+    return None
 
 
-def _repaired(  # noqa: PLR0913 - as above
+def _repaired(
     required: Sequence[Formula],
     facts: Facts,
     anchor: Mapping[str, int] | None,
-    budget: Budget | None,
     sayable: Callable[[Formula], bool],
     *,
     simple: bool,
 ) -> list[Repair] | None:
-    point = _anchor(conjunction(*required), facts, anchor, budget)
+    point = _anchor(conjunction(*required), facts, anchor)
     if point is None:
         return None
     here = facts.fork()
     chosen = []
     needed = [*(defined(formula) for formula in required), *required]
-    for each in _parts(simplified(needed, facts, budget)):
-        part = conjunction(*simplified([each], here, budget))
+    for each in _parts(simplified(needed, facts)):
+        part = conjunction(*simplified([each], here))
         if part is TRUE:
             continue
-        found = [each for each in repairs(part, here, point, budget) if sayable(each.formula)]
+        found = [each for each in repairs(part, here, point) if sayable(each.formula)]
         if not found:
             return None
         best = _simplest(found, here, point) if simple else found[0]
@@ -120,9 +112,7 @@ def _repaired(  # noqa: PLR0913 - as above
     return chosen
 
 
-def repairs(
-    required: Formula, facts: Facts, anchor: Mapping[str, int] | None = None, budget: Budget | None = None
-) -> list[Repair]:
+def repairs(required: Formula, facts: Facts, anchor: Mapping[str, int] | None = None) -> list[Repair]:
     """Return the repairs of the requirement, the weakest first; of equivalent repairs, the simplest.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
@@ -131,31 +121,28 @@ def repairs(
     >>> [repair.formula for repair in repairs(parse_formula("4*(n//4) == n and n//4 >= 2"), facts, {"n": 12})]
     [n >= 8 and n % 4 == 0, n == 12]
     """
-    try:
-        with spending((budget or facts.budget).for_a_task):
-            return _repairs(required, facts, anchor, budget)
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
-        return []
+    with until_spent(facts.budget.for_a_task):
+        return _repairs(required, facts, anchor)
+    return []
 
 
-def _repairs(required: Formula, facts: Facts, anchor: Mapping[str, int] | None, budget: Budget | None) -> list[Repair]:
-    point = _anchor(required, facts, anchor, budget)
+def _repairs(required: Formula, facts: Facts, anchor: Mapping[str, int] | None) -> list[Repair]:
+    point = _anchor(required, facts, anchor)
     if point is None:
         return []
     sufficient = [
         each
-        for each in dict.fromkeys(_candidates(required, facts, point, budget))
-        if holds_at(each.formula, point) and implied(required, facts.assuming(each.formula), budget)
+        for each in dict.fromkeys(_candidates(required, facts, point))
+        if holds_at(each.formula, point) and implied(required, facts.assuming(each.formula))
     ]
-    return _ranked(sufficient, facts, budget)
+    return _ranked(sufficient, facts)
 
 
-def _anchor(required: Formula, facts: Facts, given: Mapping[str, int] | None, budget: Budget | None) -> Point | None:
+def _anchor(required: Formula, facts: Facts, given: Mapping[str, int] | None) -> Point | None:
     """Return the point that a repair must allow; None if the requirement fails there."""
     if given is not None:
         return dict(given) if holds_at(required, given) else None
-    found = smallest(conjunction(defined(required), required), facts, None, budget)
+    found = smallest(conjunction(defined(required), required), facts, None)
     return found if isinstance(found, dict) else None
 
 
@@ -173,14 +160,14 @@ def _parts(required: Sequence[Formula]) -> list[Formula]:
     return [conjunction(*parts[names]) for names in ordered]
 
 
-def _candidates(required: Formula, facts: Facts, point: Point, budget: Budget | None) -> Iterator[Repair]:
+def _candidates(required: Formula, facts: Facts, point: Point) -> Iterator[Repair]:
     names = sorted(required.symbols & point.keys())
     for name in names:
-        yield from _intervals(name, required, facts, point, budget)
-        yield from _values(name, required, facts, point, budget)
+        yield from _intervals(name, required, facts, point)
+        yield from _values(name, required, facts, point)
         yield Repair("fixed", eq(symbol(name), point[name]))
     yield from _multiples(required, point)
-    yield from _sides(required, facts, point, budget)
+    yield from _sides(required, facts, point)
     if any(isinstance(node, Compare) and node.op == "==" and len(node.symbols) > 1 for node in postorder(required)):
         for name, other in permutations(names, 2):
             yield from _lines(name, other, required, point)
@@ -190,13 +177,13 @@ def _candidates(required: Formula, facts: Facts, point: Point, budget: Budget | 
 # ---------------------------------------------------------------------- one symbol
 
 
-def _intervals(name: str, required: Formula, facts: Facts, point: Point, budget: Budget | None) -> Iterator[Repair]:
+def _intervals(name: str, required: Formula, facts: Facts, point: Point) -> Iterator[Repair]:
     """For each modulus, the residue of the anchor, and its longest interval around the anchor."""
     for modulus in (1, *_moduli(required)):
         residue = eq(modulo(symbol(name), modulus), point[name] % modulus)
         failing = facts.assuming(residue, required.negation)
         below, above = (
-            _nearest(name, side, failing, budget, sign=sign) if step is None else step
+            _nearest(name, side, failing, sign=sign) if step is None else step
             for side, sign in ((lt(symbol(name), point[name]), 1), (gt(symbol(name), point[name]), -1))
             for step in [_stepped(name, failing, point, -sign * modulus)]
         )
@@ -237,25 +224,25 @@ def _stepped(name: str, failing: Facts, point: Point, step: int) -> int | None:
     return next((value for value in values if failing.contains({**point, name: value})), None)
 
 
-def _nearest(name: str, side: Formula, failing: Facts, budget: Budget | None, *, sign: int) -> int | Undecided | None:
+def _nearest(name: str, side: Formula, failing: Facts, *, sign: int) -> int | Undecided | None:
     """Return the failing value of the symbol nearest to the anchor on one side of it; None if there is none."""
     here = failing.assuming(side)
     if here.contradictory:
         return None
-    best = (least_upper_bound if sign > 0 else greatest_lower_bound)(symbol(name), here, budget)
+    best = (least_upper_bound if sign > 0 else greatest_lower_bound)(symbol(name), here)
     return Undecided("the requirement fails without end") if best is None else best
 
 
-def _values(name: str, required: Formula, facts: Facts, point: Point, budget: Budget | None) -> Iterator[Repair]:
+def _values(name: str, required: Formula, facts: Facts, point: Point) -> Iterator[Repair]:
     """All values of the symbol that satisfy the requirement for any values of the other symbols."""
     serving = facts.assuming(required)
-    low, high = (best(symbol(name), serving, budget) for best in (greatest_lower_bound, least_upper_bound))
+    low, high = (best(symbol(name), serving) for best in (greatest_lower_bound, least_upper_bound))
     if not isinstance(low, int) or not isinstance(high, int) or high - low >= _WIDEST:
         return
     chosen = []
     for value in range(low, high + 1):
         here = facts.assuming(eq(symbol(name), value))
-        if not here.contradictory and implied(required, here, budget):
+        if not here.contradictory and implied(required, here):
             chosen.append(value)
         if min(len(chosen), value + 1 - low - len(chosen)) > _MOST_VALUES:
             return
@@ -282,7 +269,7 @@ def _multiples(required: Formula, point: Point) -> Iterator[Repair]:
         yield Repair("multiples", conjunction(*residues))
 
 
-def _sides(required: Formula, facts: Facts, point: Point, budget: Budget | None) -> Iterator[Repair]:
+def _sides(required: Formula, facts: Facts, point: Point) -> Iterator[Repair]:
     """The condition that each min and max in the requirement is the operand that it is at the anchor."""
     said = []
     for node in postorder(required):
@@ -291,7 +278,7 @@ def _sides(required: Formula, facts: Facts, point: Point, budget: Budget | None)
             best = pick(node.args, key=lambda term: evaluate(term, point))
             said += [le(best, each) if pick is min else ge(best, each) for each in node.args if each is not best]
     if said:
-        yield Repair("sides", conjunction(*simplified(said, facts, budget)))
+        yield Repair("sides", conjunction(*simplified(said, facts)))
 
 
 def _slopes(required: Formula) -> set[int]:
@@ -312,13 +299,13 @@ def _coefficients(term: Term) -> set[int]:
 # ---------------------------------------------------------------------- which is weaker
 
 
-def _ranked(candidates: Sequence[Repair], facts: Facts, budget: Budget | None) -> list[Repair]:
+def _ranked(candidates: Sequence[Repair], facts: Facts) -> list[Repair]:
     """Sort the repairs, the weakest first; drop those equal to a simpler one or beaten by a weaker of their kind."""
     by_simplicity = sorted(candidates, key=lambda each: (_SIMPLEST.index(each.kind), len(str(each.formula))))
     weaker: dict[Repair, set[Repair]] = {each: set() for each in by_simplicity}
     for each in by_simplicity:
         here = facts.assuming(each.formula)
-        weaker[each] = {other for other in by_simplicity if other is not each and implied(other.formula, here, budget)}
+        weaker[each] = {other for other in by_simplicity if other is not each and implied(other.formula, here)}
     kept = []
     for index, each in enumerate(by_simplicity):
         same = {other for other in by_simplicity[:index] if other in weaker[each] and each in weaker[other]}

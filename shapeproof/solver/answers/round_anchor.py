@@ -13,14 +13,13 @@ from shapeproof.constraints.formulas import Formula, conjunction, eq, ge
 from shapeproof.constraints.meaning.evaluate import true_at
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import FloorDiv, modulo, symbol
-from shapeproof.constraints.work import OutOfWork, charge
-from shapeproof.solver.answers.witness import find
-from shapeproof.solver.budget import spending
+from shapeproof.solver.answers.witness import find, grant
+from shapeproof.solver.budget import until_spent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from shapeproof.solver.budget import Budget
+    from shapeproof.constraints.records.verdicts import Undecided
     from shapeproof.solver.facts import Facts
     from shapeproof.solver.sampled.points import Point
 
@@ -43,7 +42,7 @@ def divisors(required: Formula) -> dict[str, int]:
     return found
 
 
-def round_anchor(required: Sequence[Formula], facts: Facts, near: Mapping[str, int], budget: Budget | None) -> Point:
+def round_anchor(required: Sequence[Formula], facts: Facts, near: Mapping[str, int]) -> Point:
     """Return a point with as many symbols as possible at multiples, and the other symbols as at the point `near`.
 
     Return `near` itself if nothing is divided, or if no other point is found.
@@ -51,19 +50,17 @@ def round_anchor(required: Sequence[Formula], facts: Facts, near: Mapping[str, i
     >>> from shapeproof.constraints.syntax.text import parse_formula
     >>> from shapeproof.solver.facts import Facts
     >>> facts = Facts([parse_formula("b >= 1 and h >= 1 and n >= 1")])
-    >>> round_anchor([parse_formula("b*h % 16 == 0")], facts, {"b": 6, "h": 8, "n": 7}, None)
+    >>> round_anchor([parse_formula("b*h % 16 == 0")], facts, {"b": 6, "h": 8, "n": 7})
     {'b': 16, 'h': 16, 'n': 7}
     """
     moduli = divisors(conjunction(*required))
     if not moduli or max(moduli.values()) > LARGEST_MODULUS:
         return dict(near)
-    try:
-        with spending((budget or facts.budget).for_a_task):
-            granted = _granted(_wishes(moduli, near), facts.assuming(*required), budget)
-            point = find(conjunction(*required, *granted), facts, budget)
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
-        return dict(near)
+    point: Point | Undecided | None = None
+    with until_spent(facts.budget.for_a_task):
+        here = facts.assuming(*required)
+        granted = [wish for wish in _wishes(moduli, near) if grant(wish, here) is not None]
+        point = find(conjunction(*required, *granted), facts)
     if not isinstance(point, dict) or not near.keys() <= point.keys() or not facts.contains(point):
         return dict(near)
     return {name: point[name] for name in near} if true_at(conjunction(*required), point) else dict(near)
@@ -77,13 +74,3 @@ def _wishes(moduli: Mapping[str, int], near: Mapping[str, int]) -> Iterator[Form
         yield multiple
     for name, value in near.items():
         yield eq(symbol(name), value)
-
-
-def _granted(wishes: Iterator[Formula], here: Facts, budget: Budget | None) -> list[Formula]:
-    """Return the wishes that can be met together with the earlier ones."""
-    granted = []
-    for wish in wishes:
-        if isinstance(find(wish, here, budget), dict):
-            here.learn(wish)
-            granted.append(wish)
-    return granted

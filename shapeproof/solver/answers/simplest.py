@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from shapeproof.constraints.terms import Term
-    from shapeproof.solver.budget import Budget
     from shapeproof.solver.facts import Facts
 
     Values = Sequence[tuple[Mapping[str, int], int]]
@@ -31,7 +30,7 @@ _DIVISORS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 32, 64)
 _MOST_STAIRS = 2
 
 
-def simplest(term: Term, facts: Facts, budget: Budget | None = None) -> Term:
+def simplest(term: Term, facts: Facts) -> Term:
     """Return the simplest term that is known to equal the term wherever the facts hold.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula, parse_term
@@ -48,7 +47,7 @@ def simplest(term: Term, facts: Facts, budget: Budget | None = None) -> Term:
     if reduced.is_constant or (_is_polynomial(reduced) and reduced.symbols <= term.symbols):
         return reduced
     guesses = [*_guesses(_values(term, facts), sorted(term.symbols)), *_stairs(term, facts)]
-    proved = (each for each in guesses if implied(eq(term, each), facts, budget))
+    proved = (each for each in guesses if implied(eq(term, each), facts))
     return next(proved, substitute(reduced, dict(facts.known.definitions)))
 
 

@@ -16,14 +16,13 @@ from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.terms import Term, symbol
-from shapeproof.constraints.work import OutOfWork, charge
 from shapeproof.solver.answers.wording import by_operand, by_size, reworded
-from shapeproof.solver.budget import Budget, spending
+from shapeproof.solver.budget import until_spent
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import redundant
 
 
-def simplified(formulas: Sequence[Formula], facts: Facts, budget: Budget | None = None) -> list[Formula]:
+def simplified(formulas: Sequence[Formula], facts: Facts) -> list[Formula]:
     """Return a shorter equivalent of the formulas where the facts hold; the longest parts are shortened first.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
@@ -34,22 +33,19 @@ def simplified(formulas: Sequence[Formula], facts: Facts, budget: Budget | None 
     """
     before = conjunction(*sorted(formulas, key=lambda formula: not formula.total))
     simpler = before
-    try:
-        with spending((budget or facts.budget).for_a_task):
-            simpler = _within(before, facts, budget)
-            while simpler is not before:  # an early part may be redundant now that the rest is shorter
-                before, simpler = simpler, _within(simpler, facts, budget)
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
+    with until_spent(facts.budget.for_a_task):
+        simpler = _within(before, facts)
+        while simpler is not before:  # an early part may be redundant now that the rest is shorter
+            before, simpler = simpler, _within(simpler, facts)
     return list(simpler.args) if isinstance(simpler, And) else [] if simpler is TRUE else [simpler]
 
 
-def in_few_words(required: Formula, known: Facts, budget: Budget) -> Formula:
+def in_few_words(required: Formula, known: Facts) -> Formula:
     """Return the same requirement under the facts; a symbol with one remaining value gets the equality `n == value`."""
     facts = known.assuming(required)
     ends = [(name, facts.range_of(name)) for name in sorted(required.symbols)]
     pinned = [eq(symbol(name), end.lower) for name, end in ends if end.lower is not None and end.lower == end.upper]
-    return conjunction(*simplified([*pinned, required], known, budget))
+    return conjunction(*simplified([*pinned, required], known))
 
 
 def of_cases(formula: Formula) -> bool:
@@ -57,23 +53,23 @@ def of_cases(formula: Formula) -> bool:
     return any(isinstance(node, Min | Max | Where) for node in postorder(formula))
 
 
-def _within(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
+def _within(formula: Formula, facts: Facts) -> Formula:
     """Return the formula simplified under the facts."""
-    if redundant(formula, facts, budget):
+    if redundant(formula, facts):
         return TRUE
-    if redundant(formula.negation, facts, budget):
+    if redundant(formula.negation, facts):
         return FALSE
     match formula:
         case And(args):
-            shorter = conjunction(*_each(args, facts, budget, opposite=False))
+            shorter = conjunction(*_each(args, facts, opposite=False))
         case Or(args):
-            shorter = disjunction(*_each(args, facts, budget, opposite=True))
+            shorter = disjunction(*_each(args, facts, opposite=True))
         case _:
             shorter = formula
-    return _reworded(shorter, facts, budget)
+    return _reworded(shorter, facts)
 
 
-def _reworded(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
+def _reworded(formula: Formula, facts: Facts) -> Formula:
     """Return a shorter wording, if it is proved equivalent."""
 
     def bounds(term: Term) -> Interval:
@@ -84,7 +80,7 @@ def _reworded(formula: Formula, facts: Facts, budget: Budget | None) -> Formula:
         reduced = facts.reduce(formula)
         proposed += [reduced, *by_operand(formula), *by_operand(reduced)]
     shorter = [each for each in proposed if _length(each) < _length(formula) and each.symbols <= formula.symbols]
-    proved = (each for each in sorted(shorter, key=_length) if redundant(_same(formula, each), facts, budget))
+    proved = (each for each in sorted(shorter, key=_length) if redundant(_same(formula, each), facts))
     return next(proved, formula)
 
 
@@ -111,19 +107,19 @@ def _same(left: Formula, right: Formula) -> Formula:
     return disjunction(conjunction(left, right), conjunction(left.negation, right.negation))
 
 
-def _each(args: Sequence[Formula], facts: Facts, budget: Budget | None, *, opposite: bool) -> list[Formula]:
+def _each(args: Sequence[Formula], facts: Facts, *, opposite: bool) -> list[Formula]:
     """Simplify each operand where the others, as simplified so far, leave it open.
 
     An operand that could then raise relies on a check before it, so only earlier operands are assumed for it.
     """
     left = list(args)
     for index in sorted(range(len(args)), key=lambda index: -len(str(args[index]))):
-        harmless = len(list(takewhile(lambda arg: redundant(defined(arg), facts, budget), left)))
+        harmless = len(list(takewhile(lambda arg: redundant(defined(arg), facts), left)))
         for among in (range(harmless), range(min(harmless, index))):
             others = [left[at].negation if opposite else left[at] for at in among if at != index]
             here = facts.assuming(*connected(args[index].symbols, others, facts.formulas))
-            simpler = _within(args[index], here, budget)
-            if redundant(defined(simpler), facts, budget):
+            simpler = _within(args[index], here)
+            if redundant(defined(simpler), facts):
                 break
         left[index] = simpler
     return left

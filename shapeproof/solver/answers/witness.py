@@ -12,15 +12,13 @@ from shapeproof.constraints.formulas import TRUE, Formula, conjunction, disjunct
 from shapeproof.constraints.meaning.evaluate import evaluate, holds_at, true_at
 from shapeproof.constraints.records.verdicts import Proved, Refuted, Undecided, Vacuous
 from shapeproof.constraints.terms import ZERO, Term, maximum, symbol
-from shapeproof.constraints.work import OutOfWork, charge
-from shapeproof.solver.budget import spending
+from shapeproof.solver.budget import until_spent
 from shapeproof.solver.prove import decide
 from shapeproof.solver.sampled.points import doubles, public
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from shapeproof.solver.budget import Budget
     from shapeproof.solver.facts import Facts
     from shapeproof.solver.sampled.points import Point
 
@@ -30,7 +28,7 @@ _TRIED = 512
 """The number of points tried one by one before the solver is asked for the smallest."""
 
 
-def find(formula: Formula, facts: Facts, budget: Budget | None = None) -> Point | Undecided | None:
+def find(formula: Formula, facts: Facts) -> Point | Undecided | None:
     """Return a point at which the facts and the formula hold; None if it is proved that there is none.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
@@ -41,7 +39,7 @@ def find(formula: Formula, facts: Facts, budget: Budget | None = None) -> Point 
     for point in facts.points(formula.symbols):
         if true_at(formula, point):
             return public(point)
-    verdict = decide(formula.negation, facts, budget)
+    verdict = decide(formula.negation, facts)
     match verdict:
         case Proved() | Vacuous():
             return None
@@ -53,9 +51,7 @@ def find(formula: Formula, facts: Facts, budget: Budget | None = None) -> Point 
             return Undecided("the formula may be undefined")
 
 
-def smallest(
-    formula: Formula, facts: Facts, order: Sequence[str] | None = None, budget: Budget | None = None
-) -> Point | Undecided | None:
+def smallest(formula: Formula, facts: Facts, order: Sequence[str] | None = None) -> Point | Undecided | None:
     """Return the smallest point at which the facts and the formula hold.
 
     Points are compared by the greatest absolute value of the symbols in `order` (by default all symbols, by name); then
@@ -70,24 +66,21 @@ def smallest(
     near = next(_near(formula, facts, order), None)
     if near is not None:
         return near
-    found = find(formula, facts, budget)
+    found = find(formula, facts)
     if found is None or isinstance(found, Undecided):
         return found
     names = list(order) if order is not None else sorted(found)
     here = facts.fork()
     best = dict.fromkeys(names, 0) | found  # the facts do not mention a symbol that the point leaves out
     names = [name for name in names if isinstance(best[name], int)]  # a double stays as it was found
-    try:
-        with spending((budget or facts.budget).for_a_task):
-            here.learn(formula)
-            for measure in _measures(names):
-                best = _least(measure, here, best, budget)
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
+    with until_spent(facts.budget.for_a_task):
+        here.learn(formula)
+        for measure in _measures(names):
+            best = _least(measure, here, best)
     return best
 
 
-def ascending(facts: Facts, order: Sequence[str], budget: Budget | None = None) -> Iterator[Point]:
+def ascending(facts: Facts, order: Sequence[str]) -> Iterator[Point]:
     """The points of the facts, the smallest first, no two alike in all of `order`, until no further point is found.
 
     >>> from shapeproof.constraints.syntax.text import parse_formula
@@ -99,7 +92,7 @@ def ascending(facts: Facts, order: Sequence[str], budget: Budget | None = None) 
     for point in _near(TRUE, facts, order):
         yield point
         left.learn(_other_than(point, order))
-    while isinstance(found := smallest(TRUE, left, order, budget), dict):
+    while isinstance(found := smallest(TRUE, left, order), dict):
         yield found
         left.learn(_other_than(found, order))
 
@@ -181,12 +174,12 @@ def _measures(names: Sequence[str]) -> Iterator[Term]:
         yield _size(name) - symbol(name)  # 0 for a nonnegative value
 
 
-def _least(measure: Term, facts: Facts, best: Point, budget: Budget | None) -> Point:
+def _least(measure: Term, facts: Facts, best: Point) -> Point:
     """Return the point with the least measure, and add to the facts that the measure is no greater."""
     low, high = 0, evaluate(measure, best)
     while low < high:
         middle = (low + high) // 2
-        point = find(le(measure, middle), facts, budget)
+        point = find(le(measure, middle), facts)
         if isinstance(point, Undecided):
             break
         if point is None:
@@ -197,9 +190,7 @@ def _least(measure: Term, facts: Facts, best: Point, budget: Budget | None) -> P
     return best
 
 
-def generic(
-    facts: Facts, names: Sequence[str], avoid: Iterable[int] = (), budget: Budget | None = None
-) -> Point | Undecided | None:
+def generic(facts: Facts, names: Sequence[str], avoid: Iterable[int] = ()) -> Point | Undecided | None:
     """Return a generic point to trace at: small values, not 0 or 1, pairwise distinct, none of those to avoid.
 
     These are wishes; as many as the facts allow are granted, in that order.
@@ -209,24 +200,21 @@ def generic(
     >>> generic(Facts([parse_formula("b >= 1"), parse_formula("h % 32 == 0")]), ["b", "h"])
     {'b': 5, 'h': 32}
     """
-    point = None if facts.contradictory else find(TRUE, facts, budget)  # no unsat core is needed
+    point = None if facts.contradictory else find(TRUE, facts)  # no unsat core is needed
     if not isinstance(point, dict):
         return point
     here = facts.fork()
-    try:
-        with spending((budget or facts.budget).for_a_task):
-            every, *wishes = _wishes(names, sorted(set(avoid) | {0, 1}), here)
-            together = grant(every, here, budget) if wishes else None
-            if together is not None:  # every point that is left grants each wish
-                point, wishes = together, wishes[:1]
-            for wish in wishes:
-                point = grant(wish, here, budget) or point
-    except OutOfWork:
-        charge(0)  # raises if the enclosing allowance is used up too
+    with until_spent(facts.budget.for_a_task):
+        every, *wishes = _wishes(names, sorted(set(avoid) | {0, 1}), here)
+        together = grant(every, here) if wishes else None
+        if together is not None:  # every point that is left grants each wish
+            point, wishes = together, wishes[:1]
+        for wish in wishes:
+            point = grant(wish, here) or point
     return point
 
 
-def grant(wish: Formula, facts: Facts, budget: Budget | None = None) -> Point | None:
+def grant(wish: Formula, facts: Facts) -> Point | None:
     """Return a point at which the facts and a wish hold, and learn the wish; None if no such point is found.
 
     >>> from shapeproof.solver.facts import Facts
@@ -235,7 +223,7 @@ def grant(wish: Formula, facts: Facts, budget: Budget | None = None) -> Point | 
     >>> grant(parse_formula("n >= 4"), facts), grant(parse_formula("n <= 3"), facts)
     ({'n': 4}, None)
     """
-    found = find(wish, facts, budget)
+    found = find(wish, facts)
     if not isinstance(found, dict):
         return None
     facts.learn(wish)

@@ -130,7 +130,9 @@ def load_regions(path: str | Path) -> Regions:
     except Exception as error:  # noqa: BLE001 - torch raises what it likes on a damaged program
         raise UsageError(f"{path} holds no regions: {said_by(error)}") from None
     if _MANIFEST not in extra:
-        raise UsageError(f"{path} holds programs, but not what regions they serve: it was not written by Regions.save")
+        raise UsageError(
+            f"{path} holds programs, but not the regions that they serve: it was not written by Regions.save"
+        )
     try:
         regions = _regions(programs, json.loads(extra[_MANIFEST]))
         if NOTE in extra:

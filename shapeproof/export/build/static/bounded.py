@@ -86,7 +86,7 @@ def bounded(program: VerifiedProgram) -> tuple[VerifiedProgram, tuple[Count, ...
 
 def _refuse(program: VerifiedProgram) -> None:
     if program.report.status != "proved":
-        raise UsageError(f"expected a program that is proved, got one that is {program.report.status}")
+        raise UsageError(f"expected a proved program, but this one is {program.report.status}")
     contract = program.contract
     for name in sorted({contract.names[each] for terms in contract.sizes for term in terms for each in term.symbols}):
         raise UsageError(f"{name} is dynamic: a bounded program has inputs of constant sizes, such as a bucket's")
@@ -171,7 +171,7 @@ class _Static(torch.nn.Module):
         if raised is not None and refused is not None:
             return
         if raised is not None or refused is not None:
-            raise UsageError(f"at its bounds the program raises otherwise: {refused or raised}")
+            raise UsageError(f"at its bounds the program raises a different error: {refused or raised}")
         given = leaves(got)
         numbers = given[len(given) - len(self.counts) :]
         cut = given[: len(given) - len(self.counts)]
@@ -181,7 +181,7 @@ class _Static(torch.nn.Module):
         results = [int(b) if type(a) is int else b for a, b in zip(leaves(want), cut, strict=True)]
         reason = replay.unequal(leaves(want), results)
         if reason:
-            raise UsageError(f"at its bounds the program gives other results: {reason}")
+            raise UsageError(f"at its bounds the program gives different results: {reason}")
 
 
 def _data_symbols(program: VerifiedProgram) -> set[str]:

@@ -117,7 +117,7 @@ def _smaller(point: Point, inputs: Inputs, domain: Facts) -> Iterator[Point]:
 
 def _borders(found: Exploration, domain: Facts) -> Iterator[Point]:
     """Yield points at, before and after the border of each question about sizes."""
-    for formula in found.main.trial.asked:
+    for formula in found.main.trial.questions.asked:
         beside = [f.eq(formula.term, k) for k in (-1, 0, 1)] if isinstance(formula, f.Compare) else [formula]
         for each in beside:
             point = find(each, domain) if each.symbols <= found.begun.keys() else None

@@ -31,6 +31,7 @@ from shapeproof.export.shim.storages import writes
 from shapeproof.export.shim.trees import flattened, leaves, map_tensors
 from shapeproof.export.source.errors import led_to
 from shapeproof.export.trace import tracer
+from shapeproof.export.trace.closed_trial import without_specializing
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.trial import Trial
 from shapeproof.wording import with_kind
@@ -103,7 +104,7 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """Decompose a program into functional core operators, as consumers do."""
-    with quiet(), asking(program, lambda mine: mine.elsewhere(mine.region.fork(), mine.point).refusing({})):
+    with quiet(), asking(program, without_specializing):
         return torch.export.ExportedProgram.run_decompositions(program)  # type: ignore[no-any-return]
 
 

@@ -204,7 +204,7 @@ class _Passing:
         if all(holds_at(each, whole) for each in trial.learned if each.symbols <= whole.keys()):
             return
         facts = trial.facts.assuming(*(f.eq(symbol(name), value) for name, value in point.items()))
-        passing = smallest(f.TRUE, facts, sorted(self.taken), facts.budget)
+        passing = smallest(f.TRUE, facts, sorted(self.taken))
         if not isinstance(passing, dict):
             return
         for name in now.keys() & passing.keys():

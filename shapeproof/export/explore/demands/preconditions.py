@@ -35,7 +35,6 @@ from shapeproof.export.trace.trial import DataCheck, Trial
 from shapeproof.solver.answers.optimum import tighter
 from shapeproof.solver.answers.simplify import in_few_words, simplified
 from shapeproof.solver.answers.witness import find
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import decide, implied
 
@@ -54,10 +53,6 @@ class _BesideEager:
     eager: replay.Eager
     found: Exploration
 
-    @property
-    def _budget(self) -> Budget:
-        return self.found.main.trial.known.budget
-
     def by_operators(self, facts: Facts) -> Iterator[Finding | Narrowing]:
         """Yield what the operators of the graph require of sizes."""
         program = self.found.main.program
@@ -67,7 +62,7 @@ class _BesideEager:
             point = failing_point(self.eager.inputs, formula, facts) if _fails(formula, facts) else None
             if point is None:
                 continue
-            required = _unless_at(point, in_few_words(formula, facts, facts.budget), facts)
+            required = _unless_at(point, in_few_words(formula, facts), facts)
             decision = _asserted(required, nodes.line_of(node), str(node.target))
             rejected = self._rejected(decision, point, f"{replay.Relation.EAGER_RAISES.value}: {{}}")
             if rejected is not None:
@@ -99,9 +94,7 @@ class _BesideEager:
         if not refused or self.eager.failure(self.found.begun, None) is not None:
             return
         for name in refused:
-            raised = conceded(
-                _asserted(f.ge(symbol(name), 1)), self.found, self.eager.inputs, self.found.main.trial.known.budget
-            )
+            raised = conceded(_asserted(f.ge(symbol(name), 1)), self.found, self.eager.inputs)
             if raised is not None:
                 yield raised
 
@@ -110,7 +103,7 @@ class _BesideEager:
         failure = self.eager.failure_at(point, required.where)
         if failure is None:
             return None
-        narrowing = conceded(required, self.found, self.eager.inputs, self._budget)
+        narrowing = conceded(required, self.found, self.eager.inputs)
         text = sentence.format(failure)
         return narrowing or Finding(Outcome.RAISES, required, point, text, served=required.formula)
 

@@ -132,7 +132,7 @@ class _UpToFailure(Walk):
 
 def _described(demand: _Demand, error: Exception, found: Exploration, known: Known, inputs: Inputs) -> SharedFailure:
     program, trial = found.main.program, found.main.trial
-    broken = in_few_words(f.negate(demand.formula), trial.known.assuming(*trial.promised), trial.known.budget)
+    broken = in_few_words(f.negate(demand.formula), trial.known.assuming(*trial.promised))
     where = led_to(error) or demand.where
     names, sources = inputs.user_names | dict(demand.names), list[str]()
     for name in sorted(broken.symbols - names.keys() - inputs.user_names.keys()):

@@ -22,7 +22,7 @@ from shapeproof.export.trace.tracer import translator_of
 from shapeproof.export.trace.translate import Untranslatable
 from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import truth
+from shapeproof.solver.prove import implied
 
 
 def as_main(seen: Scouted, domain: Facts) -> Traced | None:
@@ -31,17 +31,13 @@ def as_main(seen: Scouted, domain: Facts) -> Traced | None:
     here = narrowed(domain, seen.domain)
     if traced.doubtful or trial.guessed or not _is_generic(trial, seen.point) or not _computes_alike(traced, here):
         return None
-    open_ = [step for step in trial.steps if not _holds(step, here)]
+    open_ = [step for step in trial.steps if not implied(step.decision.taken, here)]
     if any(equated(step.decision) is not None or trial.about_data(step.decision.formula) for step in open_):
         return None
-    trial.answered |= {step.decision.formula for step in trial.steps}
-    trial.harmless = [step for step in trial.harmless if not _holds(step, here)]
+    trial.questions.answered |= {step.decision.formula for step in trial.steps}
+    trial.harmless = [step for step in trial.harmless if not implied(step.decision.taken, here)]
     _rebase(trial, here, open_)
     return traced
-
-
-def _holds(step: Step, here: Facts) -> bool:
-    return truth(step.decision.taken, here, here.budget).always is True
 
 
 def _rebase(trial: Trial, here: Facts, open_: Sequence[Step]) -> None:

@@ -21,7 +21,6 @@ from shapeproof.export.explore.findings import Exploration, Narrowing
 from shapeproof.export.explore.inferred.narrowing import given_up
 from shapeproof.export.limits import TIED_SIZES
 from shapeproof.solver.answers.witness import find, grant
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
 
@@ -35,9 +34,7 @@ def equal_in_example(inputs: Inputs, example: Mapping[str, int], apart_from: Con
     return [each for each in equal if all(holds_at(each, anchor) for anchor in inputs.anchors)]
 
 
-def kept_equal(
-    eager: Eager, found: Exploration, domain: Facts, point: Mapping[str, int], budget: Budget
-) -> list[Narrowing]:
+def kept_equal(eager: Eager, found: Exploration, domain: Facts, point: Mapping[str, int]) -> list[Narrowing]:
     """Return the example's equalities that cause a difference at a point; none if they are not the cause."""
     inputs = eager.inputs
     broken = [each for each in equal_in_example(inputs, inputs.example or {}) if not holds_at(each, dict(point))]
@@ -47,7 +44,7 @@ def kept_equal(
         others = [other for other in broken if other is not each]
         if others and _agree(eager, found, domain.assuming(*others, each.negation), point):
             broken = others
-    asked = (given_up(Decision(each, Kind.ASSERTED, outcome=True), each, found, inputs, budget) for each in broken)
+    asked = (given_up(Decision(each, Kind.ASSERTED, outcome=True), each, found, inputs) for each in broken)
     kept = [each for each in asked if each is not None]
     return kept if len(kept) == len(broken) else []
 

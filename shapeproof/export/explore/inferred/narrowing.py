@@ -21,39 +21,34 @@ from shapeproof.export.graph.emit import has_graph_form
 from shapeproof.export.limits import COMPARISONS
 from shapeproof.solver.answers.repair import repaired
 from shapeproof.solver.answers.witness import find
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
 
-def given_up(
-    decision: Decision, requirement: Formula, found: Exploration, inputs: Inputs, budget: Budget
-) -> Narrowing | None:
+def given_up(decision: Decision, requirement: Formula, found: Exploration, inputs: Inputs) -> Narrowing | None:
     """Return a narrowing to the requirement, if the decision that asks for it involves inferred sizes."""
-    left = narrowed(inputs.facts(budget), found.narrowings)
-    return _granted(Narrowing(requirement, decision), left, anchors_of(found, inputs), inputs, budget)
+    left = narrowed(inputs.facts(), found.narrowings)
+    return _granted(Narrowing(requirement, decision), left, anchors_of(found, inputs), inputs)
 
 
-def asked_for(decisions: Sequence[Decision], inputs: Inputs, budget: Budget) -> list[Narrowing]:
+def asked_for(decisions: Sequence[Decision], inputs: Inputs) -> list[Narrowing]:
     """Return the checks of a trace at the example, as narrowings of inferred sizes where these are allowed.
 
     A check after a branch of the model applies only on that side of the branch; it is left to the exploration.
     """
-    granted, left = list[Narrowing](), inputs.facts(budget)
+    granted, left = list[Narrowing](), inputs.facts()
     for decision in decisions:
         if decision.of_the_model:
             break
         if decision.kind is Kind.ASSERTED and decision.taken.total:
-            asked = _granted(Narrowing(decision.taken, decision), left, inputs.anchors, inputs, budget)
+            asked = _granted(Narrowing(decision.taken, decision), left, inputs.anchors, inputs)
             if asked is not None:
                 granted.append(asked)
                 left.learn(asked.requirement)
     return granted
 
 
-def _granted(
-    asked: Narrowing, left: Facts, anchors: Sequence[dict[str, int]], inputs: Inputs, budget: Budget
-) -> Narrowing | None:
+def _granted(asked: Narrowing, left: Facts, anchors: Sequence[dict[str, int]], inputs: Inputs) -> Narrowing | None:
     """Return a requirement if it involves inferred sizes, keeps the given inputs and keeps dynamic sizes dynamic.
 
     `left` is the part of the domain before this narrowing.
@@ -62,12 +57,12 @@ def _granted(
     inferred = asked.decision.formula.symbols & inputs.domain.of_role(Role.INFERRED)
     if not inferred or not all(holds_at(required, each) for each in anchors):
         return None
-    return asked if _stays_dynamic(required, left, anchors[0], inputs, budget) else None
+    return asked if _stays_dynamic(required, left, anchors[0], inputs) else None
 
 
-def conceded(decision: Decision, found: Exploration, inputs: Inputs, budget: Budget) -> Narrowing | None:
+def conceded(decision: Decision, found: Exploration, inputs: Inputs) -> Narrowing | None:
     """Return a narrowing to what a decision took, or a raised lower bound under which the decision always holds."""
-    return given_up(decision, decision.taken, found, inputs, budget) or lifted(decision, inputs, budget)
+    return given_up(decision, decision.taken, found, inputs) or lifted(decision, inputs)
 
 
 def anchors_of(found: Exploration, inputs: Inputs) -> list[dict[str, int]]:
@@ -76,27 +71,25 @@ def anchors_of(found: Exploration, inputs: Inputs) -> list[dict[str, int]]:
     return [{name: point[name] for name in inputs.domain.symbols} for point in points]
 
 
-def _stays_dynamic(
-    requirement: Formula, facts: Facts, anchor: Mapping[str, int], inputs: Inputs, budget: Budget
-) -> bool:
+def _stays_dynamic(requirement: Formula, facts: Facts, anchor: Mapping[str, int], inputs: Inputs) -> bool:
     """True if each size that must stay dynamic still has a value other than the anchor's."""
     here = facts.assuming(requirement)
     others = (
         f.ne(symbol(name), anchor[name]) for name in sorted(requirement.symbols & inputs.domain.of_role(Role.DYNAMIC))
     )
-    return all(isinstance(find(other, here, budget), dict) for other in others)
+    return all(isinstance(find(other, here), dict) for other in others)
 
 
-def lifted(decision: Decision, inputs: Inputs, budget: Budget) -> Narrowing | None:
+def lifted(decision: Decision, inputs: Inputs) -> Narrowing | None:
     """Raise the lower bound of a Dim without written bounds to 1 or 2, if the decision then always holds."""
     for name in sorted(decision.formula.symbols & inputs.domain.of_role(Role.LIFTABLE)):
         for bound in (1, 2):
             raised = f.ge(symbol(name), bound)
             if not all(holds_at(raised, anchor) for anchor in inputs.anchors):
                 continue
-            facts = inputs.facts(budget)
+            facts = inputs.facts()
             facts.learn(raised)
-            if implied(decision.taken, facts, budget):
+            if implied(decision.taken, facts):
                 return Narrowing(raised, decision)
     return None
 
@@ -112,20 +105,19 @@ def nonempty(domain: Facts, inputs: Inputs) -> tuple[Facts, list[Narrowing]]:
     return narrowed(domain, lifts), lifts
 
 
-def condensed(found: Exploration, inputs: Inputs, budget: Budget) -> list[Narrowing]:
+def condensed(found: Exploration, inputs: Inputs) -> list[Narrowing]:
     """Rewrite the narrowings as few simple formulas that together require the same, or hardly more."""
-    domain, anchors = inputs.facts(budget), anchors_of(found, inputs)
+    domain, anchors = inputs.facts(), anchors_of(found, inputs)
     chosen = repaired(
         [narrowing.requirement for narrowing in found.narrowings],
         domain,
         anchors[0],
-        budget,
         others=anchors[1:],
-        sayable=lambda formula: sayable(formula) and _stays_dynamic(formula, domain, anchors[0], inputs, budget),
+        sayable=lambda formula: sayable(formula) and _stays_dynamic(formula, domain, anchors[0], inputs),
         simple=found.settled_for,
     )
     whole = f.conjunction(*(repair.formula for repair in chosen or ()))
-    if chosen is None or not _stays_dynamic(whole, domain, anchors[0], inputs, budget):
+    if chosen is None or not _stays_dynamic(whole, domain, anchors[0], inputs):
         return found.narrowings
     parts = [part for repair in chosen for part in repair.formula.conjuncts]
     return [Narrowing(part, _asked_by(part, found.narrowings, domain)) for part in parts]

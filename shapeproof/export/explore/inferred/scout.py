@@ -20,7 +20,6 @@ from shapeproof.export.explore.findings import Narrowing, Traced, narrowed
 from shapeproof.export.explore.inferred.kept_equal import equal_in_example
 from shapeproof.export.explore.inferred.narrowing import asked_for
 from shapeproof.export.limits import LOOK_LIMIT, LOOK_NODES, SCOUT_ELEMENTS, TIED_SIZES
-from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
 
 
@@ -47,14 +46,12 @@ class Scout:
     Attributes:
         eager: the model, as eager runs it on the declared inputs.
         about_data: true of a formula that contains an unbacked symbol.
-        budget: the work that one solver question may cost.
         trace: makes a quick trace at a point of a domain.
         generic: finds a point without accidental equalities.
     """
 
     eager: Eager
     about_data: Callable[[Formula], bool]
-    budget: Budget
     trace: Callable[[Facts, dict[str, int]], Traced]
     generic: Callable[[Facts], dict[str, int] | None]
 
@@ -65,7 +62,7 @@ class Scout:
         traced = self.trace(domain, example)
         if traced.program is None:
             return None
-        asked = asked_for(traced.trial.decisions, self.eager.inputs, self.budget)
+        asked = asked_for(traced.trial.decisions, self.eager.inputs)
         region = narrowed(domain, asked).assuming(*self._general(traced))
         tied, pinned = self._tied(region, example, self._pinned(traced))
         point = self.generic(narrowed(region, [*tied, *pinned]))
@@ -107,7 +104,7 @@ class Scout:
 
     def _asked(self, needed: Sequence[Formula]) -> list[Narrowing]:
         decisions = [Decision(each, Kind.ASSERTED, outcome=True) for each in needed]
-        return asked_for(decisions, self.eager.inputs, self.budget)
+        return asked_for(decisions, self.eager.inputs)
 
     def _is_open(self, formula: Formula, region: Facts) -> bool:
         return not region.assuming(formula.negation).contradictory

@@ -34,6 +34,6 @@ def _is_data(value: Any, fresh: set[Any]) -> bool:
 def _from_data(env: ExactShapeEnv, func: Any, value: Any) -> torch.SymInt:
     if isinstance(value, bool | float | torch.SymBool | torch.SymFloat):
         message = f"{func} gives a {'bool' if isinstance(value, bool | torch.SymBool) else 'float'}, which torch "
-        message += "cannot keep symbolic: have it give a tensor"
+        message += "cannot keep symbolic: return a tensor instead"
         raise NotImplementedError(message)
     return env.create_unbacked_symint()

@@ -36,7 +36,7 @@ from shapeproof.export.trace.checks.failures import may_fail, raised_by
 from shapeproof.export.trace.known.known_sizes import KnownSizes
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.prove import truth
+from shapeproof.solver.prove import implied
 
 Run = Callable[[Any, Any, Any], Any]
 """A function that runs an operator, given its positional and named arguments."""
@@ -201,7 +201,7 @@ class _Operation:
     def _is_the_same_everywhere(self, result: Any) -> bool:
         """True if a rule gives the result of a view at every size, whatever torch assumed."""
         facts, read = self._env.trial.facts, self._env.read
-        sizes = Sizes(read, lambda formula: truth(formula, facts, facts.budget).always is True)
+        sizes = Sizes(read, lambda formula: implied(formula, facts))
         return self._is_plain and is_bare(result) and is_plain(self._func, self.arguments, result, sizes)
 
     def _key(self, value: Any) -> Hashable:

@@ -78,11 +78,11 @@ class Stated:
         """Have the program check a formula if it can compute it; otherwise nothing is learned."""
         if not self._env.trial.about_data(formula):
             if self._env.trial.settled(formula) is not True:
-                raise UsageError(f"{text}: {formula} is not true of all sizes that its fake kernel gives")
+                raise UsageError(f"{text}: {formula} does not hold for all sizes that its fake kernel returns")
             return
         condition = self._condition(formula)
         if condition is not None and not self._env.must_hold(formula, lambda: condition, text):
-            raise UsageError(f"{text}: {formula} is true of no data, for all that is known")
+            raise UsageError(f"{text}: {formula} holds for no possible data")
 
     def _condition(self, formula: Formula) -> Any:
         values: dict[str, Any] = {}

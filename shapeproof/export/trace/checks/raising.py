@@ -14,7 +14,7 @@ from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.source.places import Place
 from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import truth
+from shapeproof.solver.prove import implied, truth
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ Raisings = dict[Formula, list[Raising]]
 def note(known: Raisings, step: Step, there: Trial, domain: Facts, text: str) -> None:
     """Note that a trace of the other side of a step raised, without any decision in that trace."""
     side = domain.assuming(flipped(step))
-    asked = [formula for formula in there.answered if truth(formula, side).always is None]
+    asked = [formula for formula in there.questions.answered if truth(formula, side).always is None]
     given = tuple(formula if there.settled(formula) else negate(formula) for formula in asked)
     taken = step.decision.taken
     known[taken] = [*known.get(taken, ()), Raising(text, step.decision.where, given)]  # trials keep the list before
@@ -63,7 +63,7 @@ def _raised(trial: Trial, holding: Formula, place: Callable[[], Place]) -> Raisi
         (
             each
             for each in trial.raising[holding]
-            if each.where == here and all(truth(formula, side).always is True for formula in each.given)
+            if each.where == here and all(implied(formula, side) for formula in each.given)
         ),
         None,
     )

@@ -61,7 +61,8 @@ class KnownSizes:
         made: Callable[[sympy.Expr], int | torch.SymInt],
         refine: Callable[[sympy.Symbol], None],
     ) -> None:
-        self._translator, self._facts, self._terms, self._ranges = translator, facts, terms, ranges
+        self._translator, self._terms, self._ranges = translator, terms, ranges
+        self._facts = facts.within(_QUESTION)
         self._made, self._refine = made, refine
         self._known: dict[sympy.Expr, sympy.Expr] = {}
         self._written: set[sympy.Expr] = set()
@@ -105,7 +106,7 @@ class KnownSizes:
         for free in expr.free_symbols:
             if not symbols.is_of_input(free):  # an operator that is run again makes new symbols
                 self._refine(free)
-        found = simplest(self._translator.term(expr), self._facts, _QUESTION)
+        found = simplest(self._translator.term(expr), self._facts)
         if found.is_constant:
             return sympy.Integer(found.constant_value)
         if expr.is_Symbol and found is self._terms.get(expr):
@@ -126,7 +127,7 @@ class KnownSizes:
         """Return an expression whose upper bound, as torch computes it, is the least upper bound, if that is found."""
         if upper is not None and self._attains(term, upper):
             return expr
-        least = least_upper_bound(term, self._facts, _QUESTION)
+        least = least_upper_bound(term, self._facts)
         return symbols.at_most(expr, least) if isinstance(least, int) and (upper is None or least < upper) else expr
 
     def _attains(self, term: Term, upper: int) -> bool:
@@ -175,7 +176,7 @@ def proved_bounds(term: Term, facts: Facts) -> Interval:
     """Return bounds of a size that hold wherever the facts hold, as tight as an inexpensive proof gives."""
     bounds = facts.known.bounds(facts.reduce(term))
     if bounds.upper is None:
-        least = least_upper_bound(term, facts, _QUESTION)
+        least = least_upper_bound(term, facts.within(_QUESTION))
         return Interval(bounds.lower, least if isinstance(least, int) else None)
     return bounds
 
