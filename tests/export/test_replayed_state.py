@@ -93,6 +93,19 @@ def test_what_writes_into_its_own_results_is_not_copied_again():
     assert fresh() is first
 
 
+class NormByStatistics(Norm):
+    def forward(self, x):
+        return torch.nn.functional.batch_norm(x, self.calls, self.var, training=False).mul_(2)
+
+
+def test_what_uses_statistics_is_not_copied_again():
+    """The fault: a batch norm that updates no statistics was taken for one that writes uncounted."""
+    fresh, x = fresh_modules(program_of(NormByStatistics())), torch.ones(3, 4)
+    first = fresh()
+    first(x)
+    assert fresh() is first
+
+
 def test_in_inference_mode_every_replay_begins_again():
     with torch.inference_mode():
         fresh, x = fresh_modules(program_of(Counts())), torch.ones(3, 4)

@@ -12,7 +12,7 @@ import copy
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -53,11 +53,21 @@ def copied(module: _ModuleT) -> _ModuleT:
     ...     bool(layer.weight.any())
     True
     """
+    return copy.deepcopy(module, _parameters(module))
+
+
+def copied_state(program: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Return a copy of a program that nobody changes: its state is copied, and its graphs are not."""
+    parts = (each for each in program.modules() if isinstance(each, torch.fx.GraphModule))
+    return copy.deepcopy(program, {**_parameters(program), **{id(each.graph): each.graph for each in parts}})
+
+
+def _parameters(module: torch.nn.Module) -> dict[int, Any]:
+    """The copies of the parameters, by their ids, as `copy.deepcopy` takes them; none outside of a block."""
     known = _copies.get()
     if known is None:
-        return copy.deepcopy(module)
-    shared = (each for each in module.parameters() if _is_plain(each))
-    return copy.deepcopy(module, {id(each): _copy(each, known) for each in shared})
+        return {}
+    return {id(each): _copy(each, known) for each in module.parameters() if _is_plain(each)}
 
 
 def _is_plain(parameter: torch.nn.Parameter) -> bool:

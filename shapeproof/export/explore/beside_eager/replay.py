@@ -18,7 +18,7 @@ import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.beside_eager.copies import copied
+from shapeproof.export.explore.beside_eager.copies import copied, copied_state
 from shapeproof.export.explore.beside_eager.crashes import refusing_crashes
 from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
 from shapeproof.export.graph import nodes
@@ -274,7 +274,7 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
     computed themselves.
     """
     with quiet():
-        module = copied(module_of(program))
+        module = copied_state(module_of(program))
     if not nodes.mutates(module.graph):
         return lambda: module
     watching = nodes.counts_writes(module)
@@ -283,7 +283,7 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
     def fresh() -> torch.nn.Module:
         if not (watching and last and None not in last[0][1] and _writes(last[0][0]) == last[0][1]):
             with quiet():
-                made = copied(module)
+                made = copied_state(module)
             last[:] = [(made, _writes(made))]
         return last[0][0]
 
