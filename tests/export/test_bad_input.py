@@ -107,6 +107,11 @@ def test_an_entry_fits_its_tensor(case):
 TREES = {
     "other names": ((X,), {"z": {0: B}}, "dynamic_shapes names ['z'], but the inputs are ['x']"),
     "more names": ((X,), {"x": {0: B}, "z": None}, "dynamic_shapes names ['x', 'z'], but the inputs are ['x']"),
+    "fewer names": (
+        (X, X),
+        {"y": {0: B}},
+        """but the inputs are ['x', 'y']: add "x": None, which makes sizes constant""",
+    ),
     "more entries": ((X,), ({0: B}, None), "dynamic_shapes has 2 entries for 1 inputs (x)"),
     "no tree": ((X,), B, "dynamic_shapes must be a dict, a tuple or a list, not Dim"),
     "fewer in a list": (([X, X],), {"x": [{0: B}]}, "`inputs['x']` has 2 elements, but `dynamic_shapes['x']` has 1"),
