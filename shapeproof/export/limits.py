@@ -65,6 +65,9 @@ REPLAY_ELEMENTS = 2**13
 REPLAY_GROWTH = 4
 """The largest ratio of a replay's inputs to the example's."""
 
+STAND_IN_GROWTH = 2
+"""The same, of a replay at a size that stands for the end of a range which is too large to be run."""
+
 CORNERS = 16
 """The most corners that are run."""
 

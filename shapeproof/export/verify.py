@@ -24,6 +24,7 @@ from shapeproof.export.build.regions.dispatch import Regions
 from shapeproof.export.build.regions.merge import Merging
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.copies import parameters_copied_once
 from shapeproof.export.explore.beside_eager.corners import disagreement
 from shapeproof.export.explore.beside_eager.extent import Extent
 from shapeproof.export.explore.beside_eager.kernels import operator_faults
@@ -91,7 +92,8 @@ def verified(  # noqa: PLR0913 - what the user gave
     how = functools.partial(tracer.trace, in_place=in_place, recalled=Recalled() if in_place else None)
     trace = functools.partial(how, mod, inputs, preserve_module_call_signature=preserve_module_call_signature)
     task = _Task(mod, inputs, progress)
-    with _in_a_sentence(mod, inputs), found_once(mod), torch.random.fork_rng(devices=()):  # a model may seed
+    seeds = torch.random.fork_rng(devices=())  # a model may seed
+    with _in_a_sentence(mod, inputs), found_once(mod), parameters_copied_once(), seeds:
         report = _reported(task, trace, splitting=splitting)
         report = offering_return(report, task.missed, functools.partial(_returning, task))
         return report if splitting else offering_split(report, lambda: _reported(task, trace, splitting=True))
@@ -106,14 +108,17 @@ def _returning(task: _Task, arguments: Sequence[str]) -> Report:
 
 @contextlib.contextmanager
 def _in_a_sentence(mod: torch.nn.Module, inputs: Inputs) -> Iterator[None]:
-    """Report as one sentence what torch cannot trace, if eager runs the example."""
+    """Report as one sentence what torch cannot trace; if eager raises at the example, raise eager's own error."""
     try:
         yield
     except ShapeproofError:
         raise
     except Exception as error:
-        if inputs.example is None or replay.Eager(mod, inputs).failure(inputs.example) is not None:
+        if inputs.example is None:
             raise
+        in_eager = replay.Eager(mod, inputs).error(inputs.example)
+        if in_eager is not None:
+            raise in_eager from None
         raise UsageError(untraceable(error)) from error
 
 
@@ -153,7 +158,7 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     inputs, trial = task.inputs, found.main.trial
     told = distinct(found.findings, trial)
     told = settled_by_checks(told, found, explorer)
-    extent = Extent(task.eager, found.begun, narrowed(domain, found.narrowings), explorer.leaving)
+    extent = Extent(task.eager, found, narrowed(domain, found.narrowings), explorer.leaving)
     told = [extent.named(finding) for finding in told]
     missed = _rebound(task, found, [])
     task.progress("replaying at the corners")
@@ -200,7 +205,7 @@ def _left(found: Exploration) -> Left:
 def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
     """Return the verdict on a model that several programs serve."""
     task.progress("replaying at the corners of each region")
-    extent = Extent(task.eager, done.regions[-1].found.begun, done.domain, explorer.leaving)
+    extent = Extent(task.eager, done.regions[-1].found, done.domain, explorer.leaving)
     errors = [
         of_given(task.eager, region.found, Cause(each), diagnose(each, task.inputs, done.trial))
         for region in done.regions[-1:]

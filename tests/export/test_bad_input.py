@@ -107,6 +107,11 @@ def test_an_entry_fits_its_tensor(case):
 TREES = {
     "other names": ((X,), {"z": {0: B}}, "dynamic_shapes names ['z'], but the inputs are ['x']"),
     "more names": ((X,), {"x": {0: B}, "z": None}, "dynamic_shapes names ['x', 'z'], but the inputs are ['x']"),
+    "fewer names": (
+        (X, X),
+        {"y": {0: B}},
+        """but the inputs are ['x', 'y']: add "x": None, which makes sizes constant""",
+    ),
     "more entries": ((X,), ({0: B}, None), "dynamic_shapes has 2 entries for 1 inputs (x)"),
     "no tree": ((X,), B, "dynamic_shapes must be a dict, a tuple or a list, not Dim"),
     "fewer in a list": (([X, X],), {"x": [{0: B}]}, "`inputs['x']` has 2 elements, but `dynamic_shapes['x']` has 1"),
@@ -343,6 +348,17 @@ def test_a_container_that_torch_does_not_know_is_refused_with_what_registers_it(
     assert len(str(raised.value).splitlines()) == 1
     torch.utils._pytree.register_pytree_node(Cache, lambda cache: ([cache.keys], None), lambda keys, _: Cache(*keys))
     assert check(FillsACache(), (torch.ones(3),), dynamic_shapes={"x": {0: Dim.AUTO}}).status == "proved"
+
+
+class Multiplies(torch.nn.Module):
+    def forward(self, x):
+        return x @ torch.ones(7, 2)
+
+
+def test_a_model_that_raises_at_its_example_raises_what_eager_raises():
+    """The fault: `got [s10, 4] X [7, 2]`."""
+    with pytest.raises(RuntimeError, match=r"\(3x4 and 7x2\)"):
+        check(Multiplies(), (torch.ones(3, 4),), dynamic_shapes={"x": {0: Dim("n")}})
 
 
 class Untraceable(torch.nn.Module):

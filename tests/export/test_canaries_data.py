@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
 
@@ -112,3 +113,25 @@ def test_a_tensor_remembers_that_it_is_marked():
     torch._dynamo.decorators.mark_unbacked(x, 0, min=1, max=9)
     assert 0 in x._dynamo_unbacked_indices
     assert x._dynamo_unbacked_bounds[0] == (1, 9)
+
+
+def test_a_lazy_clone_shares_memory_until_one_is_written_into():
+    """copies.py relies on it. What reads copies nothing, or copies of a large model would cost what they did."""
+    own = torch.randn(4, 4)
+    clone = torch._lazy_clone(own)
+    torch.nn.functional.linear(torch.randn(2, 4), clone)
+    assert torch._C._is_cow_tensor(own)
+    assert torch._C._is_cow_tensor(clone)
+    clone.data.zero_()
+    assert not torch._C._is_cow_tensor(clone)
+    assert own.any()
+
+
+def test_a_parameter_copies_its_data_and_whether_it_requires_gradients():
+    """copies.py relies on it: no gradient, no attribute, dense memory with strides in the same order."""
+    own = torch.nn.Parameter(torch.randn(4, 6)[:, ::2].t(), requires_grad=True)
+    own.sum().backward()
+    own.note = "not copied"
+    other = copy.deepcopy(own)
+    assert (other.grad, other.requires_grad, hasattr(other, "note")) == (None, True, False)
+    assert other.stride() == own.data.clone(memory_format=torch.preserve_format).stride()

@@ -27,3 +27,29 @@ def test_a_size_that_broadcasts_with_itself_is_no_part_of_the_condition():
         holds = eval(required.replace("x.shape[1]", str(n)).replace("y.shape[1]", str(m)))  # noqa: S307 - of sizes
         raises = outcome(Adds(), (torch.ones(1, n, 2), torch.ones(1, m, 2))) == RAISES
         assert holds is not raises
+
+
+class Bits(torch.nn.Module):
+    def forward(self, x):
+        return x * x.shape[0].bit_length()
+
+
+def test_the_condition_of_another_program_is_the_region_that_the_program_serves():
+    """The fault: `x.shape[0] == 5` was required beside a help that kept 5 to 7, and the witness was 2, not 1."""
+    n = Dim("n", min=0, max=12)
+    (found,) = check(Bits(), (torch.ones(5),), dynamic_shapes={"x": {0: n}}).diagnostics
+    (required,) = (note.text for note in found.notes if note.label == "required")
+    assert required == "x.shape[0] >= 5 and x.shape[0] <= 7"
+    assert found.witness == {"x.shape[0]": 1}
+
+
+class Halves(torch.nn.Module):
+    def forward(self, x):
+        return torch.cat([part.cumsum(0) for part in x.chunk(2)])
+
+
+def test_a_condition_with_divisions_is_said_as_a_bound_of_its_size():
+    """The fault: `(x.shape[0]//2 - 1)//((x.shape[0] + 1)//2) == 0` was required."""
+    (found,) = check(Halves(), (torch.ones(5),), dynamic_shapes={"x": {0: Dim("n", min=0, max=40)}}).diagnostics
+    (required,) = (note.text.split("   by")[0] for note in found.notes if note.label == "required")
+    assert required == "x.shape[0] >= 2"

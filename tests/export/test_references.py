@@ -98,6 +98,40 @@ def test_classes_are_those_of_eager(values, classes):
         torch.testing.assert_close(found[0], wanted[0])
 
 
+shapes = st.lists(few, max_size=3)
+
+BIT_FOR_BIT = {
+    "fftfreq": (torch.fft.fftfreq, (st.sampled_from((1.0, 0.1, 3)),)),
+    "rfftfreq": (torch.fft.rfftfreq, (st.sampled_from((1.0, 0.1, 3)),)),
+    "hann_window": (torch.hann_window, (st.booleans(),)),
+    "hamming_window": (torch.hamming_window, (st.booleans(), st.floats(0, 1), st.floats(0, 1))),
+}
+
+
+@pytest.mark.parametrize("name", BIT_FOR_BIT)
+@given(st.data(), st.integers(0, 70), st.sampled_from((None, torch.float32, torch.float64)))
+def test_what_is_made_of_a_length_is_eagers_to_the_last_bit(name, data, length, dtype):
+    eager, others = BIT_FOR_BIT[name]
+    args = (length, *map(data.draw, others))
+    found, wanted = (outcome(lambda *a, f=f: f(*a, dtype=dtype), args) for f in (getattr(decompositions, name), eager))
+    assert (found == RAISES) is (wanted == RAISES)
+    if found != RAISES:
+        torch.testing.assert_close(found[0], wanted[0], rtol=0, atol=0, equal_nan=True)
+
+
+@given(
+    st.lists(few, max_size=3), st.lists(few, max_size=3), st.booleans(), st.sampled_from((torch.float32, torch.int8))
+)
+def test_a_product_of_kronecker_is_that_of_eager(ours, theirs, turned, dtype):
+    x, y = torch.randn(ours), torch.arange(torch.Size(theirs).numel(), dtype=dtype).view(theirs)
+    args = (x.mT if turned and x.dim() > 1 else x, y)
+    found, wanted = outcome(decompositions.kron, args), outcome(torch.kron, args)
+    assert (found == RAISES) is (wanted == RAISES)
+    if found != RAISES:
+        torch.testing.assert_close(found[0], wanted[0], rtol=0, atol=0)
+        assert found[0].stride() == wanted[0].stride()
+
+
 def pools_all(x):
     """As text classifiers and older vision models pool."""
     pool = torch.nn.functional
@@ -115,8 +149,11 @@ def pools_all(x):
         lambda x: torch.nn.functional.one_hot(x.flatten(1).abs().long()),
         lambda x: torch.tril_indices(x.shape[-1], x.shape[-1]),
         lambda x: torch.triu_indices(x.shape[-2], x.shape[-1], offset=1, dtype=torch.int32),
+        lambda x: torch.kron(x, x[:1]),
+        lambda x: (torch.fft.fftfreq(x.shape[-1], 0.5), torch.fft.rfftfreq(x.shape[-2])),
+        lambda x: (torch.hann_window(x.shape[-1]), torch.hamming_window(x.shape[-2], periodic=False)),
     ],
-    ids=["whole", "columns", "classes by size", "classes by data", "below", "above"],
+    ids=["whole", "columns", "classes by size", "classes by data", "below", "above", "kron", "samples", "windows"],
 )
 def test_what_wants_a_plain_number_takes_a_size(function):
     shapes = (({2: Dim("h", min=1, max=9), 3: Dim("w", min=1, max=9)},),)

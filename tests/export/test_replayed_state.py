@@ -7,7 +7,9 @@ import torch
 from torch.export import Dim
 
 from shapeproof.export import check, export
+from shapeproof.export.explore.beside_eager.copies import copied, parameters_copied_once
 from shapeproof.export.explore.beside_eager.replay import fresh_modules
+from shapeproof.export.shim.storages import is_copied_when_written
 
 
 @torch.library.custom_op("shapeproof_tests::secretly", mutates_args=())
@@ -91,6 +93,19 @@ def test_what_writes_into_its_own_results_is_not_copied_again():
     assert fresh() is first
 
 
+class NormByStatistics(Norm):
+    def forward(self, x):
+        return torch.nn.functional.batch_norm(x, self.calls, self.var, training=False).mul_(2)
+
+
+def test_what_uses_statistics_is_not_copied_again():
+    """The fault: a batch norm that updates no statistics was taken for one that writes uncounted."""
+    fresh, x = fresh_modules(program_of(NormByStatistics())), torch.ones(3, 4)
+    first = fresh()
+    first(x)
+    assert fresh() is first
+
+
 def test_in_inference_mode_every_replay_begins_again():
     with torch.inference_mode():
         fresh, x = fresh_modules(program_of(Counts())), torch.ones(3, 4)
@@ -115,3 +130,67 @@ def test_replays_leave_the_model_as_it_was(made):
     assert all(torch.equal(value, mod.state_dict()[name]) for name, value in before.items())
     program = export(made(), (torch.randn(3, 4),), dynamic_shapes=({0: Dim("n", min=0, max=6)},))
     assert torch.equal(program.module()(torch.ones(2, 4)), made()(torch.ones(2, 4)))
+
+
+def _through_its_data(weight):
+    weight.data.add_(1)
+
+
+def _through_numpy(weight):
+    weight.detach().numpy()[:] += 1
+
+
+def _through_its_storage(weight):
+    weight.untyped_storage().fill_(1)
+
+
+def _through_dlpack(weight):
+    torch.from_dlpack(weight.detach()).add_(1)
+
+
+@pytest.mark.parametrize("write", [_through_its_data, _through_numpy, _through_its_storage, _through_dlpack])
+def test_copies_share_parameters_until_one_is_written_into(write):
+    """However it is written: torch does not count these writes, or not all of them."""
+    mod = torch.nn.Linear(3, 3)
+    before = mod.weight.detach().clone()
+    with parameters_copied_once():
+        one, other = copied(mod), copied(mod)
+        again = copied(one)
+        assert all(is_copied_when_written(each.weight) for each in (one, other, again))
+        assert not is_copied_when_written(mod.weight)
+        write(one.weight)
+        assert not torch.equal(one.weight, before)
+        assert all(torch.equal(each.weight, before) for each in (mod, other, again, copied(mod)))
+
+
+def test_copies_have_what_was_written_into_the_model_since():
+    mod = torch.nn.Linear(3, 3)
+    with parameters_copied_once(), torch.no_grad():
+        copied(mod)
+        mod.weight.zero_()
+        assert not copied(mod).weight.any()
+
+
+def test_a_parameter_that_two_layers_have_is_one_in_the_copy():
+    mod = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    mod[1].weight = mod[0].weight
+    with parameters_copied_once():
+        other = copied(mod)
+        assert other[0].weight is other[1].weight
+        assert other[0].weight is not mod[0].weight
+
+
+class WritesUncounted(torch.nn.Linear):
+    def forward(self, x):
+        if not torch.compiler.is_exporting():
+            self.weight.data.add_(1)
+        return super().forward(x)
+
+
+def test_a_parameter_that_eager_writes_into_uncounted_is_seen():
+    """The second call at the example differs; no later run begins with what the first left."""
+    mod = WritesUncounted(3, 3)
+    before = mod.weight.detach().clone()
+    report = check(mod, (torch.randn(2, 3),), dynamic_shapes=({0: Dim("n", min=1, max=6)},))
+    assert report.status == "refuted"
+    assert torch.equal(mod.weight, before)

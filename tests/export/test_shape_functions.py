@@ -107,9 +107,16 @@ def pooling(rng):
     return x, kernel, stride, [rng.choice((0, 0, 1))]
 
 
-def enlarged(rng):
-    x = made(rng, [rng.choice(SIZES) for _ in range(4)], (*FLOATS, torch.uint8))
-    return x, rng.choice((None, None, None, None, [3, 3])), rng.choice(([2.0, 2.0], [1.0, 3.0], [1.5, 2.0], [0.5, 2.0]))
+def interpolated(spatial, *aligned):
+    def args(rng):
+        x = made(rng, [rng.choice(SIZES) for _ in range(2 + spatial)], (*FLOATS, torch.bfloat16, torch.uint8))
+        if spatial == 2 and rng.random() < 0.4:
+            x = x.contiguous(memory_format=torch.channels_last)[:: rng.choice((1, 2))]
+        asked = rng.choice((None, [rng.choice((0, 1, 2, 3, 4, 5)) for _ in range(spatial + (rng.random() < 0.05))]))
+        factors = [rng.choice((2.0, 2.0, 1.0, 3.0, 1.5, 0.5)) for _ in range(spatial)]
+        return x, asked, *aligned, factors if asked is None or rng.random() < 0.05 else None
+
+    return args
 
 
 def cat(rng):
@@ -178,7 +185,13 @@ ARGUMENTS = {
     ATEN.conv3d.default: convolution(3),
     ATEN.max_pool2d.default: pooling,
     ATEN.avg_pool2d.default: pooling,
-    ATEN.upsample_nearest2d.vec: enlarged,
+    ATEN.upsample_nearest1d.vec: interpolated(1),
+    ATEN.upsample_nearest2d.vec: interpolated(2),
+    ATEN.upsample_nearest3d.vec: interpolated(3),
+    ATEN.upsample_linear1d.vec: interpolated(1, False),
+    ATEN.upsample_bilinear2d.vec: interpolated(2, True),
+    ATEN.upsample_bicubic2d.vec: interpolated(2, False),
+    ATEN.upsample_trilinear3d.vec: interpolated(3, False),
     ATEN.cat.default: cat,
     ATEN.embedding.default: embedding,
     **dict.fromkeys((ATEN.add.Tensor, ATEN.sub.Tensor, ATEN.mul.Tensor, ATEN.div.Tensor), broadcast),
@@ -202,8 +215,14 @@ def tensors(args):
 
 
 def known_result(func, args, **kwargs):
-    """The sizes and the dtype that the table gives; None where it gives none."""
+    """The sizes, the dtype and the strides that the table gives; None where it gives none."""
     return result_like(known_of(func).shape, schemas.by_name(func, args, kwargs), tensors(args), CONCRETE)
+
+
+def lying(found):
+    """A tensor with the sizes and the strides that the table gives."""
+    sizes, _, strides = found
+    return torch.empty(sizes) if strides is None else torch.empty_strided(sizes, strides)
 
 
 def lies(tensor):
@@ -218,7 +237,7 @@ def test_every_shape_function_is_held_against_eager():
 
 @pytest.mark.parametrize("func", sorted(ARGUMENTS, key=str), ids=str)
 def test_what_a_shape_function_says_is_what_eager_gives(func):
-    """Where it speaks, eager raises nothing, and gives one fresh tensor of these sizes and this dtype, row by row."""
+    """Where it speaks, eager raises nothing, and gives one fresh tensor of these sizes, dtype and strides."""
     rng, spoken = random.Random(str(func)), 0
     for _ in range(examples(300)):
         args = ARGUMENTS[func](rng)
@@ -228,8 +247,8 @@ def test_what_a_shape_function_says_is_what_eager_gives(func):
         spoken += 1
         with torch.no_grad():
             result = func(*args)
-        assert (tuple(result.shape), result.dtype) == found, args
-        assert lies(result) == lies(torch.empty(result.shape)), (result.stride(), args)
+        assert (tuple(result.shape), result.dtype) == found[:2], args
+        assert lies(result) == lies(lying(found)), (result.stride(), args)
         assert not any(torch._C._is_alias_of(result, each) for each in tensors(args))
     assert spoken > examples(300) // 30
 

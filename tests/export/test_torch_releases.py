@@ -5,6 +5,8 @@ The suite runs with one of them at a time: `make test TORCH=2.15.0`.
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import operator
 import re
 import tomllib
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch.export import Dim
+from torch.export import Dim, _trace
 from torch.fx.experimental import dynamic_spec, sym_node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -139,14 +141,43 @@ def test_two_conditions_that_differ(differ):
 # ---------------------------------------------------------------------- declarations
 
 
-@pytest.mark.skipif(not AT_LEAST_2_14, reason="torch takes no dynamic sizes in **kwargs")
 def test_what_goes_into_kwargs_is_declared_by_its_own_name_or_under_its_parameter():
     n, args, more = Dim("n", min=2, max=9), (torch.ones(3, 4),), {"y": torch.ones(3, 4)}
     for shapes in ({"x": {0: n}, "y": {0: n}}, {"x": {0: n}, "more": {"y": {0: n}}}):
-        torch.export.export(Named(), args, more, dynamic_shapes=shapes)
+        if AT_LEAST_2_14:  # until then torch takes no dynamic sizes in **kwargs
+            torch.export.export(Named(), args, more, dynamic_shapes=shapes)
         report = check(Named(), args, more, dynamic_shapes=shapes)
         assert (report.status, report.domain) == ("proved", ("x.shape[0] >= 2", "x.shape[0] <= 9"))
         assert report.program.module()(torch.ones(5, 4), y=torch.ones(5, 4)).shape == (5, 4)
+
+
+class Mixed(torch.nn.Module):
+    def forward(self, a, *, x, **more):
+        return a + 2 * x + 3 * more["y"].sum(0) + more["z"].sum()
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations("xyz")))
+def test_keywords_in_any_order_are_told_apart(order):
+    """The fault: sizes of a named keyword and of one in `**more` were swapped, and the program refused valid inputs."""
+    n, rows = Dim("n", min=1, max=9), Dim("rows", min=1, max=9)
+    shapes = {"a": {0: n}, "x": {0: n}, "y": {0: rows, 1: n}, "z": {0: Dim("k", min=1)}}
+    given = {"x": torch.ones(3), "y": torch.ones(4, 3), "z": torch.ones(2)}
+    for declared in (shapes, None):
+        report = check(Mixed(), (torch.ones(3),), {name: given[name] for name in order}, dynamic_shapes=declared)
+        assert report.status == "proved", str(report)
+        for again in itertools.permutations("xyz"):
+            kwargs = {name: torch.randn_like(given[name]) for name in again}
+            assert torch.equal(report.program.module()(torch.ones(3), **kwargs), Mixed()(torch.ones(3), **kwargs))
+
+
+@pytest.mark.skipif(AT_LEAST_2_14, reason="torch takes dynamic sizes in **kwargs")
+def test_what_goes_into_kwargs_is_counted_twice():
+    """binding.keywords_ranged relies on it: torch counts them twice in this function, which it calls by its name."""
+    parameters = ["mod", "export_artifact", "args", "kwargs", "dynamic_shapes"]
+    assert list(inspect.signature(_trace._get_range_constraints).parameters) == parameters
+    ones, shapes = torch.ones(3, 4), {"x": None, "more": {"y": {0: Dim.AUTO}}}
+    with pytest.raises(AssertionError, match="mismatch"):
+        torch.export.export(Named(), (ones,), {"y": ones}, dynamic_shapes=shapes)
 
 
 @pytest.mark.skipif(not AT_LEAST_2_14, reason="torch knows no @dynamic_spec")

@@ -189,7 +189,7 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
         UsageError: an entry is invalid; the message names it.
     """
     _check_kinds(mod, args, kwargs)
-    kwargs = dict(kwargs or {})
+    kwargs = binding.in_order(mod, args, kwargs or {})
     examples = [Leaf(*named) for named in binding.name_leaves(mod, args, kwargs)]
     shapes, others = binding.resolve_shapes(mod, args, kwargs, dynamic_shapes)
     entries = binding.match_shapes(mod, args, kwargs, shapes)

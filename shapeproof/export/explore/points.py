@@ -7,14 +7,14 @@ not much larger than the first one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.limits import CORNERS, REPLAY_ELEMENTS, REPLAY_GROWTH
+from shapeproof.export.limits import CORNERS, REPLAY_ELEMENTS, REPLAY_GROWTH, STAND_IN_GROWTH
 from shapeproof.solver.answers.witness import find, generic, smallest
 from shapeproof.solver.facts import Facts
 
@@ -70,23 +70,27 @@ class Fitting:
         """Return values for all declared sizes."""
         return {name: point[name] if name in point else self._begun[name] for name in self.names}
 
-    def whole(self, point: Found) -> dict[str, int] | None:
+    def whole(self, point: Found, growth: int = REPLAY_GROWTH) -> dict[str, int] | None:
         """Return a point that was found, completed; None if none was found, or if it is too large."""
         if not isinstance(point, Mapping):
             return None
         whole = self.completed(point)
-        most = max(REPLAY_ELEMENTS, REPLAY_GROWTH * self._inputs.elements(self._begun))
+        most = max(REPLAY_ELEMENTS, growth * self._inputs.elements(self._begun))
         return whole if self._inputs.elements(whole) <= most else None
 
     def among(self, points: Iterable[Found]) -> Iterator[dict[str, int]]:
         """Yield those that fit, completed."""
         return (whole for point in points if (whole := self.whole(point)) is not None)
 
-    def corners(self, domain: Facts) -> Iterator[dict[str, int]]:
-        """Yield the points with each size at an end of its range, or as near to it as the domain and memory allow."""
+    def corners(self, domain: Facts, run: Sequence[Mapping[str, int]]) -> Iterator[dict[str, int]]:
+        """Yield the points with each size at an end of its range, or as near to it as the domain allows.
+
+        An end that is too large to be run is approached alone, the other sizes at their least, unless a point that has
+        been run is as near.
+        """
         free = self._free(domain)
         for ends in itertools.islice(itertools.product((False, True), repeat=len(free)), CORNERS):
-            corner = self._corner(dict(zip(free, ends, strict=True)), domain)
+            corner = self._corner(dict(zip(free, ends, strict=True)), domain, run)
             if corner is not None:
                 yield corner
 
@@ -97,20 +101,33 @@ class Fitting:
             first.setdefault(domain.reduce(symbol(name)), name)
         return [name for value, name in first.items() if not (isinstance(value, Term) and value.is_constant)]
 
-    def _corner(self, ends: Mapping[str, bool], domain: Facts) -> dict[str, int] | None:
+    def _corner(
+        self, ends: Mapping[str, bool], domain: Facts, run: Sequence[Mapping[str, int]]
+    ) -> dict[str, int] | None:
         """Return a corner. A size without bounds in the domain (an int) keeps its first value."""
         facts, best = domain.fork(), None
         for name, high in ends.items():
             bounds = facts.ranges.get(name)
             if bounds is None:
                 continue
-            for wanted in _towards(bounds.upper if high else bounds.lower, bounds.lower):
-                nearer = facts.assuming(f.eq(symbol(name), wanted))
-                whole = self.whole(find(f.TRUE, nearer))
-                if whole is not None:
-                    facts, best = nearer, whole
-                    break
+            whole, stands_in = self._first(name, _towards(bounds.upper if high else bounds.lower, bounds.lower), facts)
+            if whole is None:
+                continue
+            if stands_in and (sum(ends.values()) > 1 or any(point[name] >= whole[name] for point in run)):
+                return None
+            facts, best = facts.assuming(f.eq(symbol(name), whole[name])), whole
         return best
+
+    def _first(self, name: str, values: Iterable[int], facts: Facts) -> tuple[dict[str, int] | None, bool]:
+        """Return a point with the first value that can be run, and whether it stands for one that is too large."""
+        too_large = False
+        for value in values:
+            found = find(f.TRUE, facts.assuming(f.eq(symbol(name), value)))
+            whole = self.whole(found, STAND_IN_GROWTH if too_large else REPLAY_GROWTH)
+            if whole is not None:
+                return whole, too_large
+            too_large |= isinstance(found, Mapping)
+        return None, too_large
 
     def ones(self, domain: Facts) -> Iterator[dict[str, int]]:
         """Yield the point that sets as many sizes as possible to 1, one after the other."""

@@ -40,7 +40,10 @@ def foreign_operators(module: torch.fx.GraphModule) -> list[str]:
 def counts_writes(module: torch.fx.GraphModule) -> bool:
     """True if torch counts every write of a program into a tensor: not those of custom operators, nor statistics."""
     every = (node for each in graph_modules(module) for node in each.graph.nodes if node.op == "call_function")
-    return not any(schemas.is_foreign(node.target) or known_of(node.target).statistics for node in every)
+    return not any(
+        schemas.is_foreign(node.target) or schemas.updates_statistics(node.target, node.args, node.kwargs)
+        for node in every
+    )
 
 
 def mutates(graph: torch.fx.Graph) -> bool:

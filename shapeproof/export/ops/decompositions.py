@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -157,6 +158,74 @@ def pixel_unshuffle(x: torch.Tensor, downscale_factor: int) -> torch.Tensor:
     return x.clone()
 
 
+def kron(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return torch.kron, which is one operator to torch, and reads sizes as plain numbers.
+
+    >>> kron(torch.tensor([1, 2]), torch.tensor([1, 10]))
+    tensor([ 1, 10,  2, 20])
+    """
+    rank = max(x.dim(), y.dim())
+    ours, theirs = ((*(1,) * (rank - each.dim()), *each.shape) for each in (x, y))
+    apart = x.view([part for size in ours for part in (size, 1)])
+    repeated = y.view([part for size in theirs for part in (1, size)])  # as in torch.kron: not every stride fits
+    return (apart * repeated).view([one * other for one, other in zip(ours, theirs, strict=True)])
+
+
+def fftfreq(n: Any, d: float = 1.0, **options: Any) -> torch.Tensor:
+    """Return torch.fft.fftfreq for any number of samples.
+
+    >>> fftfreq(4), fftfreq(5, 0.2)
+    (tensor([ 0.0000,  0.2500, -0.5000, -0.2500]), tensor([ 0.,  1.,  2., -2., -1.]))
+    """
+    index = torch.arange(n, **_real(options))
+    places = torch.where(torch.arange(n) < (n + 1) // 2, index, index - n)
+    return torch.mul(places, 1.0 / (torch.sym_max(n, 1) * d))
+
+
+def rfftfreq(n: Any, d: float = 1.0, **options: Any) -> torch.Tensor:
+    """Return torch.fft.rfftfreq for any number of samples.
+
+    >>> rfftfreq(4)
+    tensor([0.0000, 0.2500, 0.5000])
+    """
+    torch._check(n >= 0, lambda: "upper bound and lower bound inconsistent with step sign")  # noqa: SLF001
+    index = torch.arange(n // 2 + 1, **_real(options))
+    of_none = torch.arange(n // 2 + 1) < 1 - n  # 0 / 0
+    return torch.where(of_none, torch.nan, index * (1.0 / (torch.sym_max(n, 1) * d)))
+
+
+def hamming_window(
+    window_length: Any,
+    periodic: bool = True,  # noqa: FBT001, FBT002
+    alpha: float = 0.54,
+    beta: float = 0.46,
+    **options: Any,
+) -> torch.Tensor:
+    """Return torch.hamming_window of any length; a window of one element is 1.
+
+    >>> hamming_window(4, False, 0.5, 0.5), hamming_window(1)
+    (tensor([0.0000, 0.7500, 0.7500, 0.0000]), tensor([1.]))
+    """
+    torch._check(window_length >= 0, lambda: "a window has no negative length")  # noqa: SLF001
+    last = window_length if periodic else window_length - 1
+    angles = torch.arange(last + 1, **_real(options)) * (2.0 * math.pi / torch.sym_max(last, 1))
+    window = (angles.cos() * -beta + alpha)[:window_length]
+    return torch.where(torch.arange(window_length) < 2 - window_length, torch.ones_like(window), window)
+
+
+def hann_window(window_length: Any, periodic: bool = True, **options: Any) -> torch.Tensor:  # noqa: FBT001, FBT002
+    """Return torch.hann_window of any length.
+
+    >>> hann_window(4)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    """
+    return hamming_window(window_length, periodic, 0.5, 0.5, **options)
+
+
+def _real(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {"dtype": torch.get_default_dtype()} | {name: value for name, value in options.items() if value is not None}
+
+
 def _single(value: Any) -> Any:
     return value[0] if isinstance(value, tuple | list) else value
 
@@ -256,6 +325,23 @@ def _in_rows(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return not indices and len(args) > 0 and args[0].is_floating_point() and args[0].dim() in {2, 3}
 
 
+def _wide(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """True if numbers are made of 32 bits or more: eager rounds smaller ones otherwise."""
+    dtype = kwargs.get("dtype") or torch.get_default_dtype()
+    return _floating(args, kwargs) and dtype.itemsize >= torch.float32.itemsize
+
+
+def _of_samples(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """True if a number of samples is given, a distance that is not 0, and no option but a dtype."""
+    spaced = (args[1] if len(args) > 1 else kwargs.get("d", 1)) != 0
+    return spaced and _wide(args, kwargs) and kwargs.keys() <= {"n", "d", "dtype"}
+
+
+def _of_a_window(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """True if a length is given, and no option but a dtype."""
+    return _wide(args, kwargs) and kwargs.keys() <= {"window_length", "periodic", "alpha", "beta", "dtype"}
+
+
 def _alike(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """True if there are several sequences, all with the same rank, dtype and device."""
     sequences = args[0] if args else kwargs.get("sequences", ())
@@ -327,6 +413,12 @@ _WRITTEN: Mapping[Any, Sequence[_Written]] = {
     torch.nn.functional.one_hot: [(one_hot, _always)],
     torch.tril_indices: [(tril_indices, _always)],
     torch.triu_indices: [(triu_indices, _always)],
+    torch.kron: [(kron, _always)],
+    torch.Tensor.kron: [(kron, _always)],
+    torch.fft.fftfreq: [(fftfreq, _of_samples)],
+    torch.fft.rfftfreq: [(rfftfreq, _of_samples)],
+    torch.hamming_window: [(hamming_window, _of_a_window)],
+    torch.hann_window: [(hann_window, _of_a_window)],
     torch.pixel_unshuffle: [(pixel_unshuffle, _by_factor)],
     torch.diagonal: [(diagonal, _by_number)],
     torch.Tensor.diagonal: [(diagonal, _by_number)],

@@ -44,12 +44,18 @@ def by_name(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict
 
 def written(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """Return the arguments that an operator mutates, with running statistics; `detach_` mutates no elements."""
-    statistics = known_of(target).statistics
-    if statistics is None and (not is_mutable(target) or target is torch.ops.aten.detach_.default):
+    updates = updates_statistics(target, args, kwargs)
+    if not updates and (not is_mutable(target) or target is torch.ops.aten.detach_.default):
         return []
     named = by_name(target, args, kwargs)
-    updated = ("running_mean", "running_var") if statistics is not None and named[statistics] else ()
+    updated = ("running_mean", "running_var") if updates else ()
     return [named.get(name) for name in (*_parameters(target)[2], *updated)]
+
+
+def updates_statistics(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """True if a call updates running statistics, which its schema does not say."""
+    statistics = known_of(target).statistics
+    return statistics is not None and bool(by_name(target, args, kwargs)[statistics])
 
 
 def is_view_operator(target: Any, *, pure: bool) -> bool:

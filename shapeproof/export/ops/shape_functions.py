@@ -1,7 +1,8 @@
 """Shape functions: the sizes of an operator's result, where its operands are contiguous, row by row.
 
 Law: where a function gives sizes, eager on the CPU raises nothing about sizes. Its result is one fresh, contiguous
-tensor with these sizes and the dtype that the table gives; strides that reach no element may differ. So the operator
+tensor with these sizes and the dtype that the table gives; strides that reach no element may differ. An operator on
+images leaves channels last in memory if they are last there, and then the strides are given, too. So the operator
 need not be run. The solver answers a function's questions about sizes, for the whole region. A case that the solver
 does not settle is left to torch.
 """
@@ -60,7 +61,9 @@ _LARGEST_FACTOR = 2**10
 """Eager multiplies as doubles: far below 2**53, products are exact."""
 Named = Mapping[str, Any]
 Rule = Callable[[Named, Sizes], Shape | None]
-Result = tuple[Shape, torch.dtype]
+Strides = tuple[Size, ...]
+Result = tuple[Shape, torch.dtype, Strides | None]
+"""Sizes, dtype and strides; no strides for a tensor that lies row by row."""
 
 
 class Layout(Enum):
@@ -69,6 +72,7 @@ class Layout(Enum):
     ALL = "all"
     ONE = "one of them"
     NONE = "none"
+    IMAGE = "the only one, or its channels are last, and so are the result's"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +91,44 @@ class ShapeFunction:
 
 
 def result_like(rule: ShapeFunction, named: Named, operands: Sequence[torch.Tensor], sizes: Sizes) -> Result | None:
-    """Return the sizes and the dtype of a call's result; None where torch must run the call.
+    """Return the sizes, the dtype and the strides of a call's result; None where torch must run the call.
 
     >>> from shapeproof.constraints.terms import constant
     >>> named = {"input": torch.ones(2, 3), "weight": torch.ones(5, 3), "bias": None}
     >>> rule = ShapeFunction(linear, of_floats("input", "weight"))
     >>> result_like(rule, named, (named["input"], named["weight"]), Sizes(constant, lambda _: False))
-    ((2, 5), torch.float32)
+    ((2, 5), torch.float32, None)
     """
-    if not operands or not _plain(operands) or not _lie(operands, rule.layout, sizes):
+    if not operands or not _plain(operands):
+        return None
+    last = rule.layout is Layout.IMAGE and has_channels_last(operands[0], sizes)
+    if not last and not _lie(operands, rule.layout, sizes):
         return None
     floats = {each.dtype for each in operands if each.is_floating_point()}
     if len(floats) > 1 or not floats <= _KNOWN:
         return None
     dtype = rule.dtype(named, next(iter(floats), None))
     shape = None if dtype is None else rule.shape(named, sizes)
-    return None if dtype is None or shape is None else (shape, dtype)
+    if dtype is None or shape is None:
+        return None
+    return shape, dtype, (_with_channels_last(shape) if last else None)
+
+
+def has_channels_last(image: torch.Tensor, sizes: Sizes) -> bool:
+    """True if an image has elements and several channels, and these are last in memory: its layout has one meaning.
+
+    Between one image and the next there may be a gap.
+    """
+    if image.dim() != _PLANE + 2 or not all(map(sizes.at_least, image.shape, (1, 2, 1, 1))):
+        return False
+    step, *within = map(sizes.read, image.stride())
+    dense, *expected = map(sizes.read, _with_channels_last(image.shape))
+    return within == expected and sizes.at_least(step - dense, 0)
+
+
+def _with_channels_last(shape: Sequence[Size]) -> Strides:
+    _, channels, height, width = shape
+    return (channels * height * width, 1, channels * width, channels)
 
 
 def keeps_layout(operands: Sequence[torch.Tensor], read: Callable[[Size], Term]) -> bool:
@@ -313,15 +339,26 @@ def pooling(named: Named, sizes: Sizes) -> Shape | None:
     return None if found is None else (*x.shape[:2], *found)
 
 
-def enlarged(named: Named, sizes: Sizes) -> Shape | None:
-    """Return the shape of an image that is enlarged by whole factors."""
-    x, factors = named["input"], named["scale_factors"]
-    if x.dim() != 4 or named["output_size"] is not None or factors is None or len(factors) != _PLANE:
+def interpolated(named: Named, sizes: Sizes) -> Shape | None:
+    """`upsample_*` of a batch: the sizes that are asked for, or the operand's times whole factors."""
+    x, asked, factors = named["input"], named["output_size"], named["scale_factors"]
+    rank = x.dim() - 2
+    if rank < 1 or (asked is None) is (factors is None) or not all(sizes.at_least(size, 1) for size in x.shape[1:]):
         return None
+    found = _enlarged(x.shape[2:], factors) if asked is None else _asked_for(asked, sizes)
+    return (*x.shape[:2], *found) if found is not None and len(found) == rank else None
+
+
+def _enlarged(shape: Sequence[Size], factors: Sequence[float]) -> Shape | None:
     whole = all(type(each) is float and 1 <= each <= _LARGEST_FACTOR and each.is_integer() for each in factors)
-    if not whole or not all(sizes.at_least(size, 1) for size in x.shape[1:]):
+    if not whole or len(factors) != len(shape):
         return None
-    return (*x.shape[:2], *(size * int(factor) for size, factor in zip(x.shape[2:], factors, strict=True)))
+    return tuple(size * int(factor) for size, factor in zip(shape, factors, strict=True))
+
+
+def _asked_for(asked: Sequence[Size], sizes: Sizes) -> Shape | None:
+    known = all(type(each) in {int, torch.SymInt} and sizes.at_least(each, 1) for each in asked)
+    return tuple(asked) if known else None
 
 
 def cat(named: Named, sizes: Sizes) -> Shape | None:

@@ -280,7 +280,11 @@ _MODULES: Mapping[str, Operator] = {
         shape=ShapeFunction(shapes.convolution, of_floats("input", "weight", "bias")),
     ),
     **_each("max_pool2d.default avg_pool2d.default", shape=ShapeFunction(shapes.pooling, of_floats("self"))),
-    "upsample_nearest2d.vec": Operator(shape=ShapeFunction(shapes.enlarged, of_floats("input"))),
+    **_each(
+        "upsample_nearest1d.vec upsample_nearest2d.vec upsample_nearest3d.vec "
+        "upsample_linear1d.vec upsample_bilinear2d.vec upsample_trilinear3d.vec upsample_bicubic2d.vec",
+        shape=ShapeFunction(shapes.interpolated, of_floats("input"), Layout.IMAGE),
+    ),
     "lstm.input": Operator(steps=(2, 4)),
     "gru.input": Operator(steps=(1, 3)),
     **_each("rnn_tanh.input rnn_relu.input", steps=(1, 1)),

@@ -1,4 +1,4 @@
-"""Identities of tensor storages, as weak references."""
+"""Tensor storages: their identities, as weak references, their writes, and copies that are made when one is written."""
 
 from __future__ import annotations
 
@@ -39,6 +39,19 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 def writes(tensor: torch.Tensor) -> int | None:
     """Return how often a tensor, or a view of it, was written into; None in inference mode, which counts no writes."""
     return None if tensor.is_inference() else tensor._version
+
+
+def copied_when_written(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy that shares the tensor's memory until one of the two is written into.
+
+    The tensor's own storage changes its kind, so that the next write into it may move it.
+    """
+    return torch._lazy_clone(tensor)
+
+
+def is_copied_when_written(tensor: torch.Tensor) -> bool:
+    """True if the tensor is such a copy, or has one, and has not been written into since."""
+    return bool(torch._C._is_cow_tensor(tensor))  # type: ignore[attr-defined]
 
 
 def kind(tensor: torch.Tensor) -> tuple[Any, ...]:

@@ -13,9 +13,10 @@ from itertools import takewhile
 from shapeproof.constraints.atoms import Max, Min, Where
 from shapeproof.constraints.formulas import FALSE, TRUE, And, Formula, Or, conjunction, disjunction, eq
 from shapeproof.constraints.meaning.definedness import defined
+from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.nodes import postorder
-from shapeproof.constraints.terms import symbol
-from shapeproof.solver.answers.wording import by_operand, reworded
+from shapeproof.constraints.terms import Term, symbol
+from shapeproof.solver.answers.wording import by_operand, by_size, reworded
 from shapeproof.solver.budget import until_spent
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import redundant
@@ -70,7 +71,11 @@ def _within(formula: Formula, facts: Facts) -> Formula:
 
 def _reworded(formula: Formula, facts: Facts) -> Formula:
     """Return a shorter wording, if it is proved equivalent."""
-    proposed = [reworded(formula, lambda term: facts.known.bounds(facts.reduce(term)))]
+
+    def bounds(term: Term) -> Interval:
+        return facts.known.bounds(facts.reduce(term))
+
+    proposed = [reworded(formula, bounds), *by_size(formula, bounds)]
     if of_cases(formula):
         reduced = facts.reduce(formula)
         proposed += [reduced, *by_operand(formula), *by_operand(reduced)]

@@ -29,11 +29,12 @@ from shapeproof.constraints.formulas import (
     ne,
     real_compare,
 )
+from shapeproof.constraints.meaning.evaluate import true_at
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.nodes import Node, postorder
 from shapeproof.constraints.polynomials import UNIT
 from shapeproof.constraints.reals import Real, RealConstant
-from shapeproof.constraints.terms import Term, from_poly
+from shapeproof.constraints.terms import Term, from_poly, symbol
 from shapeproof.solver.learned.bounding import shape_of
 
 
@@ -76,6 +77,28 @@ def by_operand(formula: Formula) -> Iterator[Formula]:
                 for one in args:
                     among = (ordered(one, other) for other in args if other is not one)
                     yield conjunction(*among, compare(formula.op, rest + times * one))
+
+
+def by_size(formula: Formula, bounds: Callable[[Term], Interval]) -> Iterator[Formula]:
+    """Yield a wording of a formula about one size that divides it, as a proposal read off small sizes.
+
+    >>> from shapeproof.constraints.syntax.text import parse_formula
+    >>> list(by_size(parse_formula("(n//2 - 1)//((n + 1)//2) == 0"), lambda _: Interval(0, None)))
+    [n >= 2, n >= 2]
+    """
+    if len(formula.symbols) != 1 or not any(isinstance(node, FloorDiv) for node in postorder(formula)):
+        return
+    (name,) = formula.symbols
+    within = bounds(symbol(name))
+    if within.lower is None:
+        return
+    last = within.lower + _SMALL_SIZES if within.upper is None else min(within.upper, within.lower + _SMALL_SIZES)
+    tried = range(within.lower, last + 1)
+    yield from _worded(symbol(name), _alike(tried, lambda size: true_at(formula, {name: size}) is True, within), within)
+
+
+_SMALL_SIZES = 32
+"""The sizes above the least that a wording is read off."""
 
 
 def equals(number: Term | Real, value: float) -> Formula:
@@ -147,7 +170,11 @@ def _quantity(formula: Formula) -> Term | None:
 
 def _wordings(formula: Formula, quantity: Term, within: Interval) -> Iterator[Formula]:
     """Two equivalents of the formula for a quantity within an interval: by runs where it holds, and by holes."""
-    runs, holes = _runs(formula, within)
+    yield from _worded(quantity, _runs(formula, within), within)
+
+
+def _worded(quantity: Term, found: tuple[list[Interval], list[Interval]], within: Interval) -> Iterator[Formula]:
+    runs, holes = found
     yield disjunction(*(_inside(quantity, run, within) for run in runs))
     yield conjunction(*(_outside(quantity, hole, within) for hole in holes))
 
@@ -156,8 +183,14 @@ def _runs(formula: Formula, within: Interval) -> tuple[list[Interval], list[Inte
     """Return the longest intervals of the quantity in which the formula holds, and those in which it fails."""
     near = {root + step for root in _roots(formula) for step in (-1, 0, 1) if root + step in within}
     tried = sorted(near.union(end for end in (within.lower, within.upper) if end is not None))
+    return _alike(tried, lambda value: _holds(formula, value), within)
+
+
+def _alike(
+    tried: Sequence[int], truth: Callable[[int], bool], within: Interval
+) -> tuple[list[Interval], list[Interval]]:
     found: dict[bool, list[Interval]] = {True: [], False: []}
-    for holds, group in groupby(tried, lambda value: _holds(formula, value)):
+    for holds, group in groupby(tried, truth):
         values = list(group)
         lower = within.lower if values[0] == tried[0] else values[0]
         upper = within.upper if values[-1] == tried[-1] else values[-1]

@@ -1,5 +1,6 @@
 """Run the program and eager on the same inputs, at chosen points.
 
+copies.py          copies of the model for them
 replay.py          runs both once and compares them
 crashes.py         raises where a kernel of torch would end the process
 laid_out.py        compares the memory layout of results

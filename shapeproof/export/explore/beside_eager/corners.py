@@ -112,7 +112,7 @@ def points(
             region = traced.trial.region
             yield failing_point(inputs, f.FALSE, region) or fitting.completed(traced.trial.point)
     yield from (anchor for anchor in inputs.anchors if domain.contains(anchor))
-    yield from fitting.corners(domain)
+    yield from fitting.corners(domain, run)
     yield from fitting.among(_where_laid_otherwise(found, domain))
     yield from fitting.ones(domain)
     given = (f.eq(symbol(name), size) for name in names for size in (0, 1))  # shape functions treat all sizes alike

@@ -1,14 +1,16 @@
-"""Run eager at other sizes before reporting that eager raises wherever a condition holds.
+"""Name the whole condition under which a finding holds, and its smallest witness, before they are reported.
 
-A check's requirement may matter only where other sizes send the model that way; the reported condition is then the
-joint one. If eager accepts some of these sizes, the finding says so. The verdict stays the same.
+A decision is asked on one path: a check's requirement may matter only where other sizes send the model that way, and
+`n == 5` may stand for the region `5 <= n <= 7` of one program. The reported condition is then the joint one. Eager is
+run at other sizes to test it; if eager accepts some sizes at which it should raise, the finding says so. The verdict
+stays the same.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from shapeproof.constraints import formulas as f
@@ -16,11 +18,11 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.definedness import defined
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.explore.beside_eager.replay import Eager
-from shapeproof.export.explore.findings import Finding, Outcome
+from shapeproof.export.explore.beside_eager.replay import Eager, Relation
+from shapeproof.export.explore.findings import Exploration, Finding, Outcome
 from shapeproof.export.explore.inferred.narrowing import sayable
 from shapeproof.export.explore.points import Fitting
-from shapeproof.export.limits import EXTENT_BOX, EXTENT_POINTS
+from shapeproof.export.limits import EXTENT_BOX, EXTENT_POINTS, SMALL_POINTS
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import ascending
 from shapeproof.solver.facts import Facts
@@ -28,25 +30,42 @@ from shapeproof.solver.facts import Facts
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Runs eager at sizes of a domain that are not much larger than the exploration's first sizes.
+    """Runs eager, and the program beside it, at sizes that are not much larger than the exploration's first sizes.
 
     `leaving` returns a formula for the sizes that take another path than a point on which the model raises, if known.
     """
 
     eager: Eager
-    begun: Mapping[str, int]
+    found: Exploration
     domain: Facts
     leaving: Callable[[dict[str, int]], Formula | None]
 
     def named(self, finding: Finding) -> Finding:
-        """Return the finding; if eager raises, name a condition under which eager raised wherever it was run."""
-        if finding.outcome is not Outcome.RAISES or self._raises_without(finding.requirement):
+        """Return the finding with the whole condition of it, if that is more than its decision."""
+        if finding.outcome is Outcome.RAISES:
+            return self._of_raising(finding)
+        return self._of_differing(finding) if finding.outcome is Outcome.DIFFERS else finding
+
+    def _of_raising(self, finding: Finding) -> Finding:
+        """Name a condition under which eager raised wherever it was run."""
+        if self._raises_without(finding.requirement):
             return finding
         for whole in self._wholes(finding):
-            joint = f.conjunction(*simplified([whole], self.domain))
+            joint = self._simple(whole)
             if joint is not finding.requirement and sayable(joint) and self._raises_without(joint):
-                return self._first(replace(finding, joint=self._without_chance(joint)))
+                return self._first(replace(finding, joint=self._without_chance(joint)), self._failure)
         return replace(finding, partly=True)
+
+    def _of_differing(self, finding: Finding) -> Finding:
+        """Name the region that the program serves, which may be larger than the decision says, in few words."""
+        required = f.conjunction(defined(finding.requirement), finding.requirement)
+        alone, joint = self._simple(required), self._simple(f.disjunction(required, finding.served))
+        more = f.conjunction(joint, f.negate(alone))
+        whole = joint if joint is not alone and sayable(joint) and self._everywhere(more, self._agrees) else alone
+        return self._first(replace(finding, joint=whole) if sayable(whole) else finding, self._difference)
+
+    def _simple(self, formula: Formula) -> Formula:
+        return f.conjunction(*simplified([formula], self.domain))
 
     def _without_chance(self, required: Formula) -> Formula:
         """Drop the alternatives at which eager raises, too: the failing path asked about them without need."""
@@ -57,12 +76,23 @@ class Extent:
                 kept = fewer
         return f.disjunction(*kept)
 
-    def _first(self, finding: Finding) -> Finding:
-        """Return the finding with the smallest sizes that violate its requirement as witness, if eager raises there."""
+    def _first(self, finding: Finding, seen: Callable[[Finding, dict[str, int]], str | None]) -> Finding:
+        """Return the finding with the smallest sizes that violate its requirement and show it as witness, if found."""
         failing = self.domain.assuming(finding.requirement.negation)
-        point = next(ascending(failing, sorted(self.eager.inputs.domain.symbols)), None)
-        failure = None if point is None else self.eager.failure_at(point, finding.decision.where)
-        return finding if failure is None else replace(finding, witness=point, text=failure)
+        for point in itertools.islice(ascending(failing, sorted(self.eager.inputs.domain.symbols)), SMALL_POINTS):
+            if point == finding.witness:
+                break
+            text = seen(finding, point)
+            if text is not None:
+                return replace(finding, witness=point, text=text)
+        return finding
+
+    def _failure(self, finding: Finding, point: dict[str, int]) -> str | None:
+        return self.eager.failure_at(point, finding.decision.where)
+
+    def _difference(self, _: Finding, point: dict[str, int]) -> str | None:
+        result = self.eager.compare(self.found.forms, point)
+        return None if result.agrees or result.relation is Relation.EAGER_RAISES else result.sentence
 
     def _wholes(self, finding: Finding) -> Iterator[Formula]:
         """Yield the conditions that may replace a finding's requirement.
@@ -77,12 +107,20 @@ class Extent:
 
     def _raises_without(self, required: Formula) -> bool:
         """True if eager was run at points where the requirement fails or is undefined, and raised at all of them."""
-        failing = self.domain.assuming(f.negate(f.conjunction(defined(required), required)))
-        points = itertools.islice(_points(self.eager.inputs, failing), EXTENT_POINTS)
-        near = Fitting(self.eager.inputs, self.begun).among(points)
+        return self._everywhere(
+            f.negate(f.conjunction(defined(required), required)), lambda point: self.eager.failure(point) is not None
+        )
+
+    def _agrees(self, point: dict[str, int]) -> bool:
+        return self.eager.compare(self.found.forms, point).agrees
+
+    def _everywhere(self, where: Formula, seen: Callable[[dict[str, int]], bool]) -> bool:
+        """True if there are points of a formula at which the model was run, and this was seen at all of them."""
+        points = itertools.islice(_points(self.eager.inputs, self.domain.assuming(where)), EXTENT_POINTS)
+        near = Fitting(self.eager.inputs, self.found.begun).among(points)
         first = next(near, None)
         run = () if first is None else itertools.chain([first], near)
-        return first is not None and all(self.eager.failure(point) is not None for point in run)
+        return first is not None and all(map(seen, run))
 
 
 def _points(inputs: Inputs, failing: Facts) -> Iterator[dict[str, int]]:

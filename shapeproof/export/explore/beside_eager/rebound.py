@@ -14,6 +14,7 @@ import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.copies import copied
 from shapeproof.export.shim.inputs.binding import bind
 from shapeproof.export.shim.inputs.containers import Held, held, is_same
 from shapeproof.export.source.changed_at import ChangedAt
@@ -38,7 +39,7 @@ class Seen:
 def seen_in_eager(eager: replay.Eager, point: Mapping[str, int], left: Left) -> Seen:
     """Return what eager leaves in its inputs at a point, for the inputs that a trace saw changed."""
     args, kwargs = eager.inputs.at(point, filled=True)
-    mine = copy.deepcopy(eager.mod)
+    mine = copied(eager.mod)
     before = held(mine, args, kwargs)
 
     def changed() -> set[Hashable]:

@@ -18,6 +18,7 @@ import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.beside_eager.copies import copied, copied_state
 from shapeproof.export.explore.beside_eager.crashes import refusing_crashes
 from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
 from shapeproof.export.graph import nodes
@@ -137,12 +138,12 @@ class Eager:
 
     def failure(self, point: Mapping[str, int], seed: int | None = 0) -> str | None:
         """Return what eager raises at a point, or None; `seed` selects the data."""
-        error = self._error(point, seed)
+        error = self.error(point, seed)
         return None if error is None else with_kind(error)
 
     def failure_at(self, point: Mapping[str, int], where: SourceLocation | None) -> str | None:
         """Return what eager raises at a point, preferring data that fail at the given line."""
-        errors = (self._error(point, seed) for seed in (0, None, 1))
+        errors = (self.error(point, seed) for seed in (0, None, 1))
         first = next(errors)
         if first is None or where is None or _is_at(first, where):
             return None if first is None else with_kind(first)
@@ -150,9 +151,10 @@ class Eager:
 
     def error_on(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
         """Return what eager raises on given inputs, or None."""
-        return outcome(copy.deepcopy(self.mod), args, kwargs)[1]
+        return outcome(copied(self.mod), args, kwargs)[1]
 
-    def _error(self, point: Mapping[str, int], seed: int | None) -> Exception | None:
+    def error(self, point: Mapping[str, int], seed: int | None = 0) -> Exception | None:
+        """Return the exception of eager at a point, or None."""
         return None if self._too_large(point) else self.error_on(*self.inputs.at(point, filled=True, seed=seed))
 
     def _too_large(self, point: Mapping[str, int]) -> bool:
@@ -188,7 +190,7 @@ def _is_at(error: Exception, where: SourceLocation) -> bool:
 
 def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int) -> Replay:
     """Run both on given inputs. Mutations of the inputs are compared as results."""
-    eager, exported = copy.deepcopy(mod), form.fresh()
+    eager, exported = copied(mod), form.fresh()
     found = Replay(Relation.SAME)
     for _ in range(calls):
         found = replace(_compare_call(eager, exported, args, kwargs, form), form=form.name)
@@ -272,7 +274,7 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
     computed themselves.
     """
     with quiet():
-        module = copy.deepcopy(module_of(program))
+        module = copied_state(module_of(program))
     if not nodes.mutates(module.graph):
         return lambda: module
     watching = nodes.counts_writes(module)
@@ -281,7 +283,7 @@ def fresh_modules(program: torch.export.ExportedProgram) -> Callable[[], torch.n
     def fresh() -> torch.nn.Module:
         if not (watching and last and None not in last[0][1] and _writes(last[0][0]) == last[0][1]):
             with quiet():
-                made = copy.deepcopy(module)
+                made = copied_state(module)
             last[:] = [(made, _writes(made))]
         return last[0][0]
 

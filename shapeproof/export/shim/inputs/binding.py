@@ -5,13 +5,15 @@ Binding reads no sizes.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch._dynamo.exc
 import torch._functorch.config
+import torch.export._trace
 import torch.utils._pytree as pytree
 from torch.export import dynamic_shapes as torchs_shapes
 from torch.export.dynamic_shapes import _combine_args, _tree_map_with_path
@@ -20,8 +22,21 @@ from shapeproof.constraints.errors import UsageError
 from shapeproof.export.shim.numbers.symbols import TorchConstraintError
 from shapeproof.wording import first_line
 
-_normalized: Callable[..., Any] = getattr(torchs_shapes, "_normalize_dynamic_shapes", lambda shapes, *_: shapes)
-"""From torch 2.14 on, dynamic_shapes may name an argument of `**kwargs` directly."""
+
+def _named_directly(shapes: Any, mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return dynamic_shapes with what it says of arguments in `**kwargs` under the name of that parameter."""
+    bound = bind(mod, args, kwargs)
+    inside = set(kwargs).difference(bound)
+    if not isinstance(shapes, Mapping) or not inside.intersection(shapes):
+        return shapes
+    (parameter,) = (name for name, each in _parameters(mod).items() if each.kind is inspect.Parameter.VAR_KEYWORD)
+    return {name: entry for name, entry in shapes.items() if name not in inside} | {
+        parameter: shapes.get(parameter, {}) | {name: shapes[name] for name in inside.intersection(shapes)}
+    }
+
+
+_normalized: Callable[..., Any] = getattr(torchs_shapes, "_normalize_dynamic_shapes", _named_directly)
+"""dynamic_shapes may name an argument of `**kwargs` directly; torch itself takes that from 2.14 on."""
 
 
 def name_leaves(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, str, Any]]:
@@ -65,8 +80,7 @@ def map_shapes(
     given = _under_their_parameter(mod, args, kwargs, shapes)
     given = given or _tree_map_with_path(lambda _path, _leaf: None, combined)
     if isinstance(given, Mapping):
-        if set(given) != set(names):
-            raise UsageError(f"dynamic_shapes names {sorted(map(str, given))}, but the inputs are {names}")
+        _check_names(given, names)
     elif isinstance(given, tuple | list):
         if len(given) != len(names):
             raise UsageError(f"dynamic_shapes has {len(given)} entries for {len(names)} inputs ({', '.join(names)})")
@@ -78,6 +92,15 @@ def map_shapes(
     except (ValueError, AssertionError, TorchConstraintError) as error:
         raise UsageError(f"dynamic_shapes does not match the inputs: {first_line(error)}") from None
     return type(shapes)(mapped.values()) if isinstance(shapes, tuple | list) else mapped
+
+
+def _check_names(given: Mapping[Any, Any], names: Sequence[str]) -> None:
+    if set(given) == set(names):
+        return
+    left_out = [name for name in names if name not in given]
+    entries = ", ".join(f'"{name}": None' for name in left_out)
+    instead = f": add {entries}, which makes sizes constant" if set(given) < set(names) else ""
+    raise UsageError(f"dynamic_shapes names {sorted(map(str, given))}, but the inputs are {names}{instead}")
 
 
 def _under_their_parameter(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> Any:
@@ -113,13 +136,60 @@ def rebuild_inputs(
 
 
 def bind(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the inputs by the names of the model's arguments, in the order of the program's inputs."""
+    """Return the inputs by the names of the model's parameters, in the order of the program's inputs.
+
+    The order is that of positional arguments, then keywords, if `kwargs` is `in_order`.
+    """
     try:
         bound = dict(_combine_args(mod, args, kwargs))
     except TypeError as error:
         raise UsageError(f"the example inputs do not fit the model's forward: {error}") from None
-    # Positional arguments come first in the program, keywords in the order given.
-    return {k: v for k, v in bound.items() if k not in kwargs} | {k: bound[k] for k in kwargs if k in bound}
+    named = {k: bound.pop(k) for k in kwargs if k in bound}
+    parameters = _parameters(mod)
+    inside = {k: bound.pop(k) for k in list(bound) if parameters[k].kind is inspect.Parameter.VAR_KEYWORD}
+    return bound | named | inside
+
+
+def in_order(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments with those that go into the model's `**kwargs` last.
+
+    Inputs are told apart by their place: the names that `bind` gives must come in the order of the values.
+    """
+    bound = bind(mod, args, kwargs)
+    return {k: kwargs[k] for k in kwargs if k in bound} | kwargs
+
+
+def _parameters(mod: torch.nn.Module) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(mod.forward).parameters
+
+
+@contextlib.contextmanager
+def keywords_ranged() -> Iterator[None]:
+    """Inside this block, torch.export takes dynamic sizes in `**kwargs`: until torch 2.14 it counts them twice."""
+    if hasattr(torchs_shapes, "_combine_args_for_tracing"):
+        yield
+        return
+    ranges = torch.export._trace._get_range_constraints
+
+    def of_parameters(mod: Any, export_artifact: Any, args: Any, kwargs: Any, dynamic_shapes: Any) -> Any:
+        bound = bind(mod, args, kwargs)
+        return ranges(_taking(bound), export_artifact, (), bound, dynamic_shapes)
+
+    torch.export._trace._get_range_constraints = of_parameters
+    try:
+        yield
+    finally:
+        torch.export._trace._get_range_constraints = ranges
+
+
+def _taking(names: Mapping[str, Any]) -> Any:
+    """Return a function whose parameters have these names."""
+
+    def function() -> None: ...
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    function.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
+    return function
 
 
 def _flatten(tree: Any) -> list[tuple[Any, Any]]:

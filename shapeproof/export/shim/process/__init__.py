@@ -1,10 +1,11 @@
-"""Process-wide state of torch and Python, controlled during an export. No file here changes an answer.
+"""Process-wide state of torch and Python, controlled during an export. No file here answers a question about sizes.
 
 one_thread.py      one export at a time
 quiet.py           logs and warnings
 collecting.py      the garbage collector
 deferred_code.py   the Python code of graphs, generated once
 each_call.py       a check before each operator runs
+attention.py      the layout of what torch.nn.MultiheadAttention returns
 transforms.py      the stack of torch.vmap and similar transforms
 default_device.py  the default device, cheaply
 unrun.py           the graph's record of an operator that was not run

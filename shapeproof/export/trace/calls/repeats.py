@@ -127,9 +127,10 @@ class Repeats:
             found = result_like(known.shape, schemas.by_name(func, *arguments), operands, self._sizes)
         if found is None:
             return None
-        sizes, dtype = found
+        sizes, dtype, strides = found
         plain = tuple(map(self._plainly, sizes))
-        like = _Like(plain, None, dtype, operands[0].device, tracked and dtype.is_floating_point)
+        laid = None if strides is None else tuple(map(self._plainly, strides))
+        like = _Like(plain, laid, dtype, operands[0].device, tracked and dtype.is_floating_point)
         self._noted[self._now(key)] = like
         self._env.trial.passed_over = True
         return like

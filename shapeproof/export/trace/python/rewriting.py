@@ -49,8 +49,14 @@ def catches(code: CodeType, *, otherwise: bool) -> bool:
 @functools.cache
 def assigned(code: CodeType) -> frozenset[str]:
     """Return the global names that a function assigns, or a function defined in it."""
-    steps = (step for each in _codes(code) for step in dis.get_instructions(each))
+    assigning = (each for each in _codes(code) if _has(each, "STORE_GLOBAL") or _has(each, "DELETE_GLOBAL"))
+    steps = (step for each in assigning for step in dis.get_instructions(each))
     return frozenset(step.argval for step in steps if step.opname in {"STORE_GLOBAL", "DELETE_GLOBAL"})
+
+
+def _has(code: CodeType, opname: str) -> bool:
+    """False if a code has no such instruction; reading the bytes takes a hundredth of the time of `dis`."""
+    return dis.opmap[opname] in code.co_code[::2]
 
 
 class _TheSame:
@@ -79,7 +85,7 @@ def rewritten(code: CodeType, file: str, others: frozenset[tuple[str, Any]]) -> 
     Python treats two codes as equal that differ only in their file, so `file` is a part of the cache key.
     """
     made = _Code(code, dict(others))
-    steps = list(dis.get_instructions(code))
+    steps = list(dis.get_instructions(code)) if _may_change(code, made.others) else []
     for step, after, later in itertools.zip_longest(steps, steps[1:], steps[2:]):
         if step.opname == "LOAD_GLOBAL" and after is not None:
             in_pattern = later is not None and later.opname == "MATCH_CLASS"
@@ -97,6 +103,28 @@ def rewritten(code: CodeType, file: str, others: frozenset[tuple[str, Any]]) -> 
         return code
     room = code.co_stacksize + 1
     return code.replace(co_code=bytes(made.body), co_names=tuple(made.names), co_consts=inner, co_stacksize=room)
+
+
+def _may_change(code: CodeType, others: Mapping[str, Any]) -> bool:
+    """False if nothing in a code is rewritten, apart from the functions that are defined in it."""
+    if any(name.removeprefix("case ") in code.co_names for name in others):
+        return True
+    return _asks_identity(code) or (EXCEPT in others and bool(code.co_exceptiontable))
+
+
+def _asks_identity(code: CodeType) -> bool:
+    """True if a code has `x is constant` of a constant that Python keeps as one object."""
+    if not _has(code, "IS_OP"):
+        return False
+    operations, arguments = code.co_code[::2], code.co_code[1::2]
+    before = (index - 1 for index, operation in enumerate(operations) if operation == dis.opmap["IS_OP"])
+    loads = (index for index in before if operations[index] == dis.opmap["LOAD_CONST"])
+    return any(_is_one_object(code.co_consts[arguments[index]]) for index in loads)
+
+
+def _is_one_object(constant: Any) -> bool:
+    """True for a number that Python keeps as one object."""
+    return isinstance(constant, bool) or (isinstance(constant, int) and constant in _SMALL)
 
 
 class _Reader:
@@ -169,7 +197,7 @@ class _Code:
     def ask(self, step: dis.Instruction, after: dis.Instruction) -> None:
         """Replace `x is constant` by `x in _TheSame(constant)`, where Python keeps one object for the constant."""
         constant = step.argval
-        if not isinstance(constant, bool) and not (isinstance(constant, int) and constant in _SMALL):
+        if not _is_one_object(constant):
             return
         if max(len(self.constants), step.arg or 0) >= _IN_A_BYTE:
             return

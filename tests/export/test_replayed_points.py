@@ -1,0 +1,60 @@
+"""Which points are run beside eager, and how large they are (explore/points.py)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.export import check
+from shapeproof.export.limits import REPLAY_ELEMENTS, STAND_IN_GROWTH
+
+
+class Rows(torch.nn.Module):
+    """Notes the shapes that eager is run at."""
+
+    def __init__(self):
+        super().__init__()
+        self.shapes = Shapes()
+
+    def forward(self, x):
+        if not torch.compiler.is_exporting():
+            self.shapes.append(tuple(x.shape))
+        return x * 2
+
+
+class Shapes(list):
+    """All copies of a model have the same list."""
+
+    def __deepcopy__(self, _):
+        return self
+
+
+def shapes(example, dims):
+    mod = Rows()
+    assert check(mod, (torch.randn(example),), dynamic_shapes=(dims,)).status == "proved"
+    return set(mod.shapes)
+
+
+def test_all_ends_that_fit_are_run_together():
+    run = shapes((3, 4), {0: Dim("n", min=1, max=9), 1: Dim("m", min=2, max=7)})
+    assert {(1, 2), (1, 7), (9, 2), (9, 7)} <= run
+
+
+def test_ends_that_fit_alone_only_are_run_alone():
+    run = shapes((80, 90), {0: Dim("n", min=1, max=1000), 1: Dim("m", min=2, max=1000)})
+    assert {(1, 2), (1, 1000), (1000, 2)} <= run
+    assert all(n * m <= STAND_IN_GROWTH * 80 * 90 for n, m in run), run
+
+
+def test_what_stands_for_an_end_that_does_not_fit_is_not_much_larger_than_the_example():
+    run = {n for n, _ in shapes((2, REPLAY_ELEMENTS), {0: Dim("n", min=1, max=64)})}
+    assert {1, 2} < run
+    assert max(run) < 8, "the nearest that fits where an end fits"
+
+
+@pytest.mark.parametrize("least", [1, 2])
+def test_ends_that_the_domain_rejects_are_approached_together(least):
+    dim = Dim("n", min=least, max=9)
+    run = shapes((4, 8), {0: dim, 1: 2 * dim})
+    assert {(least, 2 * least), (9, 18)} <= run
