@@ -107,6 +107,11 @@ def pooling(rng):
     return x, kernel, stride, [rng.choice((0, 0, 1))]
 
 
+def pooled_to(rng):
+    x = made(rng, [rng.choice(SIZES), rng.choice(SIZES), rng.choice((0, 1, 3, 5)), rng.choice((1, 4))])
+    return x, rng.choice(([1, 1], [2, 3], [4, 7], [1, 0], [1]))
+
+
 def enlarged(rng):
     x = made(rng, [rng.choice(SIZES) for _ in range(4)], (*FLOATS, torch.uint8))
     return x, rng.choice((None, None, None, None, [3, 3])), rng.choice(([2.0, 2.0], [1.0, 3.0], [1.5, 2.0], [0.5, 2.0]))
@@ -178,6 +183,7 @@ ARGUMENTS = {
     ATEN.conv3d.default: convolution(3),
     ATEN.max_pool2d.default: pooling,
     ATEN.avg_pool2d.default: pooling,
+    ATEN.adaptive_avg_pool2d.default: pooled_to,
     ATEN.upsample_nearest2d.vec: enlarged,
     ATEN.cat.default: cat,
     ATEN.embedding.default: embedding,

@@ -313,6 +313,15 @@ def pooling(named: Named, sizes: Sizes) -> Shape | None:
     return None if found is None else (*x.shape[:2], *found)
 
 
+def pooled_to(named: Named, sizes: Sizes) -> Shape | None:
+    """`adaptive_avg_pool2d` of a batch: the output size as it is given."""
+    x, size = named["self"], named["output_size"]
+    whole = len(size) == _PLANE and all(type(each) is int and each > 0 for each in size)
+    if x.dim() != 4 or not whole or not all(sizes.at_least(each, 1) for each in x.shape[1:]):
+        return None
+    return (*x.shape[:2], *size)
+
+
 def enlarged(named: Named, sizes: Sizes) -> Shape | None:
     """Return the shape of an image that is enlarged by whole factors."""
     x, factors = named["input"], named["scale_factors"]
