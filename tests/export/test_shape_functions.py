@@ -107,6 +107,11 @@ def pooling(rng):
     return x, kernel, stride, [rng.choice((0, 0, 1))]
 
 
+def pooled_to(rng):
+    x = made(rng, [rng.choice(SIZES), rng.choice(SIZES), rng.choice((0, 1, 3, 5)), rng.choice((1, 4))])
+    return x, rng.choice(([1, 1], [2, 3], [4, 7], [1, 0], [1]))
+
+
 def interpolated(spatial, *aligned):
     def args(rng):
         x = made(rng, [rng.choice(SIZES) for _ in range(2 + spatial)], (*FLOATS, torch.bfloat16, torch.uint8))
@@ -185,6 +190,7 @@ ARGUMENTS = {
     ATEN.conv3d.default: convolution(3),
     ATEN.max_pool2d.default: pooling,
     ATEN.avg_pool2d.default: pooling,
+    ATEN.adaptive_avg_pool2d.default: pooled_to,
     ATEN.upsample_nearest1d.vec: interpolated(1),
     ATEN.upsample_nearest2d.vec: interpolated(2),
     ATEN.upsample_nearest3d.vec: interpolated(3),

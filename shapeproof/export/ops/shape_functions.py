@@ -339,6 +339,15 @@ def pooling(named: Named, sizes: Sizes) -> Shape | None:
     return None if found is None else (*x.shape[:2], *found)
 
 
+def pooled_to(named: Named, sizes: Sizes) -> Shape | None:
+    """`adaptive_avg_pool2d` of a batch: the output size as it is given."""
+    x, size = named["self"], named["output_size"]
+    whole = len(size) == _PLANE and all(type(each) is int and each > 0 for each in size)
+    if x.dim() != 4 or not whole or not all(sizes.at_least(each, 1) for each in x.shape[1:]):
+        return None
+    return (*x.shape[:2], *size)
+
+
 def interpolated(named: Named, sizes: Sizes) -> Shape | None:
     """`upsample_*` of a batch: the sizes that are asked for, or the operand's times whole factors."""
     x, asked, factors = named["input"], named["output_size"], named["scale_factors"]

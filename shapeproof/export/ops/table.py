@@ -280,6 +280,7 @@ _MODULES: Mapping[str, Operator] = {
         shape=ShapeFunction(shapes.convolution, of_floats("input", "weight", "bias")),
     ),
     **_each("max_pool2d.default avg_pool2d.default", shape=ShapeFunction(shapes.pooling, of_floats("self"))),
+    "adaptive_avg_pool2d.default": Operator(shape=ShapeFunction(shapes.pooled_to, of_floats("self"))),
     **_each(
         "upsample_nearest1d.vec upsample_nearest2d.vec upsample_nearest3d.vec "
         "upsample_linear1d.vec upsample_bilinear2d.vec upsample_trilinear3d.vec upsample_bicubic2d.vec",
@@ -328,6 +329,18 @@ def known_of(target: Any) -> Operator:
 @functools.lru_cache(4096)
 def _named(name: str) -> Operator:
     return OPERATORS.get(name) or OPERATORS.get(name.rpartition(".")[0], _UNKNOWN)
+
+
+@functools.lru_cache(4096)
+def is_elementwise_in_place(target: Any) -> bool:
+    """True for the in-place form of an operator that computes element by element of its one operand.
+
+    >>> import torch
+    >>> is_elementwise_in_place(torch.ops.aten.relu_.default), is_elementwise_in_place(torch.ops.aten.relu.default)
+    (True, False)
+    """
+    name, dot, overload = str(target).rpartition(".")
+    return hasattr(target, "_schema") and name.endswith("_") and _named(f"{name[:-1]}{dot}{overload}").elementwise
 
 
 def promises(call: Call) -> list[Formula]:

@@ -21,8 +21,8 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.export.ops import recurrent, schemas
-from shapeproof.export.ops.shape_functions import Sizes
-from shapeproof.export.ops.table import known_of
+from shapeproof.export.ops.shape_functions import Sizes, keeps_layout
+from shapeproof.export.ops.table import is_elementwise_in_place, known_of
 from shapeproof.export.shim.numbers.symbols import bounds_refused
 from shapeproof.export.shim.storages import kind, storage_of
 from shapeproof.export.shim.trees import is_bare, leaves, map_tensors
@@ -115,6 +115,8 @@ class Operators:
 
     def run(self, func: Any, args: Any, kwargs: Any, run: Run) -> Any:
         """Run an operator under FakeTensorMode; a part of another operator leaves its decisions to that operator."""
+        if self._repeating and _is_its_operand(self._env, func, args, kwargs):
+            return args[0]
         run = self._ruled(run)
         part = self._env.innermost is not None
         operation = None if part else _Operation(self._env, self._apart, func, (args, kwargs), run)
@@ -150,7 +152,8 @@ class _Operation:
         self.operands = _tensors(arguments)
         self._changes = schemas.is_mutable(func)
         self._repeatable = schemas.is_repeatable(func)
-        if self._repeatable and self._changes:
+        self._gives_its_operand = self._changes and env.trial.in_place and _is_its_operand(env, func, *arguments)
+        if self._repeatable and self._changes and not self._gives_its_operand:
             self._repeatable = all(getattr(each, "constant", None) is None for each in self.operands)
             self.arguments = self._aliased()
 
@@ -186,6 +189,9 @@ class _Operation:
         """Forget the decisions that make no difference to the result."""
         trial, (_, checks) = self._env.trial, self._env.brought
         if not self._repeatable or len(trial.steps) == self._steps or checks != self._brought[1]:
+            return
+        if self._gives_its_operand:  # what was asked is how to record it
+            self.forget()
             return
         if trial.in_place and self._is_the_same_everywhere(result):
             of_torch = (step.decision.kind is not Kind.ASSERTED for step in trial.steps[self._steps :])
@@ -225,6 +231,14 @@ class _Operation:
             if self._env.brought != before:
                 raise LookupError("the operator takes other sizes from data, or checks data, there")
         return _tensors((args, kwargs)), leaves(result)
+
+
+def _is_its_operand(env: ProofShapeEnv, func: Any, args: Any, kwargs: Any) -> bool:
+    """True if an operator only changes the elements of its one operand, and eager raises nothing about sizes."""
+    if not is_elementwise_in_place(func):
+        return False
+    operands = _tensors((args, kwargs))
+    return all(map(is_bare, operands)) and keeps_layout(operands, env.read)
 
 
 def _modes(operands: Sequence[torch.Tensor]) -> Hashable:

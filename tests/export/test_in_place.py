@@ -1,0 +1,60 @@
+"""Operators that only change the elements of their one operand are not run while a model is traced."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.export import check
+from shapeproof.export.declare.inputs import declare
+from shapeproof.export.ops.table import is_elementwise_in_place
+from shapeproof.export.verify import verified
+from tests.agreement import agree
+
+IN_PLACE = sorted(
+    name
+    for name in dir(torch.ops.aten)
+    if is_elementwise_in_place(getattr(getattr(torch.ops.aten, name), "default", None))
+)
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_what_treats_elements_one_by_one_in_place_returns_its_operand_as_it_lay(name):
+    """A canary: it raises nothing, for no size of floats that lie row by row."""
+    func = getattr(torch.ops.aten, name).default
+    for size in [(2, 3, 4, 5), (0, 3, 4, 5), (1, 3, 1, 1), (2, 1, 4, 5), (4,), ()]:
+        for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+            x = (torch.rand(size) + 0.5).to(dtype)
+            before = x.stride(), x.storage_offset(), x.data_ptr()
+            assert func(x) is x
+            assert (x.shape, x.dtype, (x.stride(), x.storage_offset(), x.data_ptr())) == (size, dtype, before)
+
+
+@pytest.mark.parametrize("name", ["relu_", "hardswish_", "sigmoid_", "tanh_"])
+@pytest.mark.parametrize("grad", [False, True])
+def test_an_operator_in_place_asks_for_no_trace(name, grad):
+    """The operand is read afterwards: the graph writes into it, through a view, too."""
+    assert name in IN_PLACE
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            y = self.layer(x)
+            half = y[:, 1:]
+            getattr(torch.ops.aten, name)(y)
+            return y * 2, half + 1, getattr(torch.ops.aten, name)(x.t())
+
+    mod = Model().eval()
+    example, shapes = (torch.randn(4, 3),), ({0: Dim("n", min=0, max=9)},)
+    with torch.set_grad_enabled(grad):
+        report = check(mod, example, dynamic_shapes=shapes)
+        slow = verified(mod, declare(mod, example, None, shapes), in_place=False)
+    assert (report.status, report.statistics["traces"]) == ("proved", 1), str(report)
+    assert slow.status == "proved"
+    for n in (0, 1, 2, 5):
+        x = torch.randn(n, 3)
+        assert agree(mod, report.program.module(), (x,))
