@@ -57,6 +57,8 @@ class Finding:
     """True if eager accepts some of the sizes that violate the requirement."""
     joint: Formula | None = None
     """The whole requirement of the cause, if it is more than the decision."""
+    by_model: bool = False
+    """True if the model's own `raise` or `assert` raises there."""
 
     @property
     def may_be_another(self) -> bool:
@@ -258,10 +260,12 @@ def served_part(found: Exploration, domain: Facts) -> Facts | None:
 def attributed(finding: Finding, trial: Trial) -> Finding:
     """Attribute a finding to the question that explains it best, among those that its witness answers differently.
 
-    A question about data explains itself, unless the model branches on data and the witness takes the other side.
+    A question about data explains itself, unless the model branches on data and the witness takes the other side. So
+    does a branch of the model that leads to its own `raise`.
     """
     witness = finding.witness
-    if witness is None or (finding.outcome is Outcome.DATA and finding.decision.of_the_model):
+    of_itself = finding.by_model or finding.outcome is Outcome.DATA
+    if witness is None or (of_itself and finding.decision.of_the_model):
         return finding
     answered = [
         d

@@ -108,7 +108,8 @@ class Judge:
         for point in (each for each in (*corners, self._attempts.sizes.of(there.trial.point)) if each is not None):
             failure = self._eager.failure_at(point, step.decision.where)
             if failure is not None:
-                return Finding(Outcome.RAISES, step.decision, point, failure)
+                own = not there.trial.steps and raised_by_user(there.error)
+                return Finding(Outcome.RAISES, step.decision, point, failure, by_model=own)
         return Finding(
             Outcome.UNDECIDED,
             step.decision,

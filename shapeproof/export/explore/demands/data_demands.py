@@ -124,7 +124,11 @@ class _AddingUp:
 def _add_up(tensor: torch.Tensor, total: int) -> None:
     """Distribute a total over the elements, unless they add up to it already."""
     count = tensor.shape[-1] if tensor.dim() else 0
-    if count and bool((tensor.sum(-1) != total).any()):
+    if not count or not bool((tensor.sum(-1) != total).any()):
+        return
+    if tensor.dtype is torch.bool:
+        tensor.copy_((torch.arange(count) < total).expand_as(tensor))
+    else:
         tensor.fill_(total // count)
         tensor[..., -1] += total % count
 

@@ -31,10 +31,17 @@ Raisings = dict[Formula, list[Raising]]
 
 
 def note(known: Raisings, step: Step, there: Trial, domain: Facts, text: str) -> None:
-    """Note that a trace of the other side of a step raised, without any decision in that trace."""
+    """Note that a trace of the other side of a step raised, without any decision in that trace.
+
+    Where a decision answered questions that was forgotten, the trace speaks for its own part of the domain alone.
+    """
     side = domain.assuming(flipped(step))
     asked = [formula for formula in there.questions.answered if truth(formula, side).always is None]
-    given = tuple(formula if there.settled(formula) else negate(formula) for formula in asked)
+    answers = [there.settled(formula) for formula in asked]
+    if None in answers:
+        given = tuple(formula for formula in there.known.formulas if truth(formula, side).always is not True)
+    else:
+        given = tuple(formula if answer else negate(formula) for formula, answer in zip(asked, answers, strict=True))
     taken = step.decision.taken
     known[taken] = [*known.get(taken, ()), Raising(text, step.decision.where, given)]  # trials keep the list before
 
