@@ -24,11 +24,12 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.limits import INPUT_ELEMENTS
 from shapeproof.export.shim.inputs.containers import held
+from shapeproof.export.shim.inputs.without_data import error_without_data
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.shim.storages import writes
 from shapeproof.export.shim.trees import flattened, leaves, map_tensors
-from shapeproof.export.source.errors import led_to
+from shapeproof.export.source.errors import led_to, raised_at_run_time
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.trial import Trial
@@ -150,6 +151,13 @@ class Eager:
     def error_on(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
         """Return what eager raises on given inputs, or None."""
         return outcome(copy.deepcopy(self.mod), args, kwargs)[1]
+
+    def rejects_sizes(self, point: Mapping[str, int]) -> bool:
+        """True if the model raises at a point on tensors without data: its sizes are the reason."""
+        if self._too_large(point):
+            return False
+        args, kwargs = self.inputs.at(point, filled=False)
+        return raised_at_run_time(error_without_data(copy.deepcopy(self.mod), args, kwargs))
 
     def _error(self, point: Mapping[str, int], seed: int | None) -> Exception | None:
         return None if self._too_large(point) else self.error_on(*self.inputs.at(point, filled=True, seed=seed))
