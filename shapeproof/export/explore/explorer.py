@@ -18,10 +18,11 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.records.decisions import Decision, Kind
+from shapeproof.constraints.records.decisions import Kind
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager import replay
+from shapeproof.export.explore.beside_eager.rejected import rejected
 from shapeproof.export.explore.cells import Cutter
 from shapeproof.export.explore.demands.data_demands import demands
 from shapeproof.export.explore.findings import (
@@ -33,12 +34,14 @@ from shapeproof.export.explore.findings import (
     Traced,
     asking,
     attributed,
+    open_answers,
 )
+from shapeproof.export.explore.inferred.as_main import as_trace_of
 from shapeproof.export.explore.inferred.narrowing import condensed, given_up, lifted, nonempty, sayable
 from shapeproof.export.explore.inferred.scout import Looks, Scout
 from shapeproof.export.explore.judge import Judge
 from shapeproof.export.explore.main_program import MainProgram
-from shapeproof.export.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, TRACE_LIMIT
+from shapeproof.export.limits import LOOK_TRACES, OBLIVIOUS_ROUNDS, SCOUT_ELEMENTS, TRACE_LIMIT
 from shapeproof.export.trace.trial import Step
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
@@ -64,7 +67,7 @@ class Explorer:
         *,
         splitting: bool = False,
     ) -> None:
-        eager = replay.Eager(mod, inputs)
+        self._eager = eager = replay.Eager(mod, inputs)
         self._inputs = inputs
         self._splitting = splitting
         self._attempts = attempts = Attempts(inputs, trace, progress)
@@ -152,23 +155,11 @@ class Explorer:
         about_data = [step for step in traced.trial.steps if self._inputs.domain.about_data(step.decision.formula)]
         if len({asking(step.decision) for step in about_data}) > TRACE_LIMIT:
             reason = f"{len(about_data)} questions about data are open, and each would need a trace"
-            found.add(self._open_answers(about_data[0].decision, reason, traced, found.main))
+            found.add(open_answers(self._cut, about_data[0].decision, reason, traced, found.main))
             about_data = []
         for step, cell in self._cut.cells(traced.trial, about_data):
             if traced is not found.main or step not in about_data or not found.takes_in(step.decision):
                 self._settle_cell(step, cell, found)
-
-    def _open_answers(self, decision: Decision, reason: str, traced: Traced, main: Traced) -> Finding:
-        """Return a finding that asserts a trace's answers about data; the sizes that need other answers are unknown.
-
-        For a trace other than the main program's, the finding leaves out its whole cell.
-        """
-        if traced is main:
-            answers = tuple(self._cut.data_answers(main.trial))
-            return Finding(Outcome.UNDECIDED, decision, None, reason, unbounded=True, answers=answers)
-        cell = traced.trial.known
-        answers, served = self._cut.answers(cell, main.trial), self._cut.outside(cell)
-        return Finding(Outcome.UNDECIDED, decision, None, reason, served=served, unbounded=True, answers=answers)
 
     def _settle_cell(self, step: Step, cell: Facts, found: Exploration) -> None:
         """Settle a cell. If that leaves a finding and the cell's sizes are inferred, narrow the domain instead."""
@@ -182,14 +173,27 @@ class Explorer:
             found.narrowings.append(whole)
             return
         before = list(found.findings), list(found.narrowings)
-        own = step.decision.of_the_model and not self._inputs.domain.about_data(step.decision.formula)
-        given = any(map(cell.contains, self._inputs.anchors))  # the program may serve that part
-        closely = whole is not None or (own and self._attempts.made < LOOK_TRACES)
-        self._look_into(step, cell, outside, found, closely=given or (closely and not self._splitting))
+        data, given = (
+            self._inputs.domain.about_data(step.decision.formula),
+            any(map(cell.contains, self._inputs.anchors)),
+        )
+        known = None if data or given or whole else rejected(self._eager, self._attempts.sizes, step, cell)
+        own = step.decision.of_the_model and not data and self._attempts.made < LOOK_TRACES
+        worth = whole is not None or (own and not self._is_in_vain(cell, found, known))
+        self._look_into(step, cell, outside, found, known, closely=given or (worth and not self._splitting))
         whole = whole or lifted(step.decision, self._inputs)
         news = [finding for finding in found.findings if finding not in before[0]]
         if whole is not None and news and not (self._splitting and all(each.may_be_another for each in news)):
             found.findings, found.narrowings = before[0], [*before[1], whole]
+
+    def _is_in_vain(self, cell: Facts, found: Exploration, known: Finding | None) -> bool:
+        """True if a cell is known to fail, or fails at two runs, and the model is too large to look closer."""
+        if found.main.program is None or not self._looks.are_few(len(found.main.program.graph.nodes)):
+            return False
+        points = [self._attempts.sizes.smallest(cell), self._attempts.sizes.generic(cell)] if known is None else []
+        cheap = [each for each in points if each is not None and self._inputs.elements(each) <= SCOUT_ELEMENTS]
+        failing = (self._judge.disagreement(found.forms, each) is not None for each in cheap)
+        return len(cheap) == len(points) and all(failing)
 
     def _settles_for(self, cell: Facts, found: Exploration) -> bool:
         """True if the whole of an inferred cell is excluded, without checking which part of it may be served."""
@@ -201,8 +205,10 @@ class Explorer:
         found.settled_for |= self._looks.are_over(nodes)
         return self._looks.are_over(nodes)
 
-    def _look_into(self, step: Step, cell: Facts, outside: Formula, found: Exploration, *, closely: bool) -> None:
-        """Trace a cell and judge it. Closely: find the part of it that the program serves, if not the whole."""
+    def _look_into(  # noqa: PLR0913
+        self, step: Step, cell: Facts, outside: Formula, found: Exploration, known: Finding | None, *, closely: bool
+    ) -> None:
+        """Judge a cell, traced if no finding is known. Closely: find the part that the program serves, if not all."""
         point = self._attempts.sizes.generic(cell)
         if point is None or self._attempts.made >= TRACE_LIMIT:
             reason = (
@@ -212,10 +218,11 @@ class Explorer:
             found.add(Finding(Outcome.UNDECIDED, step.decision, None, reason, served=outside, answers=answers))
             return
         same_where: Formula = f.FALSE
-        finding = None if closely else self._judge.of_runs(step, cell, point, found.forms)
+        finding = None if closely else self._judge.of_runs(step, cell, point, found.forms) or known
         if finding is None:
             self._looks.taken += closely
-            there = self._attempts.at(cell, point)
+            spare = self._main.spare
+            there = (spare and as_trace_of(cell, spare, point)) or self._attempts.at(cell, point)
             finding = self._judge.of_trace(step, cell, there, found)
             if finding is None or finding.outcome is Outcome.UNDECIDED or closely:
                 beyond = self._cut.beyond(there.trial)

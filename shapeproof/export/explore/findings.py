@@ -13,6 +13,7 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.export.explore.beside_eager.replay import Form, Replay
+from shapeproof.export.explore.cells import Cutter
 from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.source.loops import rounds
 from shapeproof.export.trace.calls.dropouts import hides_a_write
@@ -226,6 +227,19 @@ class Exploration:
             for step in self.main.trial.steps
             if step.fallback is not None and step.decision.formula in asked and step.decision.outcome != step.fallback
         )
+
+
+def open_answers(cut: Cutter, decision: Decision, reason: str, traced: Traced, main: Traced) -> Finding:
+    """Return a finding that asserts a trace's answers about data; the sizes that need other answers are unknown.
+
+    For a trace other than the main program's, the finding leaves out its whole cell.
+    """
+    if traced is main:
+        answers = tuple(cut.data_answers(main.trial))
+        return Finding(Outcome.UNDECIDED, decision, None, reason, unbounded=True, answers=answers)
+    cell = traced.trial.known
+    answers, served = cut.answers(cell, main.trial), cut.outside(cell)
+    return Finding(Outcome.UNDECIDED, decision, None, reason, served=served, unbounded=True, answers=answers)
 
 
 def asking(decision: Decision) -> object:

@@ -32,6 +32,8 @@ class MainProgram:
         """The requirements that inferred sizes were narrowed to before anything was explored."""
         self.settled_for = False
         """True if some of them are accidents of the example that eager needs, but no check asks for."""
+        self.spare: Traced | None = None
+        """The trace at the example, if another one became the main program; it may serve as that of a cell."""
         self._attempts = attempts
         self._judge = judge
         self._scout = scout
@@ -60,6 +62,7 @@ class MainProgram:
 
     def _choose_main(self, domain: Facts) -> Traced:
         """Return a program that serves the example, traced at a point as generic as possible."""
+        self.spare = None
         example = self.example_in(domain)
         scouted = self._scouted(domain, example)
         if scouted is not None:
@@ -75,6 +78,7 @@ class MainProgram:
                 raise Impossible(second.trial)
             raise second.error or RuntimeError("the model cannot be traced")
         if first.program is not None and self._judge.same(first, second):
+            self.spare = None if self._oblivious or self._attempts.observed else second
             return first
         return self._generalize(domain, second, [first.trial.point])
 

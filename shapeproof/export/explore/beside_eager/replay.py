@@ -25,11 +25,12 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.limits import INPUT_ELEMENTS
 from shapeproof.export.shim.inputs.containers import held
+from shapeproof.export.shim.inputs.without_data import error_without_data
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.shim.storages import writes
 from shapeproof.export.shim.trees import flattened, leaves, map_tensors
-from shapeproof.export.source.errors import led_to
+from shapeproof.export.source.errors import led_to, raised_at_run_time
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.closed_trial import without_specializing
 from shapeproof.export.trace.rebinding import Left
@@ -152,6 +153,14 @@ class Eager:
     def error_on(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
         """Return what eager raises on given inputs, or None."""
         return outcome(copied(self.mod), args, kwargs)[1]
+
+    def error_of_sizes(self, point: Mapping[str, int]) -> Exception | None:
+        """Return what the model raises at a point on tensors without data, where its sizes are the reason; or None."""
+        if self._too_large(point):
+            return None
+        args, kwargs = self.inputs.at(point, filled=False)
+        error = error_without_data(copied(self.mod), args, kwargs)
+        return error if raised_at_run_time(error) else None
 
     def error(self, point: Mapping[str, int], seed: int | None = 0) -> Exception | None:
         """Return the exception of eager at a point, or None."""

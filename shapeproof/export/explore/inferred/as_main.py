@@ -1,9 +1,10 @@
-"""Use the scout's trace as the main program's, where a trace of the narrowed domain would only repeat it.
+"""Use a trace as one of a part of its domain, where a trace of that part would only repeat it.
 
-The decisions of a trace determine its path. If a generic point of the narrowed domain takes all of them, a trace at
-that point would record the same operators. Such a trace would know the narrowed domain from its start. So none of the
-decisions that the domain leaves open may be an equality or be about data, and no number that the graph computes may
-have a single value in the domain.
+The decisions of a trace determine its path. If a generic point of the part takes all of them, a trace at that point
+would record the same operators. Such a trace would know the part's facts from its start. So none of the decisions that
+these leave open may be an equality or be about data, and no number that the graph computes may have a single value.
+
+The scout's trace may so become the main program's, and the example's trace that of a cell.
 """
 
 from __future__ import annotations
@@ -27,9 +28,18 @@ from shapeproof.solver.prove import implied
 
 def as_main(seen: Scouted, domain: Facts) -> Traced | None:
     """Return the scout's trace as a trace of the domain that it asks for; None if that must be traced separately."""
-    traced, trial = seen.at_example, seen.at_example.trial
-    here = narrowed(domain, seen.domain)
-    if traced.doubtful or trial.guessed or not _is_generic(trial, seen.point) or not _computes_alike(traced, here):
+    return as_trace_of(narrowed(domain, seen.domain), seen.at_example, seen.point)
+
+
+def as_trace_of(here: Facts, traced: Traced, point: Mapping[str, int]) -> Traced | None:
+    """Return a trace as one at a generic point of a part of its domain; None if that must be traced separately.
+
+    The trace is changed: afterwards it is a trace of that part alone.
+    """
+    trial = traced.trial
+    if traced.doubtful or trial.guessed or not set(trial.known.formulas) <= set(here.formulas):
+        return None
+    if not _is_generic(trial, point) or not _computes_alike(traced, here):
         return None
     open_ = [step for step in trial.steps if not implied(step.decision.taken, here)]
     if any(equated(step.decision) is not None or trial.about_data(step.decision.formula) for step in open_):

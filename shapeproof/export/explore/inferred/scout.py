@@ -141,8 +141,12 @@ class Looks:
     def are_in_vain(self, nodes: int, points: Sequence[dict[str, int] | None]) -> bool:
         """True if eager rejects all of these points, where a run is worth making to save a trace."""
         tried = [point for point in points if point is not None]
-        worth = bool(tried) and self._affordable(nodes) < LOOK_LIMIT
+        worth = bool(tried) and self.are_few(nodes)
         return worth and all(self.eager.failure(point) is not None for point in tried)
+
+    def are_few(self, nodes: int) -> bool:
+        """True if a program with this many nodes is too large to look wherever a look may help."""
+        return self._affordable(nodes) < LOOK_LIMIT
 
     def _affordable(self, nodes: int) -> int:
         return min(LOOK_LIMIT, max(1, LOOK_NODES // nodes))

@@ -1,8 +1,9 @@
 """Inputs and declarations as torch reads them.
 
-binding.py      inputs and `dynamic_shapes`, bound to parameters by torch's source names
-containers.py   the contents of containers among the inputs
-dims.py         one entry of `dynamic_shapes`
-marks.py        marks on a tensor's dimensions
-profiles.py     sizes that torch.compile has seen to vary
+binding.py        inputs and `dynamic_shapes`, bound to parameters by torch's source names
+containers.py     the contents of containers among the inputs
+dims.py           one entry of `dynamic_shapes`
+marks.py          marks on a tensor's dimensions
+profiles.py       sizes that torch.compile has seen to vary
+without_data.py   a call on tensors without data
 """

@@ -1,0 +1,74 @@
+"""Cells that the model rejects: no trace is made to say so, and only sizes count as a reason."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.export import check
+from shapeproof.export.declare.inputs import declare
+from shapeproof.export.explore.beside_eager.replay import Eager
+
+EVEN_AND_ODD = {"x": {0: Dim("n", min=1, max=64)}}
+
+
+class Meets(torch.nn.Module):
+    """A model in layers; on one side of its branch, what follows raises for whatever size there is."""
+
+    def __init__(self, odd):
+        super().__init__()
+        self.odd, self.weight = odd, torch.nn.Parameter(torch.randn(4, 4))
+
+    def forward(self, x):
+        y = x.view(-1, 2, 4).sum(1) if x.shape[0] % 2 == 0 else self.odd(x)
+        y = y @ self.weight
+        for _ in range(16):
+            y = (y + 1).relu()
+        return y
+
+
+def test_a_cell_whose_sizes_the_model_rejects_is_refuted_without_a_trace():
+    """The fault: Swin was traced in tens of cells, each of which only said again that eager raises there."""
+    report = check(Meets(lambda x: x[:, :3]), (torch.randn(6, 4),), dynamic_shapes=EVEN_AND_ODD)
+    assert (report.status, report.statistics["traces"]) == ("refuted", 2), str(report)  # a generic point, the example
+    assert "fails at  x.shape[0] = 1 " in str(report)
+
+
+def test_a_part_of_the_cell_that_eager_accepts_is_found_beside_one_that_it_rejects():
+    """The smallest size of the cell raises, and a greater one does something else."""
+    model = Meets(lambda x: x[:, :3] if x.shape[0] < 3 else x * 2)
+    report = check(model, (torch.randn(6, 4),), dynamic_shapes=EVEN_AND_ODD)
+    assert report.status == "refuted", str(report)
+    narrowed = {"x": {0: 2 * Dim("half", min=1, max=32)}}
+    assert check(model, (torch.randn(6, 4),), dynamic_shapes=narrowed).status == "proved"
+
+
+class Calls(torch.nn.Module):
+    def __init__(self, call):
+        super().__init__()
+        self.call, self.table = call, torch.nn.Parameter(torch.randn(4, 3))
+
+    def forward(self, x):
+        return self.call(x, self.table)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, table: table[x.long() + 100],
+        lambda x, table: x.nonzero() + table[:1, :1],
+        lambda x, _: x * 2 if x.sum() > 1e9 else x.new_tensor([int(x.sum())] * -1).item(),
+        lambda x, table: torch.linalg.cholesky(x[:1].t() @ x[:1] - 1e9 * torch.eye(x.shape[1])) + table.sum(),
+    ],
+    ids=["index", "size from data", "branch on data", "not positive"],
+)
+def test_data_are_no_reason_to_reject_sizes(call):
+    eager = Eager(Calls(call), declare(Calls(call), (torch.randn(5, 4),), None, {"x": {0: Dim("n", max=9)}}))
+    assert eager.error_of_sizes({"n": 5}) is None
+
+
+def test_sizes_that_do_not_fit_are_rejected_without_data():
+    model = Calls(lambda x, table: x @ table if x.shape[0] > 3 else x @ table.t())
+    eager = Eager(model, declare(model, (torch.randn(5, 4),), None, {"x": {0: Dim("n", max=9)}}))
+    assert [eager.error_of_sizes({"n": n}) is not None for n in (3, 4)] == [True, False]
