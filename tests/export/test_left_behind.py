@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import math
 import weakref
 
 import pytest
@@ -216,3 +217,41 @@ def test_to_ask_who_calls_keeps_no_tensor_alive(question):
         assert asks()() is None
     finally:
         gc.enable()
+
+
+class Distances(torch.nn.Module):
+    def forward(self, x, k):
+        return x * k, abs(k), k + 1, torch.sym_sum([k, k, x.shape[0]]), abs(k / 2), abs(k)
+
+
+def test_a_program_that_returns_what_saving_rewrites_can_be_saved():
+    shapes = {"x": {0: N}, "k": Dim.DYNAMIC}
+    program = export(Distances(), (torch.randn(5), 2), dynamic_shapes=shapes)
+    saved = io.BytesIO()
+    torch.export.save(program, saved)
+    saved.seek(0)
+    loaded = torch.export.load(saved)
+    for size, number in ((0, 0), (1, -3), (9, 4)):
+        args = (torch.ones(size), number)
+        wanted = Distances()(*args)
+        for module in (program.module(), loaded.module()):
+            result = module(*args)
+            assert torch.equal(result[0], wanted[0])
+            assert result[1:] == wanted[1:]
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_a_loaded_program_refuses_the_other_zero(zero):
+    program = export(Signed(), (torch.ones(3), zero))
+    saved = io.BytesIO()
+    torch.export.save(program, saved)
+    saved.seek(0)
+    module = torch.export.load(saved).module()
+    assert torch.equal(module(torch.ones(3), zero), Signed()(torch.ones(3), zero))
+    with pytest.raises(AssertionError, match="copysign"):
+        module(torch.ones(3), -zero)
+
+
+class Signed(torch.nn.Module):
+    def forward(self, x, k):
+        return x * math.copysign(1, k)

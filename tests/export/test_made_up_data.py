@@ -11,7 +11,7 @@ from torch.export import Dim
 
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
-from shapeproof.export.explore.beside_eager.replay import Eager, Relation
+from shapeproof.export.explore.beside_eager.replay import Eager, Relation, unequal
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.trace import tracer
 from shapeproof.solver.facts import Facts
@@ -122,6 +122,50 @@ def test_no_replay_fails_for_want_of_data_that_the_model_takes(name):
         result = Eager(mod, inputs).compare(found.forms, point)
         assert result.relation is Relation.SAME, (point, result.text)
     assert check(mod, args, dynamic_shapes=(shapes,)).status == "proved"
+
+
+def at_least_one(_, x, mask):
+    kept = mask.sum().item()
+    torch._check(kept >= 1)
+    torch._check(kept <= x.shape[0])
+    return x[kept - 1]
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.int64])
+def test_a_sum_that_must_be_positive_is_made_in_the_dtype_of_the_input(dtype):
+    mod = Calls(at_least_one)
+    report = check(mod, (torch.randn(5), torch.zeros(5, dtype=dtype)), dynamic_shapes=((N, N),))
+    assert report.status == "proved"
+
+
+@pytest.mark.parametrize("how", ["sum", "max", "element"])
+def test_a_number_that_the_dtype_of_an_input_cannot_hold_is_not_written_into_it(how):
+    def large(_, x, m):
+        number = (m[0] if how == "element" else getattr(m, how)()).item()
+        torch._check(number >= 500)
+        return x * number
+
+    report = check(Calls(large), (torch.randn(3), torch.zeros(3, dtype=torch.int8)), dynamic_shapes=None)
+    assert [each.id for each in report.diagnostics] == ["contradiction"]
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values")
+@pytest.mark.parametrize(
+    "dtype", [torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2, torch.complex64]
+)
+def test_inputs_are_made_in_dtypes_that_torch_cannot_compare(dtype):
+    function = Calls(lambda _, x, i: (x[i.long()], x + i.to(x.dtype), i.clone()))
+    args = (torch.randn(5), torch.tensor([1, 1, 2, 4, 4]).to(dtype))
+    assert check(function, args, dynamic_shapes=((N, N),)).status == "proved"
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_results_of_eight_bits_are_equal_to_eagers(dtype):
+    function = Calls(lambda _, x: x.to(dtype))
+    assert check(function, (torch.randn(5),), dynamic_shapes=((N,),)).status == "proved"
+    one, other = torch.ones(3).to(dtype), torch.tensor([1.0, 1.0, 2.0]).to(dtype)
+    assert unequal(one, one.clone()) is None
+    assert unequal(one, other) == "the values differ"
 
 
 def test_the_examples_own_data_stay_as_they_are():

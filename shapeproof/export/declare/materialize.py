@@ -28,15 +28,23 @@ def is_ordered(example: torch.Tensor) -> bool:
     whole = not (example.is_floating_point() or example.is_complex() or example.dtype == torch.bool)
     if not whole or example.layout != torch.strided or example.dim() == 0 or example.shape[-1] < 2:
         return False
-    return bool((example[..., 1:] >= example[..., :-1]).all())
+    integers = comparable(example)
+    return bool((integers[..., 1:] >= integers[..., :-1]).all())
+
+
+def comparable(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the same numbers in a dtype that torch can compare and sort."""
+    if tensor.dtype in {torch.uint16, torch.uint32, torch.uint64}:
+        return tensor.to(torch.int64)
+    return tensor.float() if tensor.is_floating_point() and tensor.itemsize == 1 else tensor
 
 
 def _in_order(tensor: torch.Tensor, example: torch.Tensor) -> torch.Tensor:
     if not is_ordered(example) or tensor.numel() == 0:
         return tensor
-    tensor = tensor.copy_(tensor.sort(-1).values)
+    tensor = tensor.copy_(comparable(tensor).sort(-1).values)
     first = example.detach()[..., 0]
-    if example.numel() and bool((first == first.flatten()[0]).all()):
+    if example.numel() and bool((comparable(first) == comparable(first).flatten()[0]).all()):
         tensor[..., 0] = first.flatten()[0]
     return tensor
 
@@ -69,7 +77,7 @@ def fill(tensor: torch.Tensor, example: torch.Tensor | None, seed: int | None) -
     if example is not None and example.numel():
         picks = torch.randint(example.numel(), (tensor.numel(),), generator=generator)
         values = example.detach().reshape(-1)[picks].reshape(tensor.shape)
-        if tensor.is_floating_point():
+        if tensor.is_floating_point() and tensor.itemsize > 1:  # floats of eight bits know no arithmetic
             values = values + torch.randn(tensor.shape, generator=generator).to(values.dtype) * 0.1
         return tensor.copy_(values)
     if tensor.is_floating_point():

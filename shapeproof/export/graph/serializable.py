@@ -25,15 +25,18 @@ def make_serializable(program: torch.export.ExportedProgram) -> None:
     for module in graph_modules(program.graph_module):
         found = [node for node in module.graph.nodes if node.target in _WRITTEN and "val" in node.meta]
         for node in found:
-            _rewrite(node)
+            written = _rewrite(node)
+            if module is program.graph_module:
+                program.graph_signature.replace_all_uses(node.name, written.name)
         if found:
             module.recompile()
 
 
-def _rewrite(node: torch.fx.Node) -> None:
+def _rewrite(node: torch.fx.Node) -> Any:
     written = _WRITTEN[node.target](functools.partial(_call, node), node)
     node.replace_all_uses_with(written)
     node.graph.erase_node(node)
+    return written
 
 
 def _call(before: torch.fx.Node, target: Any, *args: Any) -> torch.fx.Node:

@@ -7,6 +7,7 @@ torch compiles when it makes a module.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -102,10 +103,14 @@ class ConstantGuard:
             raise refusal({self.name: value}, formula)
 
     def code(self, source: str) -> list[str]:
-        """Return the checks that torch omits: that None is given for None, and the type of a number."""
+        """Return the checks that torch omits: that None is given for None, a number's type, and the sign of 0.0."""
         if self.expected is None:
             return [f"{source} is None"]
-        return [f"type({source}) is {type(self.expected).__name__}"]
+        sign = [f"math.copysign(1, {source}) == {math.copysign(1, self.expected)}"] if self._is_zero() else []
+        return [f"type({source}) is {type(self.expected).__name__}", *sign]
+
+    def _is_zero(self) -> bool:
+        return isinstance(self.expected, float) and self.expected == 0
 
 
 @dataclass(frozen=True)

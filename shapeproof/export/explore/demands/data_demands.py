@@ -18,7 +18,7 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.meaning.evaluate import holds_at, value_at
 from shapeproof.constraints.terms import Term, constant, symbol
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.declare.materialize import is_ordered
+from shapeproof.export.declare.materialize import comparable, is_ordered
 from shapeproof.export.explore.demands.graph_demands import indexed, size_along
 from shapeproof.export.explore.findings import Traced
 from shapeproof.export.ops import schemas
@@ -101,11 +101,12 @@ class _Within:
 
     def __call__(self, point: Mapping[str, int], values: dict[str, Any]) -> None:
         size, tensor = value_at(self.size, point), values[self.source]
-        if size is None or size <= 0:
+        if size is None or size <= 0 or tensor.is_complex():
             return
-        outside = (tensor < 0) | (tensor >= size)
+        given = comparable(tensor)
+        outside = (given < 0) | (given >= size)
         if bool(outside.any()):
-            tensor.copy_(tensor.clamp(0, size - 1) if self.ordered else torch.where(outside, tensor % size, tensor))
+            tensor.copy_(given.clamp(0, size - 1) if self.ordered else torch.where(outside, given % size, given))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +123,23 @@ class _AddingUp:
 
 
 def _add_up(tensor: torch.Tensor, total: int) -> None:
-    """Distribute a total over the elements, unless they add up to it already."""
+    """Distribute a total over the elements, unless they add up to it already or their dtype cannot hold the shares."""
     count = tensor.shape[-1] if tensor.dim() else 0
     if not count or not bool((tensor.sum(-1) != total).any()):
         return
-    if tensor.dtype is torch.bool:
-        tensor.copy_((torch.arange(count) < total).expand_as(tensor))
-    else:
-        tensor.fill_(total // count)
-        tensor[..., -1] += total % count
+    share, rest = divmod(total, count)
+    if _can_hold(tensor.dtype, share) and (not rest or _can_hold(tensor.dtype, share + 1)):
+        tensor.fill_(share)
+        tensor[..., count - rest :] = share + 1
+
+
+def _can_hold(dtype: torch.dtype, value: int) -> bool:
+    """Tell whether a dtype has this integer: an in-place write of any other raises, or writes another number."""
+    if dtype is torch.bool:
+        return value in (0, 1)
+    if dtype.is_floating_point:
+        return int(torch.tensor(value, dtype=dtype)) == value
+    return torch.iinfo(dtype).min <= value <= torch.iinfo(dtype).max
 
 
 # ---------------------------------------------------------------------- of checks on numbers that are taken out
@@ -151,9 +160,11 @@ class _Number:
         return int(tensor[self.index] if self.how == "element" else getattr(tensor, self.how)())
 
     def put(self, tensor: torch.Tensor, value: int) -> None:
-        """Change the tensor so that the number has this value."""
+        """Change the tensor so that the number has this value, if its dtype can hold it."""
         if self.how == "sum":
             _add_up(tensor.view(-1), value)
+        elif not _can_hold(tensor.dtype, value):
+            return
         elif self.how == "element":
             tensor[self.index] = value
         else:
