@@ -11,6 +11,7 @@ from torch.export import Dim
 
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
+from shapeproof.export.declare.materialize import like_example
 from shapeproof.export.explore.beside_eager.replay import Eager, Relation, unequal
 from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.trace import tracer
@@ -206,3 +207,27 @@ def test_what_is_demanded_of_data_bounds_sizes_with_the_line():
     (found,) = report.diagnostics
     assert (found.id, found.line) == ("bound", Third.forward.__code__.co_firstlineno + 2)
     assert found.message == "`x.shape[0] >= 3` must hold"
+
+
+def test_a_mask_that_masks_nothing_is_drawn_to_mask_places_but_no_whole_row():
+    """The fault: all replays ran with the example's mask of zeros, where fused attention agrees with any other."""
+    example = torch.zeros(2, 5, dtype=torch.bool)
+    drawn = like_example(example, (40, 9), filled=True, seed=0)
+    assert drawn.any()
+    assert not drawn.all(-1).any()
+    kept = like_example(~example, (40, 9), filled=True, seed=0)
+    assert not kept.all()
+    assert kept.any(-1).all()
+
+
+class MasksRows(torch.nn.Module):
+    """As a fused kernel: what is masked gives another value in eager."""
+
+    def forward(self, x, mask):
+        return x.masked_fill(mask, 1.0 if torch.compiler.is_compiling() else 0.0)
+
+
+def test_a_difference_at_masked_places_is_found_though_the_example_masks_none():
+    shapes = ({0: Dim("n", min=1, max=6)}, {0: Dim("n", min=1, max=6)})
+    report = check(MasksRows(), (torch.randn(3, 4), torch.zeros(3, 4, dtype=torch.bool)), dynamic_shapes=shapes)
+    assert report.status == "refuted"

@@ -9,6 +9,7 @@ import torch
 from torch.compiler import is_exporting
 from torch.export import Dim
 
+from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check
 from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
 
@@ -159,3 +160,39 @@ def test_attention_under_a_mode_of_the_users_runs_as_there():
         report = check(mod, (x,), dynamic_shapes=({0: Dim("b", min=1, max=4)},))
         assert report.status == "proved", str(report)
         assert report.program.module()(x).stride() == mod(x).stride() == (8, 16, 1)
+
+
+class Encodes(torch.nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        self.encoder = torch.nn.TransformerEncoder(layer, 1, **options)
+
+    def forward(self, x, padding):
+        return self.encoder(x, src_key_padding_mask=padding)
+
+
+PADDING = torch.tensor([[False, False, False, True, True], [False, False, False, False, True]])
+
+
+def checked_encoder(mod):
+    shapes = ({0: Dim("b", min=1, max=4)}, {0: Dim("b", min=1, max=4)})
+    return check(mod, (torch.randn(2, 5, 8), torch.zeros(2, 5, dtype=torch.bool)), dynamic_shapes=shapes)
+
+
+@torch.no_grad()
+def test_an_encoder_that_packs_its_batch_in_eager_is_refused():
+    """The fault: proved with a mask that masks nothing; where one pads, eager gives zeros and the program did not."""
+    mod = Encodes().eval()
+    assert not mod(torch.randn(2, 5, 8), PADDING)[0, -1].any()
+    with pytest.raises(UsageError, match="enable_nested_tensor=False"):
+        checked_encoder(mod)
+
+
+@pytest.mark.parametrize(("gradients", "nested"), [(False, False), (True, True)])
+def test_an_encoder_that_does_not_pack_is_proved(gradients, nested):
+    mod, x = Encodes(enable_nested_tensor=nested).eval(), torch.randn(2, 5, 8)
+    with torch.set_grad_enabled(gradients):
+        report = checked_encoder(mod)
+        assert report.status == "proved", str(report)
+        torch.testing.assert_close(report.program.module()(x, PADDING), mod(x, PADDING))

@@ -66,7 +66,7 @@ def _empty_like_layout(example: torch.Tensor, sizes: Sequence[int]) -> torch.Ten
 def fill(tensor: torch.Tensor, example: torch.Tensor | None, seed: int | None) -> torch.Tensor:
     """Fill the tensor with the example's values: drawn by the seed, or repeated if there is no seed.
 
-    Without an example, draw normal floats or integers 0 and 1.
+    Without an example, draw normal floats or integers 0 and 1. Truth values are drawn either way.
     """
     if seed is None and example is not None and example.numel():
         values = example.detach()
@@ -74,6 +74,8 @@ def fill(tensor: torch.Tensor, example: torch.Tensor | None, seed: int | None) -
             values = values.index_select(dim, torch.arange(size, device=values.device) % example.shape[dim])
         return tensor.copy_(values)
     generator = torch.Generator(device="cpu").manual_seed(seed or 0)
+    if example is not None and example.numel() and tensor.dtype == torch.bool:
+        return tensor.copy_(_mask(example.detach(), tensor.shape, generator))
     if example is not None and example.numel():
         picks = torch.randint(example.numel(), (tensor.numel(),), generator=generator)
         values = example.detach().reshape(-1)[picks].reshape(tensor.shape)
@@ -83,3 +85,18 @@ def fill(tensor: torch.Tensor, example: torch.Tensor | None, seed: int | None) -
     if tensor.is_floating_point():
         return tensor.copy_(torch.randn(tensor.shape, generator=generator))
     return tensor.copy_(torch.randint(2, tensor.shape, generator=generator))
+
+
+def _mask(example: torch.Tensor, sizes: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    """Draw truth values; each row has a value that each of the example's rows has.
+
+    An example's mask often masks nothing. The drawn one masks some places, and nowhere a whole row, which attention
+    does not define.
+    """
+    drawn = torch.randint(2, list(sizes), generator=generator).bool()
+    if drawn.dim() == 0 or drawn.numel() == 0:
+        return drawn
+    for value in (True, False):
+        if bool((example == value).any(-1).all()):
+            drawn[..., 0] = torch.where((drawn == value).any(-1), drawn[..., 0], value)
+    return drawn

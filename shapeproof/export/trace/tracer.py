@@ -47,7 +47,7 @@ from shapeproof.export.shim.callers import read_by_the_model
 from shapeproof.export.shim.inputs.binding import bind, keywords_ranged, map_leaves
 from shapeproof.export.shim.numbers.protocols import Answers, answered
 from shapeproof.export.shim.numbers.symbols import value_range, values
-from shapeproof.export.shim.process.attention import attention_laid_out
+from shapeproof.export.shim.process.attention import attention_as_in_eager
 from shapeproof.export.shim.process.deferred_code import code_deferred, code_generated
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
@@ -240,7 +240,7 @@ def _traced(env: ProofShapeEnv, model: torch.nn.Module) -> Iterator[None]:
         quiet(),
         transforms_ended(),
         keywords_ranged(),
-        attention_laid_out(),
+        attention_as_in_eager(),
         kept_symbolic(model) as names,
         answered(env, _answers(refusals)),
         code_deferred(),

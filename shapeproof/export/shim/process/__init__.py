@@ -5,7 +5,7 @@ quiet.py           logs and warnings
 collecting.py      the garbage collector
 deferred_code.py   the Python code of graphs, generated once
 each_call.py       a check before each operator runs
-attention.py      the layout of what torch.nn.MultiheadAttention returns
+attention.py      what torch.nn's attention gives in eager
 transforms.py      the stack of torch.vmap and similar transforms
 default_device.py  the default device, cheaply
 unrun.py           the graph's record of an operator that was not run
