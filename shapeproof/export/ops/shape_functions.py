@@ -263,9 +263,11 @@ def layer_norm(named: Named, sizes: Sizes) -> Shape | None:
 
 
 def group_norm(named: Named, sizes: Sizes) -> Shape | None:
-    """`group_norm`: the operand's shape; the groups divide the channels."""
+    """`group_norm`: the operand's shape; the groups divide the channels. Torch 2.15 raises without places."""
     x, groups = named["input"], named["num_groups"]
-    if x.dim() < 2 or groups < 1 or not sizes.known(f.eq(modulo(sizes.read(x.shape[1]), groups), 0)):
+    if x.dim() < 2 or groups < 1 or not all(sizes.at_least(size, 1) for size in x.shape[2:]):
+        return None
+    if not sizes.known(f.eq(modulo(sizes.read(x.shape[1]), groups), 0)):
         return None
     return _by_channel(named, sizes, ("weight", "bias"))
 
