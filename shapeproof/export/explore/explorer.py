@@ -205,6 +205,13 @@ class Explorer:
         found.settled_for |= self._looks.are_over(nodes)
         return self._looks.are_over(nodes)
 
+    def _spare_for(self, cell: Facts, point: dict[str, int]) -> Traced | None:
+        """Return the trace at the example as one of this cell, if it is; it is changed, so it serves one cell."""
+        there = None if self._main.spare is None else as_trace_of(cell, self._main.spare, point)
+        if there is not None:
+            self._main.spare = None
+        return there
+
     def _look_into(  # noqa: PLR0913
         self, step: Step, cell: Facts, outside: Formula, found: Exploration, known: Finding | None, *, closely: bool
     ) -> None:
@@ -221,8 +228,7 @@ class Explorer:
         finding = None if closely else self._judge.of_runs(step, cell, point, found.forms) or known
         if finding is None:
             self._looks.taken += closely
-            spare = self._main.spare
-            there = (spare and as_trace_of(cell, spare, point)) or self._attempts.at(cell, point)
+            there = self._spare_for(cell, point) or self._attempts.at(cell, point)
             finding = self._judge.of_trace(step, cell, there, found)
             if finding is None or finding.outcome is Outcome.UNDECIDED or closely:
                 beyond = self._cut.beyond(there.trial)
