@@ -142,7 +142,8 @@ def test_torchs_attention_asks_what_the_shim_answers():
     """`attention_as_in_eager` replaces two functions that these modules look up, and reads the names of an encoder."""
     attention, encoder = torch.nn.MultiheadAttention.forward, torch.nn.TransformerEncoder.forward
     assert "torch.overrides.has_torch_function(" in inspect.getsource(attention)
-    assert "do_mask_check and torch.compiler.is_compiling()" in inspect.getsource(encoder)
-    assert {"src", "mask", "first_layer"} <= set(encoder.__code__.co_varnames)
+    asking = inspect.getsource(encoder).index("torch.backends.mha.get_fastpath_enabled()")
+    assert inspect.getsource(encoder).index("first_layer = ") < asking
+    assert {"self", "src", "mask", "src_key_padding_mask", "first_layer"} <= set(encoder.__code__.co_varnames)
     disabled = torch._C._disabled_torch_function_impl
     assert torch.nn.Parameter.__torch_function__ is disabled

@@ -181,9 +181,10 @@ def checked_encoder(mod):
 
 
 @torch.no_grad()
-def test_an_encoder_that_packs_its_batch_in_eager_is_refused():
+@pytest.mark.parametrize("mask_check", [True, False])
+def test_an_encoder_that_packs_its_batch_in_eager_is_refused(mask_check):
     """The fault: proved with a mask that masks nothing; where one pads, eager gives zeros and the program did not."""
-    mod = Encodes().eval()
+    mod = Encodes(mask_check=mask_check).eval()
     assert not mod(torch.randn(2, 5, 8), PADDING)[0, -1].any()
     with pytest.raises(UsageError, match="enable_nested_tensor=False"):
         checked_encoder(mod)

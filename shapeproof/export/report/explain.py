@@ -116,7 +116,7 @@ def disagreeing(wrong: Disagreement, inputs: Inputs, help_: tuple[Help, ...] = (
     does = "eager raises, as the program does" if wrong.result.agrees else "the program does not do what eager does"
     return Diagnostic(
         id="replay",
-        message=f"{does}, though no size-dependent decision was recorded",
+        message=f"{does}, and no question about sizes tells where",
         severity="error",
         notes=(Note("fails at", f"{sizes}   replayed; {wrong.result.sentence}"),),
         witness=named,

@@ -4,8 +4,8 @@ Without gradients eager runs fused kernels; torch runs other code while it trace
 
 - The result of MultiheadAttention's kernel is contiguous. Torch copies the other result into that layout, but only if
   no torch function mode is active; its own exporter activates one.
-- TransformerEncoder packs a padded batch into a nested tensor, and returns zeros where `src_key_padding_mask` pads, if
-  the mask pads each row at its end. The other code returns other values there, so such a model is refused.
+- TransformerEncoder packs a padded batch into a nested tensor, and returns zeros where `src_key_padding_mask` pads (if
+  it checks the mask: if that pads each row at its end). The other code returns other values there, so it is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def attention_as_in_eager() -> Iterator[None]:
     Raises:
         NotImplementedError: a TransformerEncoder that would pack its batch in eager.
     """
-    asked, compiling = torch.overrides.has_torch_function, torch.compiler.is_compiling
+    asked, enabled = torch.overrides.has_torch_function, torch.backends.mha.get_fastpath_enabled
     users_mode = asked((torch.empty(0),))
 
     def answered(args: Any) -> bool:
@@ -40,23 +40,32 @@ def attention_as_in_eager() -> Iterator[None]:
             return asked(args)
         return users_mode or any(map(_is_overridden, args))
 
-    def told() -> bool:
+    def fused() -> bool:
         caller = sys._getframe(1)
-        if caller.f_code is _ENCODER and not users_mode and _may_pack(**caller.f_locals):
+        if caller.f_code is _ENCODER and enabled() and not users_mode and _may_pack(**caller.f_locals):
             raise NotImplementedError(_NESTED)
-        return compiling()
+        return enabled()
 
-    torch.overrides.has_torch_function, torch.compiler.is_compiling = answered, told
+    torch.overrides.has_torch_function, torch.backends.mha.get_fastpath_enabled = answered, fused
     try:
         yield
     finally:
-        torch.overrides.has_torch_function, torch.compiler.is_compiling = asked, compiling
+        torch.overrides.has_torch_function, torch.backends.mha.get_fastpath_enabled = asked, enabled
 
 
-def _may_pack(src: torch.Tensor, mask: Any, first_layer: torch.nn.Module, **_: Any) -> bool:
-    """True if an encoder that asks whether it is traced would look at its padding in eager."""
-    learns = any(each.requires_grad for each in (src, *first_layer.parameters()))
-    return mask is None and not torch.is_autocast_enabled() and not (torch.is_grad_enabled() and learns)
+def _may_pack(
+    self: torch.nn.TransformerEncoder,
+    src: torch.Tensor,
+    mask: Any,
+    src_key_padding_mask: Any,
+    first_layer: torch.nn.Module,
+    **_: Any,
+) -> bool:
+    """True if an encoder with these arguments packs in eager, at least for some masks."""
+    takes = getattr(self, "use_nested_tensor", False) and src.dim() == len("BTC") and not src.is_nested
+    learns = torch.is_grad_enabled() and any(each.requires_grad for each in (src, *first_layer.parameters()))
+    padded = src_key_padding_mask is not None and mask is None
+    return takes and padded and not first_layer.training and not learns and not torch.is_autocast_enabled()
 
 
 def _is_overridden(tensor: object) -> bool:
