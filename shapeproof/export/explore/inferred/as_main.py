@@ -39,7 +39,7 @@ def as_trace_of(here: Facts, traced: Traced, point: Mapping[str, int]) -> Traced
     trial = traced.trial
     if traced.doubtful or trial.guessed or not set(trial.known.formulas) <= set(here.formulas):
         return None
-    if not _is_generic(trial, point) or not _computes_alike(traced, here):
+    if not here.contains(trial.point) or not _is_generic(trial, point) or not _computes_alike(traced, here):
         return None
     open_ = [step for step in trial.steps if not implied(step.decision.taken, here)]
     if any(equated(step.decision) is not None or trial.about_data(step.decision.formula) for step in open_):
