@@ -53,7 +53,8 @@ class Extent:
         for whole in self._wholes(finding):
             joint = self._simple(whole)
             if joint is not finding.requirement and sayable(joint) and self._raises_without(joint):
-                return self._first(replace(finding, joint=self._without_chance(joint)), self._failure)
+                finding = replace(finding, joint=self._without_chance(joint))
+                return self._first(finding, self._failure, finding.requirement)
         return replace(finding, partly=True)
 
     def _of_differing(self, finding: Finding) -> Finding:
@@ -62,7 +63,9 @@ class Extent:
         alone, joint = self._simple(required), self._simple(f.disjunction(required, finding.served))
         more = f.conjunction(joint, f.negate(alone))
         whole = joint if joint is not alone and sayable(joint) and self._everywhere(more, self._agrees) else alone
-        return self._first(replace(finding, joint=whole) if sayable(whole) else finding, self._difference)
+        if whole is not finding.requirement and sayable(whole):
+            finding = replace(finding, joint=whole)
+        return self._first(finding, self._difference, f.disjunction(required, finding.served))
 
     def _simple(self, formula: Formula) -> Formula:
         return f.conjunction(*simplified([formula], self.domain))
@@ -76,9 +79,11 @@ class Extent:
                 kept = fewer
         return f.disjunction(*kept)
 
-    def _first(self, finding: Finding, seen: Callable[[Finding, dict[str, int]], str | None]) -> Finding:
-        """Return the finding with the smallest sizes that violate its requirement and show it as witness, if found."""
-        failing = self.domain.assuming(finding.requirement.negation)
+    def _first(
+        self, finding: Finding, seen: Callable[[Finding, dict[str, int]], str | None], holding: Formula
+    ) -> Finding:
+        """Return the finding with the smallest sizes at which it is seen as witness, where a formula does not hold."""
+        failing = self.domain.assuming(holding.negation)
         for point in itertools.islice(ascending(failing, sorted(self.eager.inputs.domain.symbols)), SMALL_POINTS):
             if point == finding.witness:
                 break
