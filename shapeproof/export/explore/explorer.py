@@ -173,10 +173,8 @@ class Explorer:
             found.narrowings.append(whole)
             return
         before = list(found.findings), list(found.narrowings)
-        data, given = (
-            self._inputs.domain.about_data(step.decision.formula),
-            any(map(cell.contains, self._inputs.anchors)),
-        )
+        data = self._inputs.domain.about_data(step.decision.formula)
+        given = any(map(cell.contains, self._inputs.anchors))  # the program may serve that part
         known = None if data or given or whole else rejected(self._eager, self._attempts.sizes, step, cell)
         own = step.decision.of_the_model and not data and self._attempts.made < LOOK_TRACES
         worth = whole is not None or (own and not self._is_in_vain(cell, found, known))

@@ -8,6 +8,7 @@ stays the same.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -54,7 +55,8 @@ class Extent:
             joint = self._simple(whole)
             if joint is not finding.requirement and sayable(joint) and self._raises_without(joint):
                 finding = replace(finding, joint=self._without_chance(joint))
-                return self._first(finding, self._failure, finding.requirement)
+                failure = functools.partial(self.eager.failure_at, where=finding.decision.where)
+                return self._first(finding, failure, finding.requirement)
         return replace(finding, partly=True)
 
     def _of_differing(self, finding: Finding) -> Finding:
@@ -79,23 +81,18 @@ class Extent:
                 kept = fewer
         return f.disjunction(*kept)
 
-    def _first(
-        self, finding: Finding, seen: Callable[[Finding, dict[str, int]], str | None], holding: Formula
-    ) -> Finding:
+    def _first(self, finding: Finding, seen: Callable[[dict[str, int]], str | None], holding: Formula) -> Finding:
         """Return the finding with the smallest sizes at which it is seen as witness, where a formula does not hold."""
         failing = self.domain.assuming(holding.negation)
         for point in itertools.islice(ascending(failing, sorted(self.eager.inputs.domain.symbols)), SMALL_POINTS):
             if point == finding.witness:
                 break
-            text = seen(finding, point)
+            text = seen(point)
             if text is not None:
                 return replace(finding, witness=point, text=text)
         return finding
 
-    def _failure(self, finding: Finding, point: dict[str, int]) -> str | None:
-        return self.eager.failure_at(point, finding.decision.where)
-
-    def _difference(self, _: Finding, point: dict[str, int]) -> str | None:
+    def _difference(self, point: dict[str, int]) -> str | None:
         result = self.eager.compare(self.found.forms, point)
         return None if result.agrees or result.relation is Relation.EAGER_RAISES else result.sentence
 
