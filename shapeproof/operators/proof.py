@@ -27,12 +27,11 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager.kernels import Fault, Runs, fault_diagnostic
 from shapeproof.export.graph import nodes
+from shapeproof.export.graph.layouts import sharing
 from shapeproof.export.ops import schemas
-from shapeproof.export.shim.numbers.symbols import size_expression
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.trace import tracer
-from shapeproof.export.trace.calls.settle import sharing
 from shapeproof.operators.calling import shown_names
 from shapeproof.solver.answers.witness import smallest
 from shapeproof.solver.facts import Facts
@@ -74,7 +73,7 @@ class Program:
 
     def term(self, size: Any) -> Term:
         """Return the term of a size in the program's metadata."""
-        return tracer.translator_of(self.exported).term(size_expression(size))
+        return tracer.translator_of(self.exported).size(size)
 
 
 def writes_unsaid(kernel: Program, operator: Any) -> bool:

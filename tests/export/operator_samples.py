@@ -205,6 +205,7 @@ def jagged(draw):
 anything = tensors()
 floats = tensors(dtypes=(torch.float32,))
 pictures = tensors(shapes=st.just([1, 1, 3, 3]), dtypes=(torch.float32,))
+images = tensors(shapes=st.just([2, 1, 3, 3]), dtypes=(torch.float32, torch.float64))
 
 
 @st.composite
@@ -278,6 +279,18 @@ _BY_NAME |= {
     "unsqueeze": given_as(anything, st.integers(-1, 0)),
     "squeeze.dim": with_dim(anything).map(lambda args: (args, {})),
     "squeeze": given_as(anything),
+    "transpose.int": with_dim(anything, st.integers(-1, 1)).map(lambda args: (args, {})),
+    "permute": anything.flatmap(lambda x: st.tuples(st.just(x), st.permutations(range(x.dim())))).map(
+        lambda args: (args, {})
+    ),
+    "slice_copy.Tensor": cut((st.none() | guesses, st.none() | guesses, st.integers(1, 3))),
+    "select_copy.int": cut((guesses,)),
+    **dict.fromkeys(
+        ("_upsample_bilinear2d_aa.vec", "_upsample_bicubic2d_aa.vec"),
+        given_as(images, st.sampled_from(([3, 3], [2, 4])), flags, st.none()),
+    ),
+    "_upsample_nearest_exact2d.vec": given_as(images, st.sampled_from(([3, 3], [2, 4])), st.none()),
+    "_upsample_nearest_exact1d.vec": given_as(images.map(lambda x: x[0]), st.sampled_from(([3], [2])), st.none()),
     "slice.Tensor": cut((st.none() | guesses, st.none() | guesses, st.integers(1, 3))),
     "select.int": cut((guesses,)),
     "reshape": given_as(tensors(shapes=st.sampled_from(([2, 3], [0, 3]))), st.sampled_from(([-1], [3, -1]))),

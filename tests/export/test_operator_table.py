@@ -38,6 +38,12 @@ def copied(value):
     return torch.utils._pytree.tree_map(lambda each: each.clone() if isinstance(each, torch.Tensor) else each, value)
 
 
+def laid_otherwise(value):
+    """The same elements, with the last two dimensions in the other order in memory."""
+    turns = isinstance(value, torch.Tensor) and value.dim() > 1
+    return value.mT.clone(memory_format=torch.contiguous_format).mT if turns else value
+
+
 def with_fresh_rows(call):
     """The call as it is traced: the rows of its first result are not known and have a name. And how many they are."""
     first, *rest = call.results
@@ -76,7 +82,18 @@ def views(ran, known):
         assert offset == ran.result.storage_offset()
         assert not length or length == [ran.result.shape[ran.named["dim"]]]
     if known.as_asked:
-        assert all(asked in {size, -1} for size, asked in zip(ran.result.shape, ran.named["size"], strict=True))
+        asked = ran.named[known.as_asked]
+        assert all(given in {size, -1} for size, given in zip(ran.result.shape, asked, strict=True))
+    if known.order:
+        operand, order = ran.named["self"], known.order(ran.named)
+        assert list(ran.result.shape) == [1 if at is None else operand.shape[at] for at in order]
+        moved = zip(ran.result.stride(), order, strict=True)
+        assert all(at is None or stride == operand.stride(at) for stride, at in moved)
+        assert (ran.result.data_ptr(), len(order)) == (operand.data_ptr(), ran.result.dim())
+    if known.copies_view:
+        viewing = functools.reduce(getattr, known.copies_view.split("."), torch.ops)
+        assert torch.equal(ran.result, viewing(*ran.args, **ran.kwargs))
+        assert not torch._C._is_alias_of(ran.result, ran.named["self"])
 
 
 def shapes(ran, known):
@@ -132,6 +149,10 @@ def elements(ran, known):
         assert torch.equal(ran.result, operand)
     if known.moves:
         assert torch.equal(ran.func(*ran.args, **ran.kwargs), ran.result)
+    if known.resizes_image and list(ran.named["output_size"] or ()) == list(operand.shape[2:]):
+        assert torch.equal(ran.result, operand)
+    if known.rounds_once:
+        assert torch.equal(ran.func(*map(laid_otherwise, ran.args), **ran.kwargs), ran.result)
 
 
 def effects(ran, known):

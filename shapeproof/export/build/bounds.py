@@ -19,7 +19,6 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.report.bounds import Bound, Bounds
-from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Untranslatable
@@ -43,7 +42,7 @@ class Bounding:
         self._facts = found.main.trial.facts.resting_on(*(narrowing.requirement for narrowing in found.narrowings))
         self._inputs = inputs
         self._known: dict[Term, int | None] = {}
-        self._translator = tracer.translator_of(self._program)
+        self._term = tracer.translator_of(self._program).size
 
     def tensors(self) -> Bounds:
         """Return each tensor of the program that has a size from data, in program order."""
@@ -63,9 +62,6 @@ class Bounding:
         )
         open_ = [term for term, limit in zip(terms, limits, strict=True) if limit is None]
         return Bound(name, short_dtype(tensor.dtype), sizes, limits, self._missing(open_[0]) if open_ else "")
-
-    def _term(self, size: int | torch.SymInt) -> Term:
-        return self._translator.term(symbols.size_expression(size))
 
     def _limit(self, term: Term) -> int | None:
         """Return the least upper bound of a size; beyond the budget, the best proved bound; None if there is none."""

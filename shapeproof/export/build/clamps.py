@@ -79,7 +79,7 @@ class _Slice:
     """One slice of a program."""
 
     def __init__(self, node: torch.fx.Node, translator: Translator, facts: Facts) -> None:
-        self._node, self._translator, self._facts = node, translator, facts
+        self._node, self._read, self._facts = node, translator.size, facts
         self._made: list[torch.fx.Node] = []
         named = schemas.by_name(node.target, node.args, node.kwargs)
         self._operand, self._dim, self._start, self._end, self._step = map(named.get, _ARGUMENTS)
@@ -155,6 +155,3 @@ class _Slice:
     def _call(self, target: Any, *args: Any) -> torch.fx.Node:
         self._made.append(nodes.insert_call(self._node, target, args))
         return self._made[-1]
-
-    def _read(self, value: Any) -> Term:
-        return self._translator.term(symbols.size_expression(value))

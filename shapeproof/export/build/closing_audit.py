@@ -22,7 +22,6 @@ from shapeproof.constraints.meaning.evaluate import linear
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.graph.readback import Source, Value, assertions
-from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.export.trace.trial import DataCheck
 from shapeproof.solver.facts import Facts
@@ -151,15 +150,8 @@ class _Read:
         return value
 
     def _noted(self, value: Any) -> Value:
-        """Return the term, float expression or formula of a number in the node's metadata."""
+        """Return the meaning of a number in the node's metadata."""
         try:
-            match value:
-                case torch.SymInt():
-                    return self.translator.term(symbols.expression(value))
-                case torch.SymFloat():
-                    return self.translator.real(symbols.expression(value))
-                case torch.SymBool():
-                    return self.translator.formula(symbols.expression(value))
+            return self.translator.quantity(value)
         except Untranslatable:
-            pass
-        return None
+            return None

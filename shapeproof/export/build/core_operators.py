@@ -121,7 +121,7 @@ def _term(number: Any, translator: Translator) -> Term:
     value = nodes.noted(number)
     if not isinstance(value, int | torch.SymInt):
         raise Untranslatable(str(value))
-    return translator.term(symbols.size_expression(value))
+    return translator.size(value)
 
 
 def _replace(node: torch.fx.Node, by: Any, kept: Container[torch.fx.Node]) -> None:

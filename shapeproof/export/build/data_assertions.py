@@ -62,7 +62,7 @@ def _numbers(program: torch.export.ExportedProgram) -> dict[str, _Number]:
 
 
 def _note(found: dict[str, _Number], size: int | torch.SymInt, where: _Number, translator: Translator) -> None:
-    term = translator.term(symbols.size_expression(size))
+    term = translator.size(size)
     name = next(iter(term.symbols), "")
     if term is symbol(name):
         found.setdefault(name, where)

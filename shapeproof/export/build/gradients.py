@@ -23,7 +23,6 @@ from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.graph import nodes
 from shapeproof.export.shim.autograd import has_hooks, recorded
 from shapeproof.export.shim.modules import put
-from shapeproof.export.shim.numbers.symbols import size_expression
 from shapeproof.export.shim.trees import leaves, map_all, map_tensors
 from shapeproof.export.trace import tracer
 
@@ -129,7 +128,7 @@ def _result_sizes(program: VerifiedProgram) -> list[tuple[Term, ...]]:
     translator = tracer.translator_of(program)
     noted = list(map(nodes.noted, leaves(_output(program))))
     return [
-        tuple(translator.term(size_expression(size)) for size in each.shape) if isinstance(each, torch.Tensor) else ()
+        tuple(translator.size(size) for size in each.shape) if isinstance(each, torch.Tensor) else ()
         for each in noted[len(noted) - len(program.graph_signature.user_outputs) :]
     ]
 

@@ -1,22 +1,43 @@
 """Choose points of a domain: values of the declared sizes at which the model is traced or eager is run.
 
-Sizes chooses where to trace: generic and smallest points. Fitting chooses where to run: points that are complete, and
-not much larger than the first one.
+Sizes chooses where to trace: generic and smallest points. Fitting makes points fit to be run: complete, and not much
+larger than the first one. The functions below choose where to run:
+
+replay_points   the whole program beside eager
+spread          eager, to see how far a failure reaches
+kernel_points   custom operators beside their fake kernels
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import holds_at
+from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.limits import CORNERS, REPLAY_ELEMENTS, REPLAY_GROWTH, STAND_IN_GROWTH
-from shapeproof.solver.answers.witness import find, generic, smallest
+from shapeproof.export.explore.findings import Exploration
+from shapeproof.export.limits import (
+    CORNERS,
+    EXTENT_BOX,
+    EXTENT_POINTS,
+    KERNEL_ELEMENTS,
+    KERNEL_POINTS,
+    LAYOUT_POINTS,
+    REPLAY_ELEMENTS,
+    REPLAY_GROWTH,
+    STAND_IN_GROWTH,
+)
+from shapeproof.export.trace.trial import flipped
+from shapeproof.solver.answers.witness import ascending, find, generic, smallest
 from shapeproof.solver.facts import Facts
+
+Point = dict[str, int]
 
 
 class Sizes:
@@ -152,3 +173,126 @@ def failing_point(inputs: Inputs, required: Formula, domain: Facts) -> dict[str,
     """Return the smallest point of a domain where a requirement fails."""
     found = smallest(f.negate(required), domain, sorted(inputs.domain.symbols))
     return {name: found[name] for name in inputs.domain.symbols} if isinstance(found, dict) else None
+
+
+def spread(domain: Facts, names: Sequence[str]) -> Iterator[Point]:
+    """Yield points of a domain: of a small box, points spread evenly; of a larger one, the smallest."""
+    ranges = [_values(domain.range_of(name)) for name in names]
+    if any(values is None for values in ranges) or math.prod(len(values or ()) for values in ranges) > EXTENT_BOX:
+        return ({name: point[name] for name in names} for point in ascending(domain, names))
+    box = (dict(zip(names, values, strict=True)) for values in itertools.product(*(values or () for values in ranges)))
+    inside = [point for point in box if domain.contains(point)]
+    return iter(inside[:: -(-len(inside) // EXTENT_POINTS) or 1])
+
+
+def _values(interval: Interval) -> range | None:
+    low, high = interval.lower, interval.upper
+    return None if low is None or high is None else range(low, high + 1)
+
+
+def replay_points(
+    inputs: Inputs, found: Exploration, domain: Facts, run: Sequence[Mapping[str, int]]
+) -> Iterator[dict[str, int]]:
+    """Yield the points to replay.
+
+    These are the traced and given points, the corners, the point of ones, and a point of each slice that no point of
+    `run` lies in. A slice is where a decision that was found harmless goes the other way, or where one size is 0 or 1.
+    """
+    fitting = Fitting(inputs, found.begun)
+    names = fitting.names
+    for traced in (found.main, *found.served):
+        point = fitting.whole(traced.trial.point)
+        if point is not None:
+            yield point
+        elif traced is not found.main:
+            region = traced.trial.region
+            yield failing_point(inputs, f.FALSE, region) or fitting.completed(traced.trial.point)
+    yield from (anchor for anchor in inputs.anchors if domain.contains(anchor))
+    yield from fitting.corners(domain, run)
+    yield from fitting.among(_where_laid_otherwise(found, domain))
+    yield from fitting.ones(domain)
+    given = (f.eq(symbol(name), size) for name in names for size in (0, 1))  # shape functions treat all sizes alike
+    for slice_ in dict.fromkeys((*map(flipped, found.main.trial.harmless), *given)):
+        if slice_.symbols <= set(names) and not any(holds_at(slice_, point) for point in run):
+            yield from fitting.among([find(slice_, domain)])
+
+
+def _where_laid_otherwise(found: Exploration, domain: Facts) -> Iterator[Found]:
+    """Points at which sizes are 1 or 0 of a tensor whose layout the model reads.
+
+    A dimension has a stride there that reaches no element: torch's fake kernels may give one that its kernels do not.
+    Each point comes with the other sizes as they were at the start, which tell strides apart, and with any other sizes.
+    """
+    begun = found.begun
+    for sizes in found.main.trial.laid:
+        varying = [size for size in dict.fromkeys(sizes) if not size.is_constant]
+        several = itertools.chain.from_iterable(itertools.combinations(varying, n) for n in range(1, len(varying) + 1))
+        ones = (f.conjunction(*(f.eq(size, 1) for size in each)) for each in several)
+        for where in (*itertools.islice(ones, LAYOUT_POINTS), *(f.eq(size, 0) for size in varying)):
+            if not where.symbols <= begun.keys():
+                continue
+            kept = (f.eq(symbol(name), size) for name, size in begun.items() if name not in where.symbols)
+            for wanted in (f.conjunction(where, *kept), where):
+                yield find(wanted, domain)
+
+
+def kernel_points(inputs: Inputs, found: Exploration, domain: Facts, weight: int) -> Iterator[Point]:
+    """Yield distinct points at which operators are compared with their fake kernels; a small domain is covered whole.
+
+    These are the replay points, then points beside the borders of questions, then the smallest points. `weight` is the
+    number of elements that a run reads besides the inputs'.
+    """
+    fitting = Fitting(inputs, found.begun)
+    borders, along = _borders(found, domain), _along_each(fitting.names, found, domain)
+    further = fitting.among(itertools.chain(borders, along, _smallest(fitting.names, domain)))
+    chosen = itertools.chain(
+        [found.begun],
+        replay_points(inputs, found, domain, []),
+        (point for point in further if domain.contains(point)),
+    )
+    seen: list[Point] = []
+    left = KERNEL_ELEMENTS
+    for point in chosen:
+        left -= weight + inputs.elements(point)
+        if len(seen) == KERNEL_POINTS or (left < 0 and len(seen) > 1):
+            return
+        if point not in seen:
+            seen.append(point)
+            yield point
+
+
+def smaller_points(point: Point, inputs: Inputs, domain: Facts) -> Iterator[Point]:
+    """Yield points whose sizes have a smaller sum, the smallest first."""
+    fitting = Fitting(inputs, point)
+    lying = (each for each in fitting.among(_smallest(fitting.names, domain)) if domain.contains(each))
+    smaller = itertools.takewhile(lambda each: sum(each.values()) < sum(point.values()), lying)
+    return itertools.islice(smaller, KERNEL_POINTS)
+
+
+def _borders(found: Exploration, domain: Facts) -> Iterator[Found]:
+    """Yield points at, before and after the border of each question about sizes."""
+    for formula in found.main.trial.questions.asked:
+        if formula.symbols <= found.begun.keys():
+            beside = [f.eq(formula.term, k) for k in (-1, 0, 1)] if isinstance(formula, f.Compare) else [formula]
+            yield from (find(each, domain) for each in beside)
+
+
+def _along_each(names: Sequence[str], found: Exploration, domain: Facts) -> Iterator[Found]:
+    """Yield points that raise each size in turn from its lower bound.
+
+    The other sizes keep their first values, or take values that the domain requires.
+    """
+    most = KERNEL_POINTS // (len(names) + 1)
+    for offset, name in itertools.product(range(most), names):
+        value = (domain.range_of(name).lower or 0) + offset
+        point = found.begun | {name: value}
+        yield point if domain.contains(point) else find(f.eq(symbol(name), value), domain)
+
+
+def _smallest(names: Sequence[str], domain: Facts) -> Iterator[Point]:
+    """Yield the points of growing boxes at the lower bounds; no solver is asked for them."""
+    low = [domain.range_of(name).lower or 0 for name in names]
+    for edge in range(KERNEL_POINTS if names else 0):
+        for offsets in itertools.islice(itertools.product(range(edge + 1), repeat=len(names)), KERNEL_POINTS**2):
+            if max(offsets) == edge:
+                yield dict(zip(names, map(sum, zip(low, offsets, strict=True)), strict=True))

@@ -47,6 +47,10 @@ class Sizes:
         term = a if isinstance(a, Term) else self.read(a)
         return term.constant_value >= low if term.is_constant else self.known(f.ge(term, low))
 
+    def at_most(self, a: Size, high: int) -> bool:
+        """True if `a <= high` is known."""
+        return self.known(f.le(self.read(a), high))
+
     def alike(self, some: Sequence[Size], others: Sequence[Size]) -> bool:
         """True if two shapes are known to be equal."""
         return len(some) == len(others) and all(map(self.equal, some, others))
@@ -61,6 +65,8 @@ _LARGEST_FACTOR = 2**10
 """Eager multiplies as doubles: far below 2**53, products are exact."""
 Named = Mapping[str, Any]
 Rule = Callable[[Named, Sizes], Shape | None]
+Order = Callable[[Named], list[int | None]]
+"""The operand's dimension for each dimension of a view; None for a dimension of size 1 that is put in."""
 Strides = tuple[Size, ...]
 Result = tuple[Shape, torch.dtype, Strides | None]
 """Sizes, dtype and strides; no strides for a tensor that lies row by row."""
@@ -171,6 +177,31 @@ def _plain(operands: Sequence[torch.Tensor]) -> bool:
     real = all(each.layout is torch.strided and not each.is_complex() for each in operands)
     as_is = not torch.is_inference_mode_enabled() and not torch.is_autocast_enabled("cpu")
     return real and as_is and all(each.device.type == "cpu" for each in operands)
+
+
+# ---------------------------------------------------------------------- dimensions that a view moves
+
+
+def unsqueezed(named: Named) -> list[int | None]:
+    """`unsqueeze`: a dimension of size 1 is put in."""
+    rank = named["self"].dim()
+    order: list[int | None] = list(range(rank))
+    order.insert(named["dim"] % (rank + 1), None)
+    return order
+
+
+def transposed(named: Named) -> list[int | None]:
+    """`transpose`: two dimensions change places."""
+    order: list[int | None] = list(range(named["self"].dim()))
+    if order:
+        a, b = named["dim0"], named["dim1"]
+        order[a], order[b] = order[b], order[a]
+    return order
+
+
+def permuted(named: Named) -> list[int | None]:
+    """`permute`: the order that is asked for."""
+    return [dim % named["self"].dim() for dim in named["dims"]]
 
 
 # ---------------------------------------------------------------------- dtypes
@@ -343,11 +374,10 @@ def pooling(named: Named, sizes: Sizes) -> Shape | None:
 
 def pooled_to(named: Named, sizes: Sizes) -> Shape | None:
     """`adaptive_avg_pool2d` of a batch: the output size as it is given."""
-    x, size = named["self"], named["output_size"]
-    whole = len(size) == _PLANE and all(type(each) is int and each > 0 for each in size)
-    if x.dim() != 4 or not whole or not all(sizes.at_least(each, 1) for each in x.shape[1:]):
+    x, found = named["self"], _asked_for(named["output_size"], sizes)
+    if x.dim() != 4 or found is None or not all(sizes.at_least(each, 1) for each in x.shape[1:]):
         return None
-    return (*x.shape[:2], *size)
+    return (*x.shape[:2], *found) if len(found) == _PLANE else None
 
 
 def interpolated(named: Named, sizes: Sizes) -> Shape | None:

@@ -22,7 +22,7 @@ from shapeproof.export.ops import output_sizes as sizes
 from shapeproof.export.ops import shape_functions as shapes
 from shapeproof.export.ops import value_ranges as values
 from shapeproof.export.ops.call import Call, Shape, Span
-from shapeproof.export.ops.shape_functions import Layout, ShapeFunction, of_floats
+from shapeproof.export.ops.shape_functions import Layout, Order, ShapeFunction, of_floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,9 @@ class Operator:
         counts_true: its result counts the true elements of a bool operand.
         values: bounds of the integers in its results.
         view: the meanings of the symbols that torch makes for a view.
-        as_asked: it returns a view with the sizes of its argument `size`; one of them may be -1.
+        as_asked: the argument with the sizes of its result, a view or a copy; one of them may be -1.
+        order: the operand's dimension for each dimension of its result, a view of the whole operand.
+        copies_view: the viewing operator whose result it copies; torch computes its sizes from an example.
         shape: the sizes of its result where its operands are contiguous.
         elementwise: its result has the layout and the dtype of its one operand of floats.
         steps: for a recurrent operator, the number of its states, and of its gates.
@@ -74,6 +76,8 @@ class Operator:
         in_order: its result has the elements of its operand, in order.
         unchanged: its result has the sizes, strides and elements of its operand.
         moves: it moves elements of its operands, or returns their positions, and computes nothing.
+        resizes_image: its result has the elements of its operand, an image, if the sizes asked for are the image's.
+        rounds_once: it rounds each element of its result once, so the layout of an operand makes no difference to it.
         broadcasts: the position of an operand that is broadcast to the operand that is mutated.
         rejects_itself: eager raises if it reads the very memory that it writes, too.
         statistics: the argument that turns on that it updates running statistics, which its schema does not say.
@@ -91,7 +95,9 @@ class Operator:
     counts_true: bool = False
     values: values.Rule | None = None
     view: Callable[[Call], list[Term]] | None = None
-    as_asked: bool = False
+    as_asked: str | None = None
+    order: Order | None = None
+    copies_view: str | None = None
     shape: ShapeFunction | None = None
     elementwise: bool = False
     steps: tuple[int, int] | None = None
@@ -107,6 +113,8 @@ class Operator:
     in_order: bool = False
     unchanged: bool = False
     moves: bool = False
+    resizes_image: bool = False
+    rounds_once: bool = False
     broadcasts: int | None = None
     rejects_itself: bool = False
     statistics: str | None = None
@@ -139,12 +147,18 @@ _SAME_ELEMENTS: Mapping[str, Operator] = {
     **_each("detach.default alias.default", in_order=True, unchanged=True),
     "lift_fresh_copy.default": Operator(values=values.elements_of("self"), copies=Copies()),
     "_to_copy.default": Operator(values=values.converted, in_order=True, moves=True),
-    "view.default": Operator(in_order=True, as_asked=True),
-    "_unsafe_view.default": Operator(as_asked=True),
-    **_each("unsqueeze.default squeeze.dim squeeze.default", in_order=True),
+    "view.default": Operator(in_order=True, as_asked="size"),
+    "_unsafe_view.default": Operator(as_asked="size"),
+    "reshape": Operator(alias_or_copy=True, as_asked="shape"),
+    "unsqueeze.default": Operator(in_order=True, order=shapes.unsqueezed),
+    "transpose.int": Operator(order=shapes.transposed),
+    "permute.default": Operator(order=shapes.permuted),
+    **_each("squeeze.dim squeeze.default", in_order=True),
+    "slice_copy.Tensor": Operator(copies_view="aten.slice.Tensor"),
+    "select_copy.int": Operator(copies_view="aten.select.int"),
     "slice.Tensor": Operator(view=sizes.sliced),
     "select.int": Operator(view=sizes.selected),
-    **_each("reshape reshape_as contiguous to flatten _reshape_alias type_as view_as_real", alias_or_copy=True),
+    **_each("reshape_as contiguous to flatten _reshape_alias type_as view_as_real", alias_or_copy=True),
     **_each("ravel positive resolve_conj resolve_neg sum_to_size", alias_or_copy=True),
     **_each("dropout feature_dropout alpha_dropout feature_alpha_dropout", alias_or_copy=True, drops=True),
     "repeat.default": Operator(values=values.elements_of("self"), copies=Copies("repeats", 1)),
@@ -231,14 +245,16 @@ _ARITHMETIC: Mapping[str, Operator] = {
     **_each("clamp.Tensor clamp_min.Tensor clamp_max.default clamp_max.Tensor", values=values.clamp),
     "minimum.default": Operator(values=values.lesser_of_both),
     "maximum.default": Operator(values=values.greater_of_both),
-    "add.Tensor": Operator(values=values.add, shape=ShapeFunction(shapes.broadcast, shapes.promoted)),
+    "add.Tensor": Operator(values=values.add, shape=ShapeFunction(shapes.broadcast, shapes.promoted), rounds_once=True),
     "add.Scalar": Operator(values=values.add),
-    "sub.Tensor": Operator(values=values.sub, shape=ShapeFunction(shapes.broadcast, shapes.subtracted)),
+    "sub.Tensor": Operator(
+        values=values.sub, shape=ShapeFunction(shapes.broadcast, shapes.subtracted), rounds_once=True
+    ),
     "sub.Scalar": Operator(values=values.sub),
     **_each("rsub.Tensor rsub.Scalar", values=values.rsub),
     "neg.default": Operator(values=values.neg, elementwise=True),
     "abs.default": Operator(values=values.magnitude, elementwise=True),
-    "mul.Tensor": Operator(values=values.mul, shape=ShapeFunction(shapes.broadcast, shapes.promoted)),
+    "mul.Tensor": Operator(values=values.mul, shape=ShapeFunction(shapes.broadcast, shapes.promoted), rounds_once=True),
     "mul.Scalar": Operator(values=values.mul),
     "div.Tensor": Operator(shape=ShapeFunction(shapes.broadcast, shapes.promoted)),
     **_each("floor_divide.default floor_divide.Scalar div.Tensor_mode div.Scalar_mode", values=values.floor_divide),
@@ -282,9 +298,19 @@ _MODULES: Mapping[str, Operator] = {
     **_each("max_pool2d.default avg_pool2d.default", shape=ShapeFunction(shapes.pooling, of_floats("self"))),
     "adaptive_avg_pool2d.default": Operator(shape=ShapeFunction(shapes.pooled_to, of_floats("self"))),
     **_each(
-        "upsample_nearest1d.vec upsample_nearest2d.vec upsample_nearest3d.vec "
-        "upsample_linear1d.vec upsample_bilinear2d.vec upsample_trilinear3d.vec upsample_bicubic2d.vec",
+        "upsample_nearest1d.vec upsample_nearest2d.vec upsample_linear1d.vec upsample_bilinear2d.vec "
+        "upsample_bicubic2d.vec",
         shape=ShapeFunction(shapes.interpolated, of_floats("input"), Layout.IMAGE),
+        resizes_image=True,
+    ),
+    **_each(
+        "upsample_nearest3d.vec upsample_trilinear3d.vec",
+        shape=ShapeFunction(shapes.interpolated, of_floats("input"), Layout.IMAGE),
+    ),
+    **_each(
+        "_upsample_nearest_exact1d.vec _upsample_nearest_exact2d.vec _upsample_bilinear2d_aa.vec "
+        "_upsample_bicubic2d_aa.vec",
+        resizes_image=True,
     ),
     "lstm.input": Operator(steps=(2, 4)),
     "gru.input": Operator(steps=(1, 3)),

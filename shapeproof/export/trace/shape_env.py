@@ -30,7 +30,7 @@ from shapeproof.constraints.meaning.evaluate import evaluate
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.reals import Real, RealConstant
 from shapeproof.constraints.records.decisions import Kind
-from shapeproof.constraints.terms import Term, constant, symbol, unknown
+from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Running
 from shapeproof.export.ops.output_sizes import ranged
@@ -89,6 +89,8 @@ class ProofShapeEnv(ExactShapeEnv):
         self._expected: list[sympy.Expr] = []
         self._roots: dict[str, sympy.Expr] = {}
         self._equal: dict[Term, Term] = {}  # equal sizes -> the term that stands for them all
+        self.translator = Translator(self._term)
+        self.read = self.translator.read
         self._contents, self.numbering = Contents(), Numbering(self.read)
         self.span = self._contents.of
         self._operands = Operands(self.read, self.span)
@@ -99,7 +101,6 @@ class ProofShapeEnv(ExactShapeEnv):
         self.checks = CheckWriter(lambda: get_proxy_mode() is not None)
         declared = {name for terms in sizes.values() for term in terms for name in term.symbols}
         self._names = (name for name in map("u{}".format, itertools.count()) if name not in declared)
-        self.translator = Translator(self._term)
         self.writer = Writer(self._roots, FloorDiv, Min, Max)
         lower = [f.ge(symbol(name), b.lower) for name, b in trial.known.ranges.items() if b.lower is not None]
         self._form = functools.cache(functools.partial(simpler, self.translator, self.writer, Facts(lower), OPAQUE))
@@ -169,13 +170,6 @@ class ProofShapeEnv(ExactShapeEnv):
             self.must_hold(bound, lambda: value >= int(low))
         for bound in ranged(self._term(s), -int_oo, high):
             self.must_hold(bound, lambda: value <= int(high))
-
-    def read(self, size: int | torch.SymInt) -> Term:
-        """Return the term of a size, a stride or an offset."""
-        try:
-            return self.translator.term(size.node.expr) if isinstance(size, torch.SymInt) else constant(size)
-        except Untranslatable:
-            return unknown(str(size))
 
     @property
     def innermost(self) -> str | None:

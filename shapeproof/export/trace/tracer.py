@@ -63,7 +63,7 @@ from shapeproof.export.trace.calls.operators import Operators
 from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.calls.sparse import refuse_hidden, with_rows
 from shapeproof.export.trace.calls.stated import Stated
-from shapeproof.export.trace.calls.views import VIEW_OF_COPY, as_asked
+from shapeproof.export.trace.calls.views import as_asked, view_of_copy
 from shapeproof.export.trace.caught import nothing_swallowed
 from shapeproof.export.trace.checks.failures import is_of_tracing
 from shapeproof.export.trace.closed_trial import closed
@@ -104,8 +104,9 @@ def recording_mode(
     operators = env.operators = Operators(env, apart, by_rule=not on_data, repeating=repeating, recalled=recalled)
 
     def dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in VIEW_OF_COPY:
-            view = dispatch(VIEW_OF_COPY[func], types, args, kwargs)
+        viewing = view_of_copy(func)
+        if viewing is not None:
+            view = dispatch(viewing, types, args, kwargs)
             return dispatch(torch.ops.aten.clone.default, types, (view,), {"memory_format": torch.contiguous_format})
         outer = env.innermost  # None while torch makes the inputs, and nothing is recorded
 

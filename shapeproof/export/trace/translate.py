@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import sympy
+import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
@@ -78,6 +79,28 @@ class Translator:
         if not isinstance(value, t.Term):
             raise Untranslatable(f"{expr} is not an integer")
         return value
+
+    def size(self, size: int | torch.SymInt) -> t.Term:
+        """Return the term of a size, a stride or an offset."""
+        return t.constant(size) if isinstance(size, int) else self.term(size.node.expr)
+
+    def read(self, size: int | torch.SymInt) -> t.Term:
+        """Return the term of a size; a size without a translation is unknown, and equals only itself."""
+        try:
+            return self.size(size)
+        except Untranslatable:
+            return t.unknown(str(size))
+
+    def quantity(self, number: Any) -> Value | None:
+        """Return the meaning of a symbolic number or condition; None for any other value."""
+        match number:
+            case torch.SymInt():
+                return self.term(number.node.expr)
+            case torch.SymFloat():
+                return self.real(number.node.expr)
+            case torch.SymBool():
+                return self.formula(number.node.expr)
+        return None
 
     def formula(self, expr: sympy.Basic) -> f.Formula:
         """Return the formula of an expression."""

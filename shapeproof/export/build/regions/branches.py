@@ -81,7 +81,7 @@ def _sizes(program: torch.export.ExportedProgram, value: Any) -> list[Term | Non
     found: list[Term | None] = []
     for size in value.shape if isinstance(value, torch.Tensor) else [value] if is_number(value) else []:
         try:
-            found.append(translator.term(symbols.size_expression(size)))
+            found.append(translator.size(size))
         except Untranslatable:
             found.append(None)
     return found

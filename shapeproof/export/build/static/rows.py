@@ -17,7 +17,6 @@ from shapeproof.constraints.terms import ONE, Term, constant, symbol
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Call, Shape, product
 from shapeproof.export.ops.row_by_row import PLACED, SIZED, VIEWS, Varying, rises, row_by_row, tensors
-from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace import tracer
 from shapeproof.export.trace.translate import Untranslatable
 
@@ -46,7 +45,7 @@ class Rows:
 
     def term(self, size: Any) -> Term:
         """Return the term of a size."""
-        return self._translator.term(symbols.size_expression(size))
+        return self._translator.size(size)
 
     def sizes(self, tensor: torch.Tensor) -> tuple[Term, ...]:
         """Return the terms of a tensor's sizes."""

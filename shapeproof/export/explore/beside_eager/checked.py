@@ -16,13 +16,12 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import Term, constant, symbol
+from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.custom_operators import fake_kernel, python_kernel
 from shapeproof.export.shim.inputs.binding import rebuild_inputs
-from shapeproof.export.shim.numbers.symbols import size_expression
 from shapeproof.export.shim.strides import dense_strides
 from shapeproof.export.shim.trees import graph_modules
 from shapeproof.export.trace import tracer
@@ -99,7 +98,7 @@ class _Covering:
     """Decides whether a proof covers a call."""
 
     def __init__(self, translator: Translator, facts: Facts) -> None:
-        self._translator, self._facts = translator, facts
+        self._term, self._facts = translator.size, facts
 
     def covers(self, proof: _Proof, node: torch.fx.Node) -> bool:
         """True if the arguments of a node are among those of the proof."""
@@ -145,6 +144,3 @@ class _Covering:
             equal = f.eq(self._term(stride), self._term(wanted))
             if not implied(f.disjunction(equal, f.le(self._term(size), 1)), self._facts):
                 raise LookupError
-
-    def _term(self, size: int | torch.SymInt) -> Term:
-        return self._translator.term(size_expression(size)) if isinstance(size, torch.SymInt) else constant(size)

@@ -8,22 +8,15 @@ which sizes of that tensor are 0 and 1.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.records.domain import Role
-from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.findings import Exploration
-from shapeproof.export.explore.points import Fitting, Found, failing_point
-from shapeproof.export.limits import LAYOUT_POINTS
-from shapeproof.export.trace.trial import flipped
-from shapeproof.solver.answers.witness import find
+from shapeproof.export.explore.points import replay_points
 from shapeproof.solver.facts import Facts
 
 SEEDS = (None, 1, 2, 3)
@@ -50,7 +43,7 @@ def disagreement(eager: replay.Eager, found: Exploration, domain: Facts) -> Disa
     run = [found.begun]
     raising: list[dict[str, int]] = []
     served = False
-    for point in points(eager.inputs, found, domain, run):
+    for point in replay_points(eager.inputs, found, domain, run):
         if point in run or not domain.contains(point):
             continue
         run.append(point)
@@ -92,49 +85,3 @@ def raises_whatever_the_data(eager: replay.Eager, found: Exploration, point: Map
         return False
     failures = [eager.failure(point, seed) for seed in (SEEDS[:1] if empty else SEEDS)]
     return all(said is not None and (empty or said.startswith(("RuntimeError", "IndexError"))) for said in failures)
-
-
-def points(
-    inputs: Inputs, found: Exploration, domain: Facts, run: Sequence[Mapping[str, int]]
-) -> Iterator[dict[str, int]]:
-    """Yield the points to replay.
-
-    These are the traced and given points, the corners, the point of ones, and a point of each slice that no point of
-    `run` lies in. A slice is where a decision that was found harmless goes the other way, or where one size is 0 or 1.
-    """
-    fitting = Fitting(inputs, found.begun)
-    names = fitting.names
-    for traced in (found.main, *found.served):
-        point = fitting.whole(traced.trial.point)
-        if point is not None:
-            yield point
-        elif traced is not found.main:
-            region = traced.trial.region
-            yield failing_point(inputs, f.FALSE, region) or fitting.completed(traced.trial.point)
-    yield from (anchor for anchor in inputs.anchors if domain.contains(anchor))
-    yield from fitting.corners(domain, run)
-    yield from fitting.among(_where_laid_otherwise(found, domain))
-    yield from fitting.ones(domain)
-    given = (f.eq(symbol(name), size) for name in names for size in (0, 1))  # shape functions treat all sizes alike
-    for slice_ in dict.fromkeys((*map(flipped, found.main.trial.harmless), *given)):
-        if slice_.symbols <= set(names) and not any(holds_at(slice_, point) for point in run):
-            yield from fitting.among([find(slice_, domain)])
-
-
-def _where_laid_otherwise(found: Exploration, domain: Facts) -> Iterator[Found]:
-    """Points at which sizes are 1 or 0 of a tensor whose layout the model reads.
-
-    A dimension has a stride there that reaches no element: torch's fake kernels may give one that its kernels do not.
-    Each point comes with the other sizes as they were at the start, which tell strides apart, and with any other sizes.
-    """
-    begun = found.begun
-    for sizes in found.main.trial.laid:
-        varying = [size for size in dict.fromkeys(sizes) if not size.is_constant]
-        several = itertools.chain.from_iterable(itertools.combinations(varying, n) for n in range(1, len(varying) + 1))
-        ones = (f.conjunction(*(f.eq(size, 1) for size in each)) for each in several)
-        for where in (*itertools.islice(ones, LAYOUT_POINTS), *(f.eq(size, 0) for size in varying)):
-            if not where.symbols <= begun.keys():
-                continue
-            kept = (f.eq(symbol(name), size) for name, size in begun.items() if name not in where.symbols)
-            for wanted in (f.conjunction(where, *kept), where):
-                yield find(wanted, domain)

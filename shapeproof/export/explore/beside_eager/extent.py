@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.definedness import defined
-from shapeproof.constraints.meaning.intervals import Interval
-from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager.replay import Eager, Relation
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome
 from shapeproof.export.explore.inferred.narrowing import sayable
-from shapeproof.export.explore.points import Fitting
-from shapeproof.export.limits import EXTENT_BOX, EXTENT_POINTS, SMALL_POINTS
+from shapeproof.export.explore.points import Fitting, spread
+from shapeproof.export.limits import EXTENT_POINTS, SMALL_POINTS
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import ascending
 from shapeproof.solver.facts import Facts
@@ -118,24 +115,8 @@ class Extent:
 
     def _everywhere(self, where: Formula, seen: Callable[[dict[str, int]], bool]) -> bool:
         """True if there are points of a formula at which the model was run, and this was seen at all of them."""
-        points = itertools.islice(_points(self.eager.inputs, self.domain.assuming(where)), EXTENT_POINTS)
-        near = Fitting(self.eager.inputs, self.found.begun).among(points)
+        fitting = Fitting(self.eager.inputs, self.found.begun)
+        near = fitting.among(itertools.islice(spread(self.domain.assuming(where), fitting.names), EXTENT_POINTS))
         first = next(near, None)
         run = () if first is None else itertools.chain([first], near)
         return first is not None and all(map(seen, run))
-
-
-def _points(inputs: Inputs, failing: Facts) -> Iterator[dict[str, int]]:
-    """Yield points of the declared sizes: spread over a small box, or else the smallest."""
-    names = sorted(inputs.domain.symbols)
-    ranges = [_values(failing.range_of(name)) for name in names]
-    if any(values is None for values in ranges) or math.prod(len(values or ()) for values in ranges) > EXTENT_BOX:
-        return ({name: point[name] for name in names} for point in ascending(failing, names))
-    box = (dict(zip(names, values, strict=True)) for values in itertools.product(*(values or () for values in ranges)))
-    inside = [point for point in box if failing.contains(point)]
-    return iter(inside[:: -(-len(inside) // EXTENT_POINTS) or 1])
-
-
-def _values(interval: Interval) -> range | None:
-    low, high = interval.lower, interval.upper
-    return None if low is None or high is None else range(low, high + 1)

@@ -10,14 +10,12 @@ A size that comes from data (`new_dynamic_size`) is taken from the run, so that 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning.evaluate import holds_at, value_at
 from shapeproof.constraints.records.diagnostics import Diagnostic, Note
@@ -25,22 +23,17 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.checked import is_checked
-from shapeproof.export.explore.beside_eager.corners import points
 from shapeproof.export.explore.beside_eager.statements import broken_statement
 from shapeproof.export.explore.findings import Exploration
-from shapeproof.export.explore.points import Fitting
+from shapeproof.export.explore.points import Point, kernel_points, smaller_points
 from shapeproof.export.graph import nodes
-from shapeproof.export.limits import KERNEL_ELEMENTS, KERNEL_POINTS
+from shapeproof.export.graph.layouts import sharing
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.trees import graph_modules, leaves, map_tensors
 from shapeproof.export.trace import tracer
-from shapeproof.export.trace.calls.settle import sharing
-from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
-
-Point = dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +54,10 @@ def operator_faults(inputs: Inputs, found: Exploration, domain: Facts) -> list[D
         return []
     found.trusted = dict.fromkeys(names, 0)
     run = Runs(program, inputs)
-    for point in _chosen(inputs, found, domain, run.weight):
+    for point in kernel_points(inputs, found, domain, run.weight):
         seen = run.at(point)
         if isinstance(seen, Fault):
-            return [fault_diagnostic(*_smallest_fault(seen, point, _smaller(point, inputs, domain), run), inputs)]
+            return [fault_diagnostic(*_smallest_fault(seen, point, smaller_points(point, inputs, domain), run), inputs)]
         for name in seen:
             found.trusted[name] += 1
     known = domain.assuming(*found.main.trial.facts.formulas)
@@ -81,73 +74,6 @@ def _smallest_fault(fault: Fault, point: Point, smaller: Iterator[Point], run: R
     return fault, point
 
 
-# ---------------------------------------------------------------------- points
-
-
-def _chosen(inputs: Inputs, found: Exploration, domain: Facts, weight: int) -> Iterator[Point]:
-    """Yield distinct points: the replay points, then points beside the borders of questions, then the smallest points.
-
-    A small domain is covered completely. `weight` is the number of elements that a run reads besides the inputs'.
-    """
-    seen: list[Point] = []
-    left = KERNEL_ELEMENTS
-    for point in itertools.chain([found.begun], points(inputs, found, domain, []), _further(inputs, found, domain)):
-        left -= weight + inputs.elements(point)
-        if len(seen) == KERNEL_POINTS or (left < 0 and len(seen) > 1):
-            return
-        if point not in seen:
-            seen.append(point)
-            yield point
-
-
-def _further(inputs: Inputs, found: Exploration, domain: Facts) -> Iterator[Point]:
-    fitting = Fitting(inputs, found.begun)
-    beside, along = _borders(found, domain), _along_each(fitting.names, found, domain)
-    further = fitting.among(itertools.chain(beside, along, _smallest(fitting.names, domain)))
-    return (point for point in further if domain.contains(point))
-
-
-def _smaller(point: Point, inputs: Inputs, domain: Facts) -> Iterator[Point]:
-    fitting = Fitting(inputs, point)
-    lying = (each for each in fitting.among(_smallest(fitting.names, domain)) if domain.contains(each))
-    return itertools.islice(
-        itertools.takewhile(lambda each: sum(each.values()) < sum(point.values()), lying), KERNEL_POINTS
-    )
-
-
-def _borders(found: Exploration, domain: Facts) -> Iterator[Point]:
-    """Yield points at, before and after the border of each question about sizes."""
-    for formula in found.main.trial.questions.asked:
-        beside = [f.eq(formula.term, k) for k in (-1, 0, 1)] if isinstance(formula, f.Compare) else [formula]
-        for each in beside:
-            point = find(each, domain) if each.symbols <= found.begun.keys() else None
-            if isinstance(point, dict):
-                yield point
-
-
-def _along_each(names: Sequence[str], found: Exploration, domain: Facts) -> Iterator[Point]:
-    """Yield points that raise each size in turn from its lower bound.
-
-    The other sizes keep their first values, or take values that the domain requires.
-    """
-    most = KERNEL_POINTS // (len(names) + 1)
-    for offset, name in itertools.product(range(most), names):
-        value = (domain.ranges[name].lower or 0) + offset if name in domain.ranges else offset
-        point: Any = found.begun | {name: value}
-        point = point if domain.contains(point) else find(f.eq(symbol(name), value), domain)
-        if isinstance(point, dict):
-            yield point
-
-
-def _smallest(names: Sequence[str], domain: Facts) -> Iterator[Point]:
-    """Yield the points of growing boxes at the lower bounds."""
-    low = [(domain.ranges[name].lower or 0) if name in domain.ranges else 0 for name in names]
-    for edge in range(KERNEL_POINTS if names else 0):
-        for offsets in itertools.islice(itertools.product(range(edge + 1), repeat=len(names)), KERNEL_POINTS**2):
-            if max(offsets) == edge:
-                yield dict(zip(names, map(sum, zip(low, offsets, strict=True)), strict=True))
-
-
 # ---------------------------------------------------------------------- runs
 
 
@@ -157,7 +83,7 @@ class Runs:
     def __init__(self, program: torch.export.ExportedProgram, inputs: Inputs) -> None:
         self._inputs = inputs
         self._fresh = replay.fresh_modules(program)
-        self._term = tracer.translator_of(program).term
+        self._read = tracer.translator_of(program).size
         self._branches = len(graph_modules(program.graph_module)) > 1
         self.weight = sum(tensor.numel() for tensor in program.state_dict.values())
 
@@ -166,7 +92,7 @@ class Runs:
         compared: list[str] = []
         for change in (_unchanged, _opposite) if self._branches else (_unchanged,):
             values = map_tensors(leaves(self._inputs.at(point, filled=True)), change)
-            interpreter = _Interpreter(self._fresh(), Known(self._term, dict(point)), compared)
+            interpreter = _Interpreter(self._fresh(), Known(self._read, dict(point)), compared)
             try:
                 interpreter.walk(values)
             except _Found as found:
@@ -194,13 +120,13 @@ class _Found(BaseException):
 class Known:
     """The values of symbols in one run."""
 
-    def __init__(self, term: Callable[[Any], Term], point: Point) -> None:
-        self.term = term
+    def __init__(self, read: Callable[[Any], Term], point: Point) -> None:
+        self.read = read
         self._point = point
 
     def within(self) -> Known:
         """Copy the known values for a body, which may run again on other data."""
-        return Known(self.term, dict(self._point))
+        return Known(self.read, dict(self._point))
 
     def denies(self, formula: Formula) -> bool:
         """True if a formula is known to be false in this run."""
@@ -210,7 +136,7 @@ class Known:
         """Set each symbol of a size from data to the run's value."""
         for size, value in zip(symbols.sizes(noted), symbols.sizes(real), strict=False):
             if isinstance(size, torch.SymInt) and isinstance(value, int):
-                term = self.term(symbols.size_expression(size))
+                term = self.read(size)
                 for name in term.symbols:
                     if term is symbol(name):
                         self._point.setdefault(name, int(value))
@@ -219,7 +145,7 @@ class Known:
         """Return the value of a size from the metadata in this run; None if unknown."""
         if not isinstance(size, torch.SymInt):
             return size
-        return value_at(self.term(symbols.size_expression(size)), self._point)
+        return value_at(self.read(size), self._point)
 
 
 class Walk(torch.fx.Interpreter):

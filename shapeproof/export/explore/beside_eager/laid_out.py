@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
+from shapeproof.export.graph.layouts import sharing
 from shapeproof.export.shim.storages import storage_of
-from shapeproof.export.trace.calls.settle import sharing
 
 
 def laid_otherwise(given: Sequence[Any], want: Sequence[Any], taken: Sequence[Any], got: Sequence[Any]) -> str | None:

@@ -37,6 +37,7 @@ from shapeproof.export.explore.compare.operations import Side, calls, computes_s
 from shapeproof.export.explore.compare.taken import Decided, with_branches_taken
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.constants import same_constant
+from shapeproof.export.graph.layouts import same_shape, same_strides
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers import symbols
@@ -49,7 +50,6 @@ from shapeproof.solver.prove import equal, implied, truth
 from shapeproof.wording import with_kind
 
 _T = TypeVar("_T")
-_ROUNDED_ONCE = frozenset({torch.ops.aten.add.Tensor, torch.ops.aten.sub.Tensor, torch.ops.aten.mul.Tensor})
 
 
 def same(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial) -> bool:
@@ -198,6 +198,7 @@ class _Comparison:
         self.right = right
         self.region = trial.region
         self._trial = trial
+        self._sizes = right.sizes
         self._known = Known(implied, right.one_value, self._is_noted)
         self._pairs: dict[torch.fx.Node, torch.fx.Node] = {}
 
@@ -263,12 +264,12 @@ class _Comparison:
         """
         results = self.left.value(mine), self.right.value(other)
         if (
-            mine.target not in _ROUNDED_ONCE
+            not known_of(mine.target).rounds_once
             or mine.kwargs
             or not all(isinstance(each, torch.Tensor) for each in results)
         ):
             return False
-        return self._same_strides(*results) and all(map(self._same_operand, mine.args, other.args))
+        return same_strides(*results, self._sizes) and all(map(self._same_operand, mine.args, other.args))
 
     def _same_operand(self, mine: Any, other: Any) -> bool:
         if self._same(mine, other):
@@ -345,7 +346,7 @@ class _Comparison:
         if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
             return None if mine not in self._pairs else False
         alike = self._same_storage(mine, other) or self._same_elements(mine, other)
-        return alike and self._same_value(a, b) and self._same_strides(a, b)
+        return alike and self._same_value(a, b) and same_strides(a, b, self._sizes)
 
     def _same_elements(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if two tensors hold the same elements of the state, and one is a table resized to its own size."""
@@ -382,30 +383,15 @@ class _Comparison:
         return (
             more.dim() <= rank
             and kind(a) == kind(b)
-            and self._same([1] * (more.dim() - kept), list(more.shape[: more.dim() - kept]))
-            and self._same(list(a.shape[a.dim() - kept :]), list(b.shape[b.dim() - kept :]))
-            and self._same_strides(a, b)
+            and self._sizes.alike([1] * (more.dim() - kept), more.shape[: more.dim() - kept])
+            and self._sizes.alike(a.shape[a.dim() - kept :], b.shape[b.dim() - kept :])
+            and same_strides(a, b, self._sizes)
         )
-
-    def _same_strides(self, a: torch.Tensor, b: torch.Tensor) -> bool:
-        """True if the strides of the common dimensions agree, except along a dimension of size 0 or 1."""
-        kept = min(a.dim(), b.dim())
-        dims = (a.shape[a.dim() - kept :], a.stride()[a.dim() - kept :], b.stride()[b.dim() - kept :])
-        for size, mine, other in zip(*dims, strict=True):
-            if not self._same(mine, other):
-                term = self.left.quantity(size)
-                if not isinstance(term, Term) or not implied(f.le(term, 1), self.region):
-                    return False
-        return True
 
     def _same_value(self, mine: Any, other: Any) -> bool:
         """True if two values have the same kind, rank and sizes."""
         if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
-            return (
-                kind(mine) == kind(other)
-                and len(mine.shape) == len(other.shape)
-                and self._same(list(mine.shape), list(other.shape))
-            )
+            return same_shape(mine, other, self._sizes)
         if isinstance(mine, tuple | list) and isinstance(other, tuple | list):
             return len(mine) == len(other) and all(map(self._same_value, mine, other))
         if isinstance(mine, int | torch.SymInt) and isinstance(other, int | torch.SymInt):

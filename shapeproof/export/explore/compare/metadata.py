@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from shapeproof.constraints import formulas as f
-from shapeproof.constraints.terms import ONE
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import told_apart
+from shapeproof.export.graph.layouts import is_empty
+from shapeproof.export.ops.shape_functions import Sizes
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
@@ -85,9 +85,7 @@ def _misnoted(node: torch.fx.Node, real: Any, noted_by: Translator, there: There
     for a, b in zip(noted.shape, real.shape, strict=True):
         if symbols.about_data(a) or symbols.about_data(b):
             continue
-        claimed = noted_by.term(symbols.size_expression(a))
-        found = there.translator.term(symbols.size_expression(b))
-        if not equal(claimed, found, there.region):
+        if not equal(noted_by.size(a), there.translator.size(b), there.region):
             return at(node, f"`{label(node)}` gives another shape")
     return None
 
@@ -111,7 +109,5 @@ def _is_empty(value: Any, there: There) -> bool:
     """True if a tensor is proved to have no elements."""
     if not isinstance(value, torch.Tensor) or any(map(symbols.about_data, value.shape)):
         return False
-    elements = ONE
-    for size in value.shape:
-        elements *= there.translator.term(symbols.size_expression(size))
-    return implied(f.eq(elements, 0), there.region)
+    sizes = Sizes(there.translator.size, lambda formula: implied(formula, there.region))
+    return is_empty(value, sizes)

@@ -11,48 +11,27 @@ and -0.0 may become 0.0, so the law holds for parameters of finite numbers witho
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from shapeproof.export.limits import MOVED_ELEMENTS
+from shapeproof.export.ops.table import known_of
+from shapeproof.export.shim.storages import kind
 
 _ATEN = torch.ops.aten
-_RESIZES = frozenset(
-    getattr(_ATEN, name).vec
-    for name in (
-        "upsample_nearest1d",
-        "_upsample_nearest_exact1d",
-        "upsample_linear1d",
-        "upsample_nearest2d",
-        "_upsample_nearest_exact2d",
-        "upsample_bilinear2d",
-        "_upsample_bilinear2d_aa",
-        "upsample_bicubic2d",
-        "_upsample_bicubic2d_aa",
-    )
-)
-"""Operators `(input, output_size, ..., scale_factors)` that return the elements of an input of the output's size."""
-_SAME = frozenset({_ATEN.contiguous.default, _ATEN.clone.default, _ATEN.alias.default})
-_CASTS = frozenset({_ATEN.to.dtype, _ATEN.to.dtype_layout})
-_MOVES: Mapping[Any, Callable[..., torch.Tensor]] = {
-    _ATEN.view.default: torch.reshape,
-} | {
-    move: move
-    for move in (
-        _ATEN.reshape.default,
-        _ATEN.flatten.using_ints,
+_MOVES = frozenset(
+    {
         _ATEN.permute.default,
         _ATEN.transpose.int,
         _ATEN.slice.Tensor,
         _ATEN.select.int,
-        _ATEN.unsqueeze.default,
-        _ATEN.squeeze.dim,
         _ATEN.expand.default,
         _ATEN.cat.default,
-    )
-}
+    }
+)
+"""Operators that are run on the elements' numbers."""
 Number = Callable[[Any], int | None]
 Same = Callable[[Any, Any], bool]
 Noted = dict[str, torch.Tensor]
@@ -88,7 +67,7 @@ class Moved:
         graph: torch.fx.Graph = program.graph
         for node in graph.nodes:
             operands = self._resized.intersection(node.all_input_nodes)
-            if (operands or node.target in _RESIZES) and self.numbers(node) is not None:
+            if (operands or known_of(node.target).resizes_image) and self.numbers(node) is not None:
                 self._resized.add(node)
 
     @functools.cached_property
@@ -120,17 +99,17 @@ class Moved:
             return self._state[node.name]
         if node.op != "call_function":
             raise _Unknown
-        if node.target in _RESIZES:
+        if known_of(node.target).resizes_image:
             self._keeps_its_size(node)
-        if node.target in _CASTS and self._kind(node) != self._kind(node.args[0]):
-            raise _Unknown
-        if node.target in _RESIZES | _SAME | _CASTS:
             return self._argument(node.args[0])  # type: ignore[no-any-return]
-        if node.target not in _MOVES:
+        moved: torch.Tensor
+        if self._is_in_order(node):
+            moved = self._argument(node.args[0]).reshape(self._argument([*self._value(node).shape]))
+        elif node.target in _MOVES:
+            args, kwargs = self._argument([*node.args]), {name: self._argument(v) for name, v in node.kwargs.items()}
+            moved = node.target(*args, **kwargs)
+        else:
             raise _Unknown
-        args = [self._argument(each) for each in node.args]
-        kwargs = {name: self._argument(each) for name, each in node.kwargs.items()}
-        moved = _MOVES[node.target](*args, **kwargs)
         if moved.numel() > MOVED_ELEMENTS:
             raise _Unknown
         return moved
@@ -156,9 +135,13 @@ class Moved:
         if not all(map(self._same, mine.shape, other.shape)):
             raise _Unknown
 
-    def _kind(self, node: Any) -> tuple[torch.dtype, torch.device]:
-        value = self._value(node)
-        return value.dtype, value.device
+    def _is_in_order(self, node: torch.fx.Node) -> bool:
+        """True if a node returns the elements of its operand in order and passes gradients on; its sizes may differ."""
+        known = known_of(node.target)
+        if node.target is _ATEN.detach.default or not (known.in_order or (known.alias_or_copy and not known.drops)):
+            return False
+        mine, other = self._value(node), self._value(node.args[0])  # type: ignore[arg-type]
+        return isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor) and kind(mine) == kind(other)
 
 
 def same_elements(mine: torch.Tensor | None, other: torch.Tensor | None) -> bool:

@@ -20,12 +20,14 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Real, Term, constant
 from shapeproof.export.explore.compare.moved import Moved
 from shapeproof.export.graph import nodes
+from shapeproof.export.graph.layouts import same_layout
 from shapeproof.export.ops import schemas
+from shapeproof.export.ops.shape_functions import Sizes
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import kind, storages
 from shapeproof.export.trace.translate import Translator
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import equal
+from shapeproof.solver.prove import equal, implied
 
 _DETACH = torch.ops.aten.detach.default
 """The view that counts as an operation: no gradient passes through it."""
@@ -147,12 +149,15 @@ class Side:
             or not isinstance(other, torch.Tensor)
         ):
             return None
-        pure = self.changed.isdisjoint([*self.at(node), *self.at(source)])
-        if not pure or kind(mine) != kind(other) or mine.dim() != other.dim() or not self.at(source):
+        if not self.at(source) or not self.changed.isdisjoint([*self.at(node), *self.at(source)]):
             return None
-        laid = ([*t.shape, *t.stride(), t.storage_offset()] for t in (mine, other))
-        pairs = [*zip(*laid, strict=True), *((number, neutral) for number in numbers)]
-        return source if all(self.same(a, b) for a, b in pairs) else None
+        alike = same_layout(mine, other, self.sizes) and all(self.same(number, neutral) for number in numbers)
+        return source if alike else None
+
+    @property
+    def sizes(self) -> Sizes:
+        """Answers to questions about sizes on the region."""
+        return Sizes(self.translator.read, lambda formula: implied(formula, self.region))
 
     def same(self, a: Any, b: Any) -> bool:
         """True if two sizes are proved equal."""
@@ -205,13 +210,8 @@ class Side:
         """Return the term of a size, int or float argument; None for any other argument."""
         if isinstance(value, torch.fx.Node):
             value = self.value(value)
-        if isinstance(value, torch.SymInt):
-            return self.translator.term(symbols.expression(value))
-        if isinstance(value, torch.SymFloat):
-            return self.translator.real(symbols.expression(value))
-        if isinstance(value, torch.SymBool):
-            return self.translator.formula(symbols.expression(value))
-        return constant(value) if isinstance(value, int) and not isinstance(value, bool) else None
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        return constant(value) if is_number else self.translator.quantity(value)
 
 
 def computes_size(node: torch.fx.Node) -> bool:

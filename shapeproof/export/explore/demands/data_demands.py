@@ -16,14 +16,13 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.meaning.evaluate import holds_at, value_at
-from shapeproof.constraints.terms import Term, constant, symbol
+from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.declare.materialize import comparable, is_ordered
 from shapeproof.export.explore.demands.graph_demands import indexed, size_along
 from shapeproof.export.explore.findings import Traced
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
-from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.trace import tracer
 from shapeproof.solver.answers.witness import smallest
 
@@ -36,7 +35,7 @@ def demands(inputs: Inputs, traced: Traced) -> list[Meet]:
         return []
     examples = {leaf.source: leaf.example for leaf in inputs.leaves}
     sources = _sources(traced.program, inputs)
-    read = tracer.translator_of(traced.program).term
+    read = tracer.translator_of(traced.program).size
     found = list(_of_operators(traced.program, sources, read, examples))
     taken = dict(_taken(traced.program, sources, read))
     return [*found, _Passing(traced, taken, examples)] if taken else found
@@ -87,8 +86,7 @@ def _of_operators(
 
 
 def _size(node: torch.fx.Node, dim: int, read: Callable[[Any], Term]) -> Term:
-    size = size_along(node, dim)
-    return read(symbols.size_expression(size)) if isinstance(size, torch.SymInt) else constant(size)
+    return read(size_along(node, dim))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +179,7 @@ def _taken(
         if not known_of(node.target).is_number:
             continue
         number = _number(node.args[0], sources)
-        term = read(symbols.size_expression(value)) if isinstance(value, torch.SymInt) else None
+        term = read(value) if isinstance(value, torch.SymInt) else None
         if number is not None and term is not None:
             yield from ((name, number) for name in term.symbols if term is symbol(name))
 

@@ -27,7 +27,6 @@ from shapeproof.export.explore.demands.graph_demands import requirements
 from shapeproof.export.explore.findings import Exploration, SharedFailure
 from shapeproof.export.graph import nodes
 from shapeproof.export.limits import DRAWS
-from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.source.errors import is_stated, led_to, users_variables
 from shapeproof.export.trace import tracer
@@ -67,7 +66,7 @@ def shared_failures(eager: replay.Eager, found: Exploration) -> tuple[SharedFail
     for args, kwargs in _made_up(eager.inputs, found.begun):
         if len(seen) == len(by_node) + len(checks):
             break
-        known = Known(tracer.translator_of(program).term, dict(found.begun))
+        known = Known(tracer.translator_of(program).size, dict(found.begun))
         failed = _failing_node(fresh(), leaves((args, kwargs)), known)
         possible = [by_node[failed]] if failed in by_node else checks if failed is not None else []
         broken = next((each for each in possible if known.denies(each.formula)), None)
@@ -156,7 +155,7 @@ def _made_at(name: str, program: torch.export.ExportedProgram | None) -> torch.f
     """Return the last node with a size, of the line that takes the size from data."""
     if program is None:
         return None
-    read = tracer.translator_of(program).term
+    read = tracer.translator_of(program).size
     having = [node for node in program.graph.nodes if _dimension(name, node, read) is not None]
     same_line = [node for node in having if nodes.line_of(node) == nodes.line_of(having[0])]
     return same_line[-1] if same_line else None
@@ -166,14 +165,14 @@ def _dimension(name: str, node: torch.fx.Node, read: Callable[[Any], Term]) -> i
     """Return the first dimension of a tensor that has a size, given by its symbol."""
     value = node.meta.get("val")
     shape = value.shape if isinstance(value, torch.Tensor) else ()
-    sizes = (read(symbols.size_expression(size)) if isinstance(size, torch.SymInt) else None for size in shape)
+    sizes = map(read, shape)
     return next((index for index, term in enumerate(sizes) if term is symbol(name)), None)
 
 
 def _assigned(name: str, node: torch.fx.Node, variables: Mapping[str, Any], known: Known) -> str | None:
     """Describe the size by the variable that the node's line assigns, if the two agree in a run of eager."""
     where = nodes.line_of(node)
-    index = _dimension(name, node, known.term)
+    index = _dimension(name, node, known.read)
     try:
         match ast.parse(where.text if where else "").body:
             case [ast.Assign(targets=[ast.Name(target)])]:

@@ -20,6 +20,7 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.records.decisions import Kind
+from shapeproof.export.graph.layouts import sharing
 from shapeproof.export.ops import recurrent, schemas
 from shapeproof.export.ops.shape_functions import Sizes, keeps_layout
 from shapeproof.export.ops.table import is_elementwise_in_place, known_of
@@ -200,7 +201,7 @@ class _Operation:
         found = leaves(result)
         values = [*self.operands, *found]
         if all(storage_of(tensor) is not None for tensor in _tensors(values)):
-            key = (self.key, self._key(values), *settle.sharing(values))
+            key = (self.key, self._key(values), *sharing(values))
             made = settle.Call(key, self.operands, found, self._again, self._env.read)
             settle.settle(trial, self._steps, self._known, made, recalled if self._is_plain else None)
 

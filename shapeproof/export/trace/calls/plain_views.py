@@ -11,27 +11,17 @@ torch assumed in the call supports them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import torch
 
 from shapeproof.constraints.terms import ONE, Term
+from shapeproof.export.graph.layouts import same_storage
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.shape_functions import Size, Sizes, lie_row_by_row
-from shapeproof.export.shim.storages import kind, storages
-
-Order = Callable[[Mapping[str, Any]], list[int | None]]
-"""The operand's dimension for each dimension of the result; None for a dimension of size 1 that is put in."""
-
-_aten = torch.ops.aten
-_RESHAPING: Mapping[Any, str] = {
-    _aten.view.default: "size",
-    _aten._unsafe_view.default: "size",  # noqa: SLF001 - the operator's name
-    _aten.reshape.default: "shape",
-}
-"""With the argument that holds the sizes asked for."""
+from shapeproof.export.ops.table import known_of
 
 
 def is_plain(func: Any, arguments: tuple[Any, Any], result: Any, sizes: Sizes) -> bool:
@@ -42,21 +32,18 @@ def is_plain(func: Any, arguments: tuple[Any, Any], result: Any, sizes: Sizes) -
     >>> is_plain(torch.ops.aten.view.default, ((x, [3, 2]), {}), x.view(3, 2), Sizes(constant, lambda _: False))
     True
     """
-    if func not in _RESHAPING and func not in _MOVING:
+    order, asked = known_of(func).order, known_of(func).as_asked
+    if order is None and asked is None:
         return False
     call = schemas.by_name(func, *arguments)
     operand = call["self"]
-    if not isinstance(result, torch.Tensor) or not _share(operand, result):
+    if not isinstance(result, torch.Tensor) or not same_storage(operand, result):
         return False
-    if sizes.read(operand.storage_offset()) is not sizes.read(result.storage_offset()):
+    if not sizes.equal(operand.storage_offset(), result.storage_offset()):
         return False
-    if func in _MOVING:
-        return _is_moved(operand, result, _MOVING[func](call), sizes)
-    return _keeps_rows(operand, result, sizes) and _fits(operand, call[_RESHAPING[func]], result, sizes)
-
-
-def _share(operand: torch.Tensor, result: torch.Tensor) -> bool:
-    return kind(operand) == kind(result) and bool(storages(operand)) and storages(operand) == storages(result)
+    if order is not None:
+        return _is_moved(operand, result, order(call), sizes)
+    return asked is not None and _keeps_rows(operand, result, sizes) and _fits(operand, call[asked], result, sizes)
 
 
 def _keeps_rows(operand: torch.Tensor, result: torch.Tensor, sizes: Sizes) -> bool:
@@ -66,17 +53,13 @@ def _keeps_rows(operand: torch.Tensor, result: torch.Tensor, sizes: Sizes) -> bo
     """
     mine, others = (_dims(each, sizes) for each in (operand, result))
     pairs = zip(mine, others, strict=False)
-    same = sum(1 for _ in itertools.takewhile(lambda pair: _alike(*pair), pairs))
+    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
     return all(lie_row_by_row([d[0] for d in dims[same:]], [d[1] for d in dims[same:]]) for dims in (mine, others))
 
 
 def _dims(tensor: torch.Tensor, sizes: Sizes) -> list[tuple[Term, Term]]:
     """Return the size and the stride of each dimension."""
     return [(sizes.read(size), sizes.read(stride)) for size, stride in zip(tensor.shape, tensor.stride(), strict=True)]
-
-
-def _alike(one: tuple[Term, Term], other: tuple[Term, Term]) -> bool:
-    return one[0] is other[0] and one[1] is other[1]
 
 
 def _fits(operand: torch.Tensor, asked: Sequence[Size], result: torch.Tensor, sizes: Sizes) -> bool:
@@ -101,33 +84,8 @@ def _is_left_open(size: Size) -> bool:
 
 def _is_moved(operand: torch.Tensor, result: torch.Tensor, order: Sequence[int | None], sizes: Sizes) -> bool:
     """True if the dimensions of a result are those of its operand, in this order."""
-    mine, others = (_dims(each, sizes) for each in (operand, result))
+    mine, others = ([*zip(each.shape, each.stride(), strict=True)] for each in (operand, result))
     return len(order) == len(others) and all(
-        other[0] is ONE if at is None else _alike(mine[at], other) for at, other in zip(order, others, strict=True)
+        sizes.equal(other[0], 1) if at is None else sizes.alike(mine[at], other)
+        for at, other in zip(order, others, strict=True)
     )
-
-
-def _unsqueezed(call: Mapping[str, Any]) -> list[int | None]:
-    rank = call["self"].dim()
-    order: list[int | None] = list(range(rank))
-    order.insert(call["dim"] % (rank + 1), None)
-    return order
-
-
-def _transposed(call: Mapping[str, Any]) -> list[int | None]:
-    order: list[int | None] = list(range(call["self"].dim()))
-    if order:
-        a, b = call["dim0"], call["dim1"]
-        order[a], order[b] = order[b], order[a]
-    return order
-
-
-def _permuted(call: Mapping[str, Any]) -> list[int | None]:
-    return [dim % call["self"].dim() for dim in call["dims"]]
-
-
-_MOVING: Mapping[Any, Order] = {
-    _aten.unsqueeze.default: _unsqueezed,
-    _aten.transpose.int: _transposed,
-    _aten.permute.default: _permuted,
-}

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import torch
@@ -33,14 +32,15 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Kind
-from shapeproof.constraints.terms import ONE, Term
+from shapeproof.constraints.terms import Term
+from shapeproof.export.graph.layouts import same_layout, sharing
 from shapeproof.export.limits import RERUNS
-from shapeproof.export.shim.storages import kind, storages
+from shapeproof.export.ops.shape_functions import Sizes
 from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import equal, implied
+from shapeproof.solver.prove import implied
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,56 +136,25 @@ def _left_out(trial: Trial, cell: Facts, call: Call) -> list[Facts] | None:
         return None
     if any(map(_is_check, again.steps)):
         return None
-    if not _Comparison(call.read, again.region).same([*call.operands, *call.result], [*operands, *result]):
+    sizes = Sizes(call.read, lambda formula: implied(formula, again.region))
+    if not _same([*call.operands, *call.result], [*operands, *result], sizes):
         return None
     return [step.given.assuming(flipped(step)) for step in again.steps]
 
 
-class _Comparison:
-    """Compares values of fake tensors on a region."""
-
-    def __init__(self, read: Callable[[int | torch.SymInt], Term], region: Facts) -> None:
-        self._read = read
-        self._region = region
-
-    def same(self, mine: Sequence[Any], others: Sequence[Any]) -> bool:
-        """True if the values agree one by one and share storage with each other in the same way."""
-        return (
-            len(mine) == len(others) and all(map(self._same_value, mine, others)) and sharing(mine) == sharing(others)
-        )
-
-    def _same_value(self, mine: Any, other: Any) -> bool:
-        if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
-            return self._same_tensor(mine, other)
-        if isinstance(mine, int | torch.SymInt) and isinstance(other, int | torch.SymInt):
-            return type(mine) is not bool and type(other) is not bool and self._equal(mine, other)
-        return mine is None and other is None
-
-    def _same_tensor(self, mine: torch.Tensor, other: torch.Tensor) -> bool:
-        return (
-            (kind(mine), mine.dim()) == (kind(other), other.dim())
-            and mine.layout == torch.strided
-            and all(map(self._equal, mine.shape, other.shape))
-            and self._equal(mine.storage_offset(), other.storage_offset())
-            and (all(map(self._equal, mine.stride(), other.stride())) or self._same_reach(mine, other))
-        )
-
-    def _same_reach(self, mine: torch.Tensor, other: torch.Tensor) -> bool:
-        """True if every stride that differs reaches no element: its size is at most 1, or the sizes multiply to 0."""
-        if implied(f.eq(prod(map(self._read, mine.shape), start=ONE), 0), self._region):
-            return True
-        return all(
-            self._equal(a, b) or implied(f.le(self._read(size), ONE), self._region)
-            for size, a, b in zip(mine.shape, mine.stride(), other.stride(), strict=True)
-        )
-
-    def _equal(self, a: int | torch.SymInt, b: int | torch.SymInt) -> bool:
-        return equal(self._read(a), self._read(b), self._region)
+def _same(mine: Sequence[Any], others: Sequence[Any], sizes: Sizes) -> bool:
+    """True if the values agree one by one and share storage with each other in the same way."""
+    pairs = zip(mine, others, strict=False)
+    return (
+        len(mine) == len(others)
+        and all(_same_value(*pair, sizes) for pair in pairs)
+        and sharing(mine) == sharing(others)
+    )
 
 
-def sharing(values: Sequence[Any]) -> list[int | None]:
-    """Return for each value the index of the first value in the same storage; None for a value without storage."""
-    seen: dict[Any, int] = {}
-    return [
-        seen.setdefault(found[0], index) if (found := storages(value)) else None for index, value in enumerate(values)
-    ]
+def _same_value(mine: Any, other: Any, sizes: Sizes) -> bool:
+    if isinstance(mine, torch.Tensor) and isinstance(other, torch.Tensor):
+        return same_layout(mine, other, sizes)
+    if isinstance(mine, int | torch.SymInt) and isinstance(other, int | torch.SymInt):
+        return type(mine) is not bool and type(other) is not bool and sizes.equal(mine, other)
+    return mine is None and other is None

@@ -7,6 +7,7 @@ computes the last one from the number of elements: `[4*n // 8, 2, 4]`.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,22 +21,24 @@ from shapeproof.export.trace.shape_env import ProofShapeEnv
 
 Size = int | torch.SymInt
 
-VIEW_OF_COPY: Mapping[Any, Any] = {
-    torch.ops.aten.slice_copy.Tensor: torch.ops.aten.slice.Tensor,
-    torch.ops.aten.select_copy.int: torch.ops.aten.select.int,
-}
-"""View copies that torch computes from an example (hint), although the view itself is known for all sizes."""
+
+@functools.cache
+def view_of_copy(func: Any) -> Any:
+    """Return the viewing operator whose result an operator copies, if torch computes the copy's sizes from a hint."""
+    name = known_of(func).copies_view
+    return None if name is None else functools.reduce(getattr, name.split("."), torch.ops)
 
 
 def as_asked(env: ProofShapeEnv, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
     """Return the result; a view whose noted sizes may be undefined gets the sizes that the call asked for."""
-    if not known_of(func).as_asked or all(env.read(size).total for size in result.shape):
+    asked = known_of(func).as_asked
+    if asked is None or all(env.read(size).total for size in result.shape):
         return result
     call = schemas.by_name(func, args, kwargs)
-    sizes = _asked(call["self"], call["size"])
+    sizes = _asked(call["self"], call[asked])
     strides = [math.prod(sizes[index + 1 :]) for index in range(len(sizes))]
     known = [*zip(result.shape, sizes, strict=True), *zip(result.stride(), strides, strict=True)]
-    if not all(env.trial.settled(f.eq(env.read(noted), env.read(asked))) for noted, asked in known):
+    if not all(env.trial.settled(f.eq(env.read(noted), env.read(own))) for noted, own in known):
         return result
     return result.as_strided(sizes, strides, result.storage_offset())
 
