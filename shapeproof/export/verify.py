@@ -35,11 +35,10 @@ from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.findings import Exploration, Impossible, narrowed, served_part
 from shapeproof.export.explore.regions import Split, split
 from shapeproof.export.explore.settling_checks import settled_by_checks
-from shapeproof.export.report.advice import distinct
 from shapeproof.export.report.explain import also, contradiction, diagnose, disagreeing, unexplored, untraceable
 from shapeproof.export.report.given import of_given, offering_split
 from shapeproof.export.report.rebound import lost, offering_return, rebinding_notes
-from shapeproof.export.report.remedies import Cause, causes, helps, remedied, remedy, weakest
+from shapeproof.export.report.remedies import Cause, causes, distinct, helps, remedied, remedy, weakest
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.process.collecting import only_new_garbage
 from shapeproof.export.trace import tracer

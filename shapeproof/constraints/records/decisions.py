@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.formulas import Compare, Formula
+from shapeproof.constraints.terms import Symbol, Term
 
 
 class Kind(Enum):
@@ -51,6 +52,16 @@ class Decision:
     def taken(self) -> Formula:
         """The formula that the trace relies on: the question or its negation."""
         return self.formula if self.outcome else self.formula.negation
+
+    @property
+    def equated(self) -> Term | None:
+        """The term that equals 0, if the trace takes an equality."""
+        return self.taken.term if isinstance(self.taken, Compare) and self.taken.op == "==" else None
+
+    @property
+    def pins(self) -> bool:
+        """True if the trace takes an equality that may be an accident of its sizes (`b == 1`, `h == w`)."""
+        return self.equated is not None and all(isinstance(atom, Symbol) for atom in self.equated.children)
 
     @property
     def of_the_model(self) -> bool:

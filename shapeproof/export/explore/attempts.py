@@ -9,7 +9,6 @@ import torch
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.records.decisions import Kind
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Traced
 from shapeproof.export.explore.points import Sizes
@@ -85,8 +84,3 @@ class Attempts:
             self._trace(trial, on_data=True)
         self.observed = trial.data_point.observed
         return bool(self.observed)
-
-    def branches_on_data(self, main: Traced) -> bool:
-        """True if a branch of the model took a side that only data determine."""
-        asked = (step.decision for step in main.trial.steps if self.domain.about_data(step.decision.formula))
-        return any(decision.kind is Kind.BRANCH for decision in asked)

@@ -22,7 +22,6 @@ from shapeproof.constraints.records.decisions import Kind
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.attempts import Attempts
 from shapeproof.export.explore.beside_eager import replay
-from shapeproof.export.explore.beside_eager.rejected import rejected
 from shapeproof.export.explore.cells import Cutter
 from shapeproof.export.explore.demands.data_demands import demands
 from shapeproof.export.explore.findings import (
@@ -67,7 +66,7 @@ class Explorer:
         *,
         splitting: bool = False,
     ) -> None:
-        self._eager = eager = replay.Eager(mod, inputs)
+        eager = replay.Eager(mod, inputs)
         self._inputs = inputs
         self._splitting = splitting
         self._attempts = attempts = Attempts(inputs, trace, progress)
@@ -130,7 +129,7 @@ class Explorer:
         found.narrowings, found.settled_for = list(self._main.adopted), self._main.settled_for
         self._cut = replace(self._cut, adopted=tuple(each.requirement for each in found.narrowings))
         found.disagreement = self._judge.disagreement(found.forms, found.begun, calls=2)
-        if found.disagreement is None or self._attempts.branches_on_data(main):
+        if found.disagreement is None or main.trial.branches_on_data:
             self._settle(main, found)
         return found
 
@@ -175,7 +174,7 @@ class Explorer:
         before = list(found.findings), list(found.narrowings)
         data = self._inputs.domain.about_data(step.decision.formula)
         given = any(map(cell.contains, self._inputs.anchors))  # the program may serve that part
-        known = None if data or given or whole else rejected(self._eager, self._attempts.sizes, step, cell)
+        known = None if data or given or whole else self._judge.of_rejection(step, cell)
         own = step.decision.of_the_model and not data and self._attempts.made < LOOK_TRACES
         worth = whole is not None or (own and not self._is_in_vain(cell, found, known))
         self._look_into(step, cell, outside, found, known, closely=given or (worth and not self._splitting))

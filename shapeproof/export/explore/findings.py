@@ -223,9 +223,7 @@ class Exploration:
         """Return questions that the program answered against torch's fallback, where its answer fails in the domain."""
         asked = {finding.asked for finding in self.findings} | {each.decision.formula for each in self.narrowings}
         return frozenset(
-            step.decision.formula
-            for step in self.main.trial.steps
-            if step.fallback is not None and step.decision.formula in asked and step.decision.outcome != step.fallback
+            step.decision.formula for step in self.main.trial.steps if step.overrules and step.decision.formula in asked
         )
 
 

@@ -59,6 +59,23 @@ class Judge:
             first = first or found
         return first
 
+    def of_rejection(self, step: Step, cell: Facts) -> Finding | None:
+        """Return the finding that the model rejects a cell, if a trace of the cell would only raise; None if not known.
+
+        A trace runs the model at a generic point on tensors without data. If such a run with plain numbers for sizes
+        raises there, the trace would raise as well, after many times the work. If eager raises at the cell's smallest
+        point, too, that point is the witness, with or without a trace.
+        """
+        smallest = self._attempts.sizes.smallest(cell)
+        failure = None if smallest is None else self._eager.failure_at(smallest, step.decision.where)
+        if failure is None:
+            return None
+        point = self._attempts.sizes.generic(cell)
+        error = None if point is None else self._eager.error_of_sizes(self._attempts.sizes.of(point))
+        if error is None:
+            return None
+        return Finding(Outcome.RAISES, step.decision, smallest, failure, by_model=raised_by_user(error))
+
     def _replayed(self, step: Step, point: dict[str, int], forms: Sequence[replay.Form]) -> Finding | None:
         """Return a finding if eager and the program disagree at a point."""
         wrong = self.disagreement(forms, point)

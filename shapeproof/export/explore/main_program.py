@@ -6,10 +6,12 @@ the model asks for a simple domain (inferred/scout.py), the narrowings are kept 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import symbol
 from shapeproof.export.explore.attempts import Attempts
-from shapeproof.export.explore.coincidences import alike, equated, pins, takes
 from shapeproof.export.explore.findings import Impossible, Narrowing, Traced, narrowed
 from shapeproof.export.explore.inferred.as_main import as_main
 from shapeproof.export.explore.inferred.scout import Scout
@@ -51,7 +53,7 @@ class MainProgram:
             if self._attempts.observed or not self._attempts.observe(domain):
                 raise
             return self._choose_main(domain)
-        if not self._attempts.observed and self._attempts.branches_on_data(main) and self._attempts.observe(domain):
+        if not self._attempts.observed and main.trial.branches_on_data and self._attempts.observe(domain):
             return self._choose_main(domain)
         return main
 
@@ -70,7 +72,7 @@ class MainProgram:
         first = self._trace_apart(domain)
         if example is None:
             return first if first.program is not None else self._elsewhere(domain, first)
-        if first.program is not None and takes(first.trial, {**self._attempts.observed, **example}):
+        if first.program is not None and first.trial.takes({**self._attempts.observed, **example}):
             return first
         second = self._attempts.at(domain, example, self._oblivious)
         if second.program is None:
@@ -91,7 +93,7 @@ class MainProgram:
         if seen is None:
             return None
         main = as_main(seen, domain) or self._attempts.at(narrowed(domain, seen.domain), seen.point)
-        serves = takes(main.trial, {**self._attempts.observed, **example}) or self._judge.same(main, seen.at_example)
+        serves = main.trial.takes({**self._attempts.observed, **example}) or self._judge.same(main, seen.at_example)
         if main.program is None or not serves:
             return None
         self.adopted, self.settled_for = seen.domain, bool(seen.tied)
@@ -103,10 +105,9 @@ class MainProgram:
         first = self._attempts.at(domain, self.example_in(domain) if point is None else point, self._oblivious)
         apart = domain.fork()
         for step in first.trial.steps:
-            against = step.fallback is not None and step.decision.outcome != step.fallback
             if (
-                against
-                and equated(step.decision) is not None
+                step.overrules
+                and step.decision.equated is not None
                 and not self._attempts.domain.about_data(step.decision.formula)
             ):
                 apart.learn(f.negate(step.decision.taken))
@@ -119,22 +120,22 @@ class MainProgram:
 
         If that program does not serve the example, trace at a point that keeps the example's equal sizes equal.
         """
-        if not any(map(pins, example.trial.decisions)):
+        if not any(each.pins for each in example.trial.decisions):
             return example
         kept = (
             each
             for each in example.trial.decisions
-            if not pins(each) and not self._attempts.domain.about_data(each.formula)
+            if not each.pins and not self._attempts.domain.about_data(each.formula)
         )
         region = domain.assuming(*(decision.taken for decision in kept))
-        for cell in (region, alike(region, self._attempts.inputs.example or {})):
+        for cell in (region, _alike(region, self._attempts.inputs.example or {})):
             point = self._attempts.sizes.generic(cell)
             if point is None or point in tried:
                 continue
             tried.append(point)
             third = self._attempts.at(domain, point, self._oblivious)
             if third.program is not None and (
-                takes(third.trial, {**self._attempts.observed, **(self._attempts.inputs.example or {})})
+                third.trial.takes({**self._attempts.observed, **(self._attempts.inputs.example or {})})
                 or self._judge.same(third, example)
             ):
                 return third
@@ -149,3 +150,9 @@ class MainProgram:
             if other.program is not None:
                 return other
         raise failed.error or RuntimeError("the model cannot be traced")
+
+
+def _alike(region: Facts, example: Mapping[str, int]) -> Facts:
+    """Return the part of a region that keeps the example's equal sizes equal, since these may belong together."""
+    first = dict[int, str]()
+    return region.assuming(*(f.eq(symbol(n), symbol(first.setdefault(value, n))) for n, value in example.items()))

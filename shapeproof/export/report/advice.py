@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
@@ -18,10 +18,10 @@ from shapeproof.constraints.nodes import postorder
 from shapeproof.constraints.records.diagnostics import Help, Note
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.explore.demands.preconditions import left_by
-from shapeproof.export.explore.findings import Finding, Outcome
+from shapeproof.export.explore.findings import Finding
 from shapeproof.export.source.names import fresh_name, statement_of
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.answers.simplify import in_few_words, of_cases, simplified
+from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import find, smallest
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
@@ -30,31 +30,11 @@ from shapeproof.wording import short
 _WRITABLE = f.Compare | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
 
 
-def distinct(findings: Sequence[Finding], trial: Trial) -> list[Finding]:
-    """Return the findings, without those about data that the checks for earlier findings settle.
-
-    A requirement that is put together, or that has a min or max, is simplified.
-    """
-    kept: list[Finding] = []
-    for finding in findings:
-        known = trial.facts_before(finding.decision.formula)
-        if finding.joint is not None or finding.same_where is not f.FALSE or of_cases(finding.requirement):
-            finding = replace(finding, joint=in_few_words(finding.requirement, known))  # noqa: PLW2901
-        for other in kept:
-            if other.outcome is Outcome.DATA:
-                known.learn(other.requirement)
-        if finding.outcome is not Outcome.DATA or not implied(finding.requirement, known):
-            kept.append(finding)
-    return kept
-
-
 def advice(finding: Finding, trial: Trial, names: Mapping[str, str]) -> tuple[Help, ...]:
     """Return the check that settles a finding about data; nothing if no such check can be written and proved.
 
     `names` are the user's names for the sizes of inputs. The help says so if no data pass the check at some sizes.
     """
-    if finding.outcome is not Outcome.DATA:
-        return ()
     known = trial.facts_before(finding.decision.formula)
     needed = simplified([finding.requirement], known)
     parts = [part for each in needed for part in each.conjuncts]
@@ -139,8 +119,6 @@ def check_text(formula: Formula, names: Mapping[str, str], flags: Collection[str
 
 def data_notes(finding: Finding, trial: Trial, names: Mapping[str, str]) -> list[Note]:
     """Return notes on a question about data: the smallest numbers for each answer, and origins of unnamed numbers."""
-    if finding.outcome is not Outcome.DATA:
-        return []
     known = trial.facts_before(finding.decision.formula)
     both = _both_ways(finding.requirement, known, trial, names)
     return [*both, *_sources(finding.requirement, trial, names)]

@@ -36,7 +36,7 @@ def diagnose(finding: Finding, inputs: Inputs, trial: Trial, help_: tuple[Help, 
     names = inputs.user_names | dict(trial.questions.names.get(finding.decision.formula, {}))
     required = format_formula(finding.requirement, rename=names)
     asked = required + _asked_by(finding.decision) + _following(finding, inputs, trial)
-    where = _place(finding.decision)
+    where, about_data = _place(finding.decision), finding.outcome is Outcome.DATA
     return Diagnostic(
         id=_identify(finding),
         message=_title(finding, names, required),
@@ -46,10 +46,10 @@ def diagnose(finding: Finding, inputs: Inputs, trial: Trial, help_: tuple[Help, 
         notes=(
             *_asked_in(finding.decision),
             *_notes(finding, inputs, names, asked),
-            *data_notes(finding, trial, names),
+            *(data_notes(finding, trial, names) if about_data else ()),
         ),
         witness=in_user_terms(finding.witness, names),
-        help=(*help_, *advice(finding, trial, names)),
+        help=(*help_, *(advice(finding, trial, names) if about_data else ())),
     )
 
 

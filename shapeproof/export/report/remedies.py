@@ -23,8 +23,10 @@ from shapeproof.export.explore.beside_eager.serving_bound import serving_bound
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, narrowed, served_part
 from shapeproof.export.explore.inferred.kept_equal import kept_equal
 from shapeproof.export.explore.inferred.narrowing import anchors_of, sayable
+from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.repair import Repair, repaired
 from shapeproof.solver.answers.round_anchor import round_anchor
+from shapeproof.solver.answers.simplify import in_few_words, of_cases
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
@@ -91,6 +93,24 @@ def _in_the_part_served(eager: Eager, found: Exploration, domain: Facts) -> list
     served = served_part(found, domain)
     other = None if served is None else disagreement(eager, found, served)
     return [] if other is None else [other]
+
+
+def distinct(findings: Sequence[Finding], trial: Trial) -> list[Finding]:
+    """Return the findings, without those about data that the checks for earlier findings settle.
+
+    A requirement that is put together, or that has a min or max, is simplified.
+    """
+    kept: list[Finding] = []
+    for finding in findings:
+        known = trial.facts_before(finding.decision.formula)
+        if finding.joint is not None or finding.same_where is not f.FALSE or of_cases(finding.requirement):
+            finding = replace(finding, joint=in_few_words(finding.requirement, known))  # noqa: PLW2901
+        for other in kept:
+            if other.outcome is Outcome.DATA:
+                known.learn(other.requirement)
+        if finding.outcome is not Outcome.DATA or not implied(finding.requirement, known):
+            kept.append(finding)
+    return kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from shapeproof.constraints.formulas import Formula, negate
@@ -34,7 +34,6 @@ from shapeproof.constraints.terms import Term
 from shapeproof.export.limits import ROUNDS
 from shapeproof.export.source.places import Place
 from shapeproof.export.trace.data_point import DataPoint
-from shapeproof.export.trace.questions import Questions
 from shapeproof.solver.answers.wording import has_value
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied, truth
@@ -53,6 +52,11 @@ class Step:
     teaches: bool = True
     """True if the region contains the answer; False if the answer is torch's fallback, whatever the point says."""
 
+    @property
+    def overrules(self) -> bool:
+        """True if torch has a fallback for the question and the trace took the other answer."""
+        return self.fallback is not None and self.decision.outcome != self.fallback
+
 
 @dataclass(frozen=True, slots=True)
 class DataCheck:
@@ -63,6 +67,40 @@ class DataCheck:
     message: str = ""
     inside: bool = False
     """True if only inputs that enter a body (a branch of torch.cond) make the check."""
+
+
+@dataclass(slots=True)
+class Questions:
+    """The questions of one trace that its facts leave open, with the user's names; findings' causes are among them."""
+
+    asked: dict[Formula, Decision] = field(default_factory=dict)
+    """Each question with its answer. The user's own line takes precedence over an assumption of torch."""
+    names: dict[Formula, Mapping[str, str]] = field(default_factory=dict)
+    """The user's names for the symbols of a question, at the line that asks."""
+    learned_before: dict[Formula, int] = field(default_factory=dict)
+    """For each question, how many facts the trace had learned when it was asked."""
+    answered: set[Formula] = field(default_factory=set)
+    """Questions that the region answers."""
+    against: dict[Formula, Decision] = field(default_factory=dict)
+    """The questions whose answer from the region differs from torch's fallback."""
+    varying: dict[Formula, bool] = field(default_factory=dict)
+    """For each question: is it seen to hold at some points of the domain and to fail at others?"""
+
+    def has(self, formula: Formula, kind: Kind) -> bool:
+        """True if the question has been noted, and this kind of question does not take precedence."""
+        known = self.asked.get(formula)
+        return known is not None and (known.kind is not Kind.ASSUMED or kind is Kind.ASSUMED)
+
+    def note(self, decision: Decision, here: Place, learned: int) -> None:
+        """Note a question with its answer, the place that asks, and the number of facts learned before."""
+        self.asked[decision.formula] = decision
+        self.names[decision.formula] = here.names
+        self.learned_before[decision.formula] = learned
+
+    def note_check(self, formula: Formula, here: Place, learned: int) -> None:
+        """Note where a check on data is made, unless the same question was asked before."""
+        self.names.setdefault(formula, here.names)
+        self.learned_before.setdefault(formula, learned)
 
 
 class Trial:
@@ -172,6 +210,15 @@ class Trial:
     def about_data(self, formula: Formula) -> bool:
         """True if the formula is about data, and not about the inputs' sizes alone."""
         return any(map(self.is_data, formula.symbols))
+
+    @property
+    def branches_on_data(self) -> bool:
+        """True if a branch of the model took a side that only data determine."""
+        return any(each.kind is Kind.BRANCH and self.about_data(each.formula) for each in self.decisions)
+
+    def takes(self, point: Mapping[str, float]) -> bool:
+        """True if an input of these sizes takes every decision on sizes as the trial did."""
+        return all(holds_at(each.taken, point) for each in self.decisions if each.formula.symbols <= point.keys())
 
     def settled(self, formula: Formula, facts: Facts | None = None) -> bool | None:
         """Return the formula's truth if it is proved to be the same wherever facts (the region) hold, else None."""

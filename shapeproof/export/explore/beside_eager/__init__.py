@@ -4,7 +4,6 @@ copies.py          copies of the model for them
 replay.py          runs both once and compares them
 crashes.py         raises where a kernel of torch would end the process
 laid_out.py        compares the memory layout of results
-rejected.py        the cells that the model rejects, without a trace
 corners.py         the ends of the domain
 extent.py          the sizes that a failure reaches
 serving_bound.py   the bound at which eager begins to serve a size

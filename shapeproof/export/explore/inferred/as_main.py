@@ -16,7 +16,6 @@ import torch
 
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.terms import Term
-from shapeproof.export.explore.coincidences import equated, takes
 from shapeproof.export.explore.findings import Traced, narrowed
 from shapeproof.export.explore.inferred.scout import Scouted
 from shapeproof.export.trace.tracer import translator_of
@@ -42,7 +41,7 @@ def as_trace_of(here: Facts, traced: Traced, point: Mapping[str, int]) -> Traced
     if not here.contains(trial.point) or not _is_generic(trial, point) or not _computes_alike(traced, here):
         return None
     open_ = [step for step in trial.steps if not implied(step.decision.taken, here)]
-    if any(equated(step.decision) is not None or trial.about_data(step.decision.formula) for step in open_):
+    if any(step.decision.equated is not None or trial.about_data(step.decision.formula) for step in open_):
         return None
     trial.questions.answered |= {step.decision.formula for step in trial.steps}
     trial.harmless = [step for step in trial.harmless if not implied(step.decision.taken, here)]
@@ -62,8 +61,8 @@ def _rebase(trial: Trial, here: Facts, open_: Sequence[Step]) -> None:
 
 def _is_generic(trial: Trial, point: Mapping[str, int]) -> bool:
     """True if a point takes every open decision as the trial did, and no harmless one by torch's fallback instead."""
-    against = [step.decision.taken for step in trial.harmless if step.fallback not in {None, step.decision.outcome}]
-    return takes(trial, point) and all(holds_at(each, point) for each in against if each.symbols <= point.keys())
+    against = [step.decision.taken for step in trial.harmless if step.overrules]
+    return trial.takes(point) and all(holds_at(each, point) for each in against if each.symbols <= point.keys())
 
 
 def _computes_alike(traced: Traced, here: Facts) -> bool:

@@ -15,7 +15,6 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.constraints.records.domain import Role
 from shapeproof.export.explore.beside_eager.replay import Eager
-from shapeproof.export.explore.coincidences import pins
 from shapeproof.export.explore.findings import Narrowing, Traced, narrowed
 from shapeproof.export.explore.inferred.kept_equal import equal_in_example
 from shapeproof.export.explore.inferred.narrowing import asked_for
@@ -68,16 +67,15 @@ class Scout:
 
     def _pinned(self, traced: Traced) -> list[Formula]:
         """Return equalities that operators took at the example: torch may branch on one that eager requires."""
-        found = (each for each in traced.trial.decisions if pins(each) and not each.of_the_model)
+        found = (each for each in traced.trial.decisions if each.pins and not each.of_the_model)
         return [each.taken for each in found if not self.eager.inputs.domain.about_data(each.formula)]
 
     def _general(self, traced: Traced) -> Iterator[Formula]:
         """Yield the decisions of a trace that generic inputs take too, since they are no accidents of its sizes."""
         for step in traced.trial.steps:
-            against = step.fallback is not None and step.decision.outcome != step.fallback
             if (
-                not against
-                and not pins(step.decision)
+                not step.overrules
+                and not step.decision.pins
                 and not self.eager.inputs.domain.about_data(step.decision.formula)
             ):
                 yield step.decision.taken
