@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+from collections import Counter
 
 import pytest
 import torch
@@ -12,13 +14,15 @@ from shapeproof.constraints.terms import constant
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.ops.shape_functions import Sizes
-from shapeproof.export.trace.calls.plain_views import is_plain
+from shapeproof.export.trace.calls.plain_views import gives_its_operand, is_plain, plain_view
+from shapeproof.export.trace.calls.repeats import Repeats
 from shapeproof.export.verify import verified
 from tests.agreement import agree
 from tests.thoroughness import examples
 
 ATEN = torch.ops.aten
 CONCRETE = Sizes(constant, lambda _: False)
+TOLD = Sizes(constant, lambda formula: formula.constant is True)
 SIZES = (0, 1, 1, 2, 3)
 
 
@@ -131,3 +135,106 @@ def test_the_verdict_is_that_of_a_trace_of_every_cell(forward):
     assert report.status == slow.status
     if report.status == "proved":
         assert all(agree(mod, report.program.module(), (torch.randn(n, 4),)) for n in range(7))
+
+
+def ends(rng, size):
+    return [rng.choice((None, 0, 1, 2, size, size - 1, -1, -size, -size - 1, size + 1, sys.maxsize)) for _ in range(2)]
+
+
+def view_call(rng):
+    """A call of any view that has a rule: with sizes, positions and dims that often fit."""
+    kind, x = rng.random(), operand(rng)
+    if kind < 0.4 or not x.dim():
+        return call(rng)
+    if kind < 0.6:
+        lead = [rng.choice((0, 1, 2, -1)) for _ in range(rng.choice((0, 0, 1, 2)))]
+        sizes = [rng.choice((0, 1, 3)) if rng.random() < 0.5 and size == 1 else size for size in x.shape]
+        return ATEN.expand.default, (x, [*lead, *(rng.choice((size, size, -1)) for size in sizes)])
+    dim = rng.randrange(-x.dim(), x.dim())
+    if kind < 0.8:
+        return ATEN.slice.Tensor, (x, dim, *ends(rng, x.shape[dim]), rng.choice((1, 1, 2)))
+    return ATEN.select.int, (x, dim, rng.randrange(-x.shape[dim] - 1, x.shape[dim] + 1))
+
+
+def test_a_view_that_is_not_run_is_eagers_in_every_layout():
+    """Law: where a rule gives a view, eager raises nothing, and gives it; an exact one has its idle strides, too."""
+    rng, known = random.Random(1), Counter()
+    for _ in range(examples(6000)):
+        func, args = view_call(rng)
+        x = elsewhere_laid(rng, args[0])
+        laid = plain_view(func, ((x, *args[1:]), {}), TOLD)
+        if laid is not None:
+            known[func] += 1
+            result = func(x, *args[1:])
+            assert reaching(result) == reaching(x.as_strided(laid.sizes, laid.strides, laid.offset)), (func, args)
+            if laid.exact:
+                assert (list(result.stride()), result.storage_offset()) == (list(laid.strides), laid.offset), func
+    assert len(known) == 8
+    assert min(known.values()) > examples(6000) // 100
+
+
+def converted(rng):
+    x = operand(rng)
+    dtype, memory = rng.choice((torch.float32, torch.float64)), rng.choice((None, *MEMORY))
+    return rng.choice(
+        (
+            (ATEN.contiguous.default, (x,), {"memory_format": rng.choice(MEMORY[:2])} if memory else {}),
+            (ATEN.to.dtype, (x, dtype), {"copy": rng.random() < 0.2, "memory_format": memory}),
+            (ATEN.to.device, (x, torch.device("cpu"), dtype), {"copy": rng.random() < 0.2, "memory_format": memory}),
+            (ATEN.to.dtype_layout, (x,), {"dtype": rng.choice((None, dtype)), "memory_format": memory}),
+        )
+    )
+
+
+MEMORY = (torch.contiguous_format, torch.channels_last, torch.preserve_format)
+
+
+def test_an_operand_that_is_not_run_is_what_eager_returns():
+    rng, known = random.Random(2), Counter()
+    for _ in range(examples(2000)):
+        func, args, kwargs = converted(rng)
+        x = elsewhere_laid(rng, args[0])
+        if gives_its_operand(func, ((x, *args[1:]), kwargs), TOLD):
+            known[func] += 1
+            assert func(x, *args[1:], **kwargs) is x
+    assert len(known) == 4
+    assert min(known.values()) > examples(2000) // 100
+
+
+NOT_RUN = {
+    "expanded": lambda x: x[:, None].expand(-1, 3, 4) + x[:, None],
+    "expanded to what may be 1": lambda x: torch.ones(1, 4).expand(x.shape[0], 4) + x,
+    "sliced": lambda x: x[:, 1:-1] + x[..., :2] * x[:, ::2],
+    "selected": lambda x: x[:, -1] + x.select(1, 0),
+    "left open": lambda x: x.reshape(2, -1).transpose(0, 1) + 1,
+    "itself": lambda x: x.contiguous().to(x.dtype).to("cpu") + 1,
+    "written into": lambda x: (x[:, 1:].add_(1), x.view(-1).mul_(2), x.unsqueeze(0).contiguous().add_(1), x)[-1],
+    "tracked": lambda x: x.clone().requires_grad_().t().reshape(-1).view(-1)[:] * 2,
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", NOT_RUN)
+def test_a_program_with_views_that_are_not_run_is_the_one_where_they_are(name, monkeypatch):
+    mod = type("Model", (torch.nn.Module,), {"forward": lambda _, x: NOT_RUN[name](x)})()
+    args, shapes = (torch.randn(3, 4),), {"x": {0: Dim("n", min=0, max=6)}}
+    report = check(mod, args, dynamic_shapes=shapes)
+    monkeypatch.setattr(Repeats, "given", lambda *_: None)
+    run = check(mod, args, dynamic_shapes=shapes)
+    assert report.status == run.status == "proved", str(report)
+    assert str(report.program.graph) == str(run.program.graph)
+    for one, other in zip(report.program.graph.nodes, run.program.graph.nodes, strict=True):
+        mine, others = (getattr(each.meta.get("val"), "shape", None) for each in (one, other))
+        assert str(mine) == str(others)
+    assert all(agree(mod, report.program.module(), (torch.randn(n, 4),)) for n in range(7))
+
+
+def test_a_slice_whose_end_is_known_only_in_a_region_keeps_its_size_where_torch_runs_the_graph_again():
+    """The fault: a branch of torch.cond was traced twice, and had another slice when the side of a branch was known."""
+
+    class Branching(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda y: y[:5].sum(), lambda y: y.sum(), (x,))
+
+    report = check(Branching(), (torch.ones(7, 2),), dynamic_shapes=({0: Dim("n", min=2, max=9)},))
+    assert report.status == "proved", str(report)

@@ -49,6 +49,7 @@ from shapeproof.export.shim.numbers.protocols import Answers, answered
 from shapeproof.export.shim.numbers.symbols import value_range, values
 from shapeproof.export.shim.process.attention import attention_as_in_eager
 from shapeproof.export.shim.process.deferred_code import code_deferred, code_generated
+from shapeproof.export.shim.process.noted_lines import note_lines
 from shapeproof.export.shim.process.quiet import quiet
 from shapeproof.export.shim.process.transforms import transforms, transforms_ended
 from shapeproof.export.shim.process.unrun import Formats, record_unrun
@@ -345,6 +346,7 @@ class _Watch(TorchFunctionMode):
             return result
 
         recorder.__torch_dispatch__ = MethodType(dispatch, recorder)  # torch wants the mode's own method
+        note_lines(recorder.tracer)
 
     def _layout(self, result: Any) -> Hashable | None:
         """Return what the answers about a result's layout follow from; None if they may change later in the trace."""

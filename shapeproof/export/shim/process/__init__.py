@@ -4,6 +4,7 @@ one_thread.py      one export at a time
 quiet.py           logs and warnings
 collecting.py      the garbage collector
 deferred_code.py   the Python code of graphs, generated once
+noted_lines.py     the model's lines with each node, cheaply
 each_call.py       a check before each operator runs
 attention.py      what torch.nn's attention gives in eager
 transforms.py      the stack of torch.vmap and similar transforms

@@ -1,27 +1,36 @@
-"""Views that are the same at every size: `view` and `reshape` of contiguous tensors, and dimensions that are moved.
+"""Views that are known without a run: `view`, `expand` or `slice`, dimensions that are moved, an operand itself.
 
-Law: if `is_plain` is true of a call and of what torch noted as its result, eager raises nothing, at any size, and its
-result shares the operand's storage and has the noted sizes, strides and offset; strides that reach no element may
-differ. So no decision that torch made in its fake kernel makes a difference, and the operator need not be run again.
+Law: where `plain_view` gives a view, eager raises nothing, at any size, and its result shares the operand's storage and
+has the given sizes, strides and offset; strides that reach no element may differ, unless the view is exact. Where
+`gives_its_operand` is true, eager returns the operand itself. The same holds of what torch noted as a result, if
+`is_plain` is true of it: no decision that torch made in its fake kernel makes a difference.
 
-The rules compare terms, which are the same at every size, and the facts about sizes are the domain's: no answer that
-torch assumed in the call supports them.
+The rules compare terms, which are the same at every size, and the facts about sizes are those of the caller: no answer
+that torch assumed in the call supports them.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import torch
 
+from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import ONE, Term
 from shapeproof.export.graph.layouts import same_storage
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.shape_functions import Size, Sizes, lie_row_by_row
+from shapeproof.export.ops.shape_functions import Order, Size, Sizes, lie_row_by_row, lies_row_by_row
 from shapeproof.export.ops.table import known_of
+
+Dims = list[tuple[Term, Term]]
+"""The size and the stride of each dimension."""
+
+_aten = torch.ops.aten
 
 
 def is_plain(func: Any, arguments: tuple[Any, Any], result: Any, sizes: Sizes) -> bool:
@@ -43,38 +52,49 @@ def is_plain(func: Any, arguments: tuple[Any, Any], result: Any, sizes: Sizes) -
         return False
     if order is not None:
         return _is_moved(operand, result, order(call), sizes)
-    return asked is not None and _keeps_rows(operand, result, sizes) and _fits(operand, call[asked], result, sizes)
+    mine, others = _dims(operand, sizes), _dims(result, sizes)
+    return asked is not None and _keeps_rows(mine, others) and _fits(mine, call[asked], others, sizes)
 
 
-def _keeps_rows(operand: torch.Tensor, result: torch.Tensor, sizes: Sizes) -> bool:
+def _keeps_rows(mine: Dims, others: Dims) -> bool:
     """True if two tensors agree in their first dimensions, and in the others both are contiguous, row by row.
 
     For the strides [96, 8, 1] of a part of each row, a view with the strides [96, 32, 8, 1] is one.
     """
-    mine, others = (_dims(each, sizes) for each in (operand, result))
     pairs = zip(mine, others, strict=False)
-    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-    return all(lie_row_by_row([d[0] for d in dims[same:]], [d[1] for d in dims[same:]]) for dims in (mine, others))
+    same = sum(1 for _ in itertools.takewhile(lambda pair: _alike(*pair), pairs))
+    return _lie(mine[same:]) and _lie(others[same:])
 
 
-def _dims(tensor: torch.Tensor, sizes: Sizes) -> list[tuple[Term, Term]]:
-    """Return the size and the stride of each dimension."""
-    return [(sizes.read(size), sizes.read(stride)) for size, stride in zip(tensor.shape, tensor.stride(), strict=True)]
+def _lie(dims: Dims) -> bool:
+    return lie_row_by_row([size for size, _ in dims], [stride for _, stride in dims])
 
 
-def _fits(operand: torch.Tensor, asked: Sequence[Size], result: torch.Tensor, sizes: Sizes) -> bool:
+def _dims(tensor: torch.Tensor, sizes: Sizes) -> Dims:
+    return _read(tensor.shape, tensor.stride(), sizes)
+
+
+def _read(shape: Sequence[Size], strides: Sequence[Size], sizes: Sizes) -> Dims:
+    return [(sizes.read(size), sizes.read(stride)) for size, stride in zip(shape, strides, strict=True)]
+
+
+def _alike(one: tuple[Term, Term], other: tuple[Term, Term]) -> bool:
+    return one[0] is other[0] and one[1] is other[1]
+
+
+def _fits(mine: Dims, asked: Sequence[Size], others: Dims, sizes: Sizes) -> bool:
     """True if a tensor has the sizes asked for, and as many elements as its operand; -1 is unique at every size."""
-    noted = [*map(sizes.read, result.shape)]
+    noted = [size for size, _ in others]
     if len(asked) != len(noted):
         return False
     given = [(sizes.read(size), term) for size, term in zip(asked, noted, strict=True) if not _is_left_open(size)]
-    others = prod((term for term, _ in given), start=ONE)
+    known = prod((term for term, _ in given), start=ONE)
     left = len(noted) - len(given)
     return (
         left <= 1
         and all(term is other and sizes.at_least(term, 0) for term, other in given)
-        and (not left or sizes.at_least(others, 1))
-        and prod(noted, start=ONE) is prod(map(sizes.read, operand.shape), start=ONE)
+        and (not left or sizes.at_least(known, 1))
+        and prod(noted, start=ONE) is prod((size for size, _ in mine), start=ONE)
     )
 
 
@@ -89,3 +109,152 @@ def _is_moved(operand: torch.Tensor, result: torch.Tensor, order: Sequence[int |
         sizes.equal(other[0], 1) if at is None else sizes.alike(mine[at], other)
         for at, other in zip(order, others, strict=True)
     )
+
+
+# ---------------------------------------------------------------------- views without a run
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """Where the elements of a view lie in the storage of its operand; `exact`: as in eager even if none is reached."""
+
+    sizes: Sequence[Size]
+    strides: Sequence[Size]
+    offset: Size
+    exact: bool = True
+
+
+Rule = Callable[[Mapping[str, Any], Sizes], Laid | None]
+
+
+def plain_view(func: Any, arguments: tuple[Any, Any], sizes: Sizes) -> Laid | None:
+    """Return where the elements of a view lie at every size; None where torch must say.
+
+    >>> from shapeproof.constraints.terms import constant
+    >>> plain_view(torch.ops.aten.select.int, ((torch.ones(2, 3), 0, 1), {}), Sizes(constant, lambda _: False))
+    Laid(sizes=[3], strides=[1], offset=3, exact=True)
+    """
+    order, asked = known_of(func).order, known_of(func).as_asked
+    if order is not None:
+        return _moved(schemas.by_name(func, *arguments), order)
+    if asked is not None:
+        call = schemas.by_name(func, *arguments)
+        return _reshaped(call["self"], call[asked], sizes)
+    return _VIEWS[func](schemas.by_name(func, *arguments), sizes) if func in _VIEWS else None
+
+
+def _moved(call: Mapping[str, Any], order: Order) -> Laid:
+    x = call["self"]
+    shape, strides, offset = x.shape, x.stride(), x.storage_offset()
+    found = order(call)
+    after = [*found[1:], None][: len(found)]  # a dimension that is put in has the stride of a step over the next one
+    stepping = [
+        strides[at] if at is not None else 1 if next_ is None else shape[next_] * strides[next_]
+        for at, next_ in zip(found, after, strict=True)
+    ]
+    return Laid([1 if at is None else shape[at] for at in found], stepping, offset)
+
+
+def _reshaped(x: torch.Tensor, asked: Sequence[Size], sizes: Sizes) -> Laid | None:
+    """`view`, `reshape`: the first dimensions stay, and the others lie row by row before and after."""
+    left = [at for at, size in enumerate(asked) if _is_left_open(size)]
+    mine, found = _dims(x, sizes), list(asked)
+    if len(left) == 1:
+        known = prod(size for at, size in enumerate(asked) if at != left[0])
+        if not sizes.at_least(known, 1):
+            return None
+        found[left[0]] = x.numel() // known
+    kept = next(at for at in range(len(mine) + 1) if _lie(mine[at:]))
+    strides = [*x.stride()[:kept], *(prod(found[at + 1 :]) for at in range(kept, len(found)))]
+    if len(left) > 1 or len(found) < kept:
+        return None
+    others = _read(found, strides, sizes)
+    fits = _keeps_rows(mine, others) and _fits(mine, asked, others, sizes)
+    return Laid(found, strides, x.storage_offset(), exact=False) if fits else None
+
+
+def _expanded(call: Mapping[str, Any], sizes: Sizes) -> Laid | None:
+    """`expand`: a size of 1 becomes another one, and dimensions are put in before the first."""
+    x, asked = call["self"], call["size"]
+    lead = len(asked) - x.dim()
+    if lead < 0 or call["implicit"]:
+        return None
+    found = [(size, 0, sizes.at_least(size, 0)) for size in asked[:lead]]
+    for size, own, stride in zip(asked[lead:], x.shape, x.stride(), strict=True):
+        if _is_left_open(size) or sizes.equal(size, own):
+            found.append((own, stride, True))
+        else:
+            found.append((size, 0, sizes.read(own) is ONE and sizes.at_least(size, 0)))
+    if not all(fits for _, _, fits in found):
+        return None
+    return Laid([size for size, _, _ in found], [stride for _, stride, _ in found], x.storage_offset(), exact=False)
+
+
+def _sliced(call: Mapping[str, Any], sizes: Sizes) -> Laid | None:
+    """`slice`: both ends are known to lie in the dimension, the second one not before the first."""
+    x, dim, step = call["self"], call["dim"], call["step"]
+    if not -x.dim() <= dim < x.dim() or type(step) is not int or step < 1:
+        return None
+    at = dim % x.dim()
+    size, stride = x.shape[at], x.stride(at)
+    first, last = (_end(call[name], size, default, sizes) for name, default in (("start", 0), ("end", size)))
+    if first is None or last is None or not sizes.at_least(last - first, 0):
+        return None
+    length = last - first if step == 1 else (last - first + (step - 1)) // step
+    shape, strides = list(x.shape), list(x.stride())
+    shape[at], strides[at] = length, stride * step
+    return Laid(shape, strides, x.storage_offset() + first * stride)
+
+
+def _end(asked: Size | None, size: Size, default: Size, sizes: Sizes) -> Size | None:
+    """Return an end of a slice as a position from 0 to the size; None if it is not known to be one."""
+    if asked is None:
+        return default
+    if isinstance(asked, int) and asked < 0:
+        return size + asked if sizes.at_least(size, -asked) else None
+    if sizes.read(asked) is sizes.read(size) or (isinstance(asked, int) and asked == sys.maxsize):
+        return size
+    if not sizes.at_least(asked, 0):
+        return None
+    if sizes.known(f.ge(sizes.read(size), sizes.read(asked))):
+        return asked
+    return size if sizes.known(f.ge(sizes.read(asked), sizes.read(size))) else None
+
+
+def _selected(call: Mapping[str, Any], sizes: Sizes) -> Laid | None:
+    """`select`: a plain index within the dimension."""
+    x, dim, index = call["self"], call["dim"], call["index"]
+    if not -x.dim() <= dim < x.dim() or type(index) is not int:
+        return None
+    at = dim % x.dim()
+    size, strides = x.shape[at], list(x.stride())
+    if not sizes.at_least(size, index + 1 if index >= 0 else -index):
+        return None
+    first = index if index >= 0 else size + index
+    offset = x.storage_offset() + first * strides.pop(at)
+    return Laid([*x.shape[:at], *x.shape[at + 1 :]], strides, offset)
+
+
+_VIEWS: Mapping[Any, Rule] = {
+    _aten.expand.default: _expanded,
+    _aten.slice.Tensor: _sliced,
+    _aten.select.int: _selected,
+}
+
+
+def gives_its_operand(func: Any, arguments: tuple[Any, Any], sizes: Sizes) -> bool:
+    """True if eager returns the operand itself: it is contiguous, row by row, or has the dtype that is asked for."""
+    if func not in _CONVERTING:
+        return False
+    call = schemas.by_name(func, *arguments)
+    x, layout, memory = call["self"], call.get("layout"), call.get("memory_format")
+    if func is _aten.contiguous.default:
+        return memory in {0, torch.contiguous_format} and lies_row_by_row(x, sizes.read)  # 0: the schema's default
+    same = all(call.get(name) in {None, getattr(x, name)} for name in ("dtype", "device"))
+    plain = layout in {None, x.layout} and not call["copy"] and not call.get("pin_memory")
+    return same and plain and memory in {None, torch.preserve_format}
+
+
+_CONVERTING = frozenset(
+    {_aten.contiguous.default, _aten.to.dtype, _aten.to.device, _aten.to.dtype_layout},
+)

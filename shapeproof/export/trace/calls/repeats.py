@@ -25,6 +25,7 @@ from shapeproof.export.ops.shape_functions import Sizes, keeps_layout, result_li
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import is_bare
+from shapeproof.export.trace.calls.plain_views import Laid, gives_its_operand, plain_view
 from shapeproof.export.trace.calls.recalled import Given, Recalled
 from shapeproof.export.trace.shape_env import ProofShapeEnv
 from shapeproof.export.trace.translate import Untranslatable
@@ -46,6 +47,31 @@ class _Like:
         if self.strides is None:
             return torch.empty(self.shape, dtype=self.dtype, device=self.device)
         return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=self.device)
+
+    def of(self, operands: Sequence[torch.Tensor], trial: Trial) -> torch.Tensor:
+        """Return a result of operands."""
+        if not self.differentiable:
+            return self.made()
+        return _Differentiable.apply(self, trial, *operands)  # type: ignore[no-untyped-call, no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """Where the elements of a view of the first operand lie."""
+
+    laid: Laid
+
+    def of(self, operands: Sequence[torch.Tensor], _: Trial) -> torch.Tensor:
+        """Return a view of the first operand."""
+        return torch.as_strided(operands[0], self.laid.sizes, self.laid.strides, self.laid.offset)
+
+
+class _Itself:
+    """The first operand itself."""
+
+    def of(self, operands: Sequence[torch.Tensor], _: Trial) -> torch.Tensor:
+        """Return the first operand."""
+        return operands[0]
 
 
 class _Differentiable(torch.autograd.Function):
@@ -76,8 +102,9 @@ class Repeats:
         self, env: ProofShapeEnv, apart: Callable[[], AbstractContextManager[Any]], recalled: Recalled | None
     ) -> None:
         self._env, self._apart, self._recalled = env, apart, recalled
-        self._noted: dict[Hashable, _Like] = {}
+        self._noted: dict[Hashable, _Like | _View | _Itself] = {}
         self._sizes = Sizes(env.read, lambda formula: env.trial.settled(formula) is True)
+        self._from_the_start = Sizes(env.read, lambda formula: env.trial.settled(formula, env.trial.known) is True)
         self._facts = (env.trial, frozenset(env.trial.known.formulas))
 
     def given(self, key: tuple[Any, ...], arguments: Any, operands: Sequence[torch.Tensor]) -> torch.Tensor | None:
@@ -92,9 +119,7 @@ class Repeats:
         if like is None:
             return None
         with self._apart():
-            if not like.differentiable:
-                return like.made()
-            return _Differentiable.apply(like, self._env.trial, *operands)  # type: ignore[no-untyped-call, no-any-return]
+            return like.of(operands, self._env.trial)
 
     def note(self, key: Hashable, operands: Sequence[torch.Tensor], result: Any) -> None:
         """Note the result of a call that left no open decision and added no fact."""
@@ -112,11 +137,17 @@ class Repeats:
         sizes, strides = (tuple(map(self._env.read, numbers)) for numbers in (result.shape, result.stride()))
         return Given(self._known, sizes, strides, result.dtype, result.device, result.requires_grad)
 
-    def _by_rule(self, key: tuple[Any, ...], arguments: Any, operands: Sequence[torch.Tensor]) -> _Like | None:
+    def _by_rule(
+        self, key: tuple[Any, ...], arguments: Any, operands: Sequence[torch.Tensor]
+    ) -> _Like | _View | _Itself | None:
         """Return the result of an operator whose sizes a rule gives; None if there is no such rule."""
         func, known = key[0], known_of(key[0])
         if not operands:
             return None
+        shared = self._sharing(func, arguments)
+        if shared is not None:
+            self._noted[self._now(key)] = shared
+            return shared
         tracked = torch.is_grad_enabled() and any(each.requires_grad for each in operands)
         if known.elementwise and keeps_layout(operands, self._env.read):
             (x,) = operands
@@ -134,6 +165,22 @@ class Repeats:
         self._noted[self._now(key)] = like
         self._env.trial.passed_over = True
         return like
+
+    def _sharing(self, func: Any, arguments: Any) -> _View | _Itself | None:
+        """Return a result that shares the memory of the first operand; None if no rule gives one.
+
+        Torch may run a graph again, and must find the same sizes there: a rule asks the facts at the start.
+        """
+        if torch.is_inference_mode_enabled():
+            return None
+        with self._apart():
+            if gives_its_operand(func, arguments, self._from_the_start):
+                return _Itself()
+            laid = plain_view(func, arguments, self._from_the_start)
+            if laid is None:
+                return None
+            self._env.trial.passed_over |= not laid.exact
+            return _View(laid)
 
     @property
     def _known(self) -> frozenset[Formula]:
