@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.formulas import TRUE, Formula, conjunction, disjunction, ge, le, ne
+from shapeproof.constraints.formulas import FALSE, TRUE, Formula, conjunction, disjunction, ge, le, ne
 from shapeproof.constraints.meaning.evaluate import evaluate, holds_at, true_at
 from shapeproof.constraints.records.verdicts import Proved, Refuted, Undecided, Vacuous
 from shapeproof.constraints.terms import ZERO, Term, maximum, symbol
@@ -233,6 +233,7 @@ def generic(facts: Facts, names: Sequence[str], avoid: Iterable[int] = ()) -> Po
     if not isinstance(point, dict):
         return point
     here = facts.fork()
+    every: Formula = FALSE
     with until_spent(facts.budget.for_a_task):
         every, *wishes = _wishes(names, sorted(set(avoid) | {0, 1}), here)
         together = grant(every, here) if wishes else None
@@ -240,7 +241,15 @@ def generic(facts: Facts, names: Sequence[str], avoid: Iterable[int] = ()) -> Po
             point, wishes = together, wishes[:1]
         for wish in wishes:
             point = grant(wish, here) or point
-    return point
+    return _away_from_bounds(point, names, every, facts)
+
+
+def _away_from_bounds(point: Point, names: Sequence[str], wish: Formula, facts: Facts) -> Point:
+    """Return the point with each size half a lower bound away from it: a bound is often a size of the model's own."""
+    lows = {name: facts.range_of(name).lower or 0 for name in names if name in point}
+    near = {name: low for name, low in lows.items() if low > _SMALL and point[name] < low + low // 2}
+    moved = {**point, **{name: point[name] + low // 2 for name, low in near.items()}}
+    return moved if near and holds_at(wish, moved) and facts.contains(moved) else point
 
 
 def grant(wish: Formula, facts: Facts) -> Point | None:
