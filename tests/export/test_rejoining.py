@@ -17,7 +17,7 @@ from torch.export import Dim
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
 from shapeproof.export.source.bytecode import locals_of
-from shapeproof.export.trace.python.rejoining import rejoins
+from shapeproof.export.trace.python.rejoining import parting
 from shapeproof.export.verify import verified
 from tests.agreement import agree
 from tests.thoroughness import examples
@@ -46,7 +46,7 @@ class Node:
         self.outcome, self.found = outcome, []
 
     def bool_(self):
-        self.found.append(rejoins(self, self.outcome))
+        self.found.append(parting(self, self.outcome) == [])
         return self.outcome
 
 
@@ -430,7 +430,7 @@ def test_the_node_must_be_the_one_that_is_tested():
 
     class Other(Node):
         def bool_(self):
-            self.found.append(rejoins(Node(self.outcome), self.outcome))
+            self.found.append(parting(Node(self.outcome), self.outcome) == [])
             return self.outcome
 
     nodes = [Other(outcome) for outcome in (True, False)]

@@ -136,6 +136,15 @@ def embedding(rng):
     return weight, made(rng, shape(rng), (torch.int64, torch.int32, torch.uint8))
 
 
+def indexed(rng):
+    x = made(rng, shape(rng, 1), KINDS)
+    indices = made(rng, shape(rng, 0, 3), (torch.int64, torch.int64, torch.int32, torch.bool))
+    others = [None, None, made(rng, [1], (torch.int64,)) * 0]
+    if indices.dtype != torch.bool:
+        indices = indices * 0
+    return x, [*rng.choice(((), (), (), (None,))), indices, *rng.sample(others, rng.choice((0, 0, 0, 1, 2)))]
+
+
 def broadcast(rng):
     sizes = shape(rng)
     others = [1 if rng.random() < 0.2 else size for size in nearly(rng, sizes[rng.randint(0, len(sizes)) :])]
@@ -200,6 +209,7 @@ ARGUMENTS = {
     ATEN.upsample_trilinear3d.vec: interpolated(3, False),
     ATEN.cat.default: cat,
     ATEN.embedding.default: embedding,
+    ATEN.index.Tensor: indexed,
     **dict.fromkeys((ATEN.add.Tensor, ATEN.sub.Tensor, ATEN.mul.Tensor, ATEN.div.Tensor), broadcast),
     **{getattr(ATEN, name).Tensor: compared for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     **{getattr(ATEN, name).Tensor: of_bools for name in ("__and__", "__or__", "bitwise_and", "bitwise_or")},

@@ -13,6 +13,7 @@ from shapeproof.constraints.syntax.text import parse_formula as parse
 from shapeproof.solver.answers.witness import ascending, find, generic, smallest
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
+from shapeproof.solver.ledger import Ledger
 
 
 def facts(*texts, budget=None):
@@ -93,6 +94,34 @@ def test_the_first_points_near_are_the_smallest(box, text):
     known.learn(formula)
     assert list(itertools.islice(ascending(known, list(ranges)), 5)) == in_order[:5]
     assert smallest(TRUE, known, list(ranges)) == (in_order[0] if in_order else None)
+
+
+FAR = (
+    "1 <= b <= 64",
+    "0 <= past <= 99",
+    "1 <= step <= 64",
+    "past % 37 == 36",
+    "(past + step) % 11 == 9",
+    "b*step >= 300",
+)
+
+
+def test_points_far_from_the_smallest_of_the_box_come_once_and_in_order():
+    known, names = facts(*FAR), ["b", "past", "step"]
+    box = itertools.product(range(1, 65), range(36, 100, 37), range(1, 65))
+    points = (dict(zip(names, values, strict=True)) for values in box)
+    inside = [point for point in points if known.contains(point)]
+    in_order = sorted(inside, key=lambda point: (max(point.values()), sum(point.values()), *point.values()))
+    assert list(itertools.islice(ascending(known, names), 40)) == in_order[:40]
+
+
+def test_points_near_one_another_cost_no_further_questions():
+    costs = []
+    for count in (1, 20):
+        known = Facts(map(parse, FAR), ledger=Ledger())
+        assert len(list(itertools.islice(ascending(known, ["b", "past", "step"]), count))) == count
+        costs.append(known.ledger.rlimit)
+    assert costs[0] == costs[1] > 0
 
 
 def test_the_smallest_point_is_found_where_the_lower_bounds_are_far_apart():

@@ -257,6 +257,12 @@ def kept(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
     return named["self"].dtype if whole and limits else None
 
 
+def of_self(named: Named, _: torch.dtype | None) -> torch.dtype | None:
+    """Return the dtype of the operand whose elements are taken."""
+    dtype = named["self"].dtype
+    return dtype if dtype in _KNOWN else None
+
+
 def summed(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
     """Return the dtype of a sum: bools and integers are summed as int64."""
     if named["dtype"] is not None or named["self"].dtype not in _KNOWN:
@@ -420,6 +426,17 @@ def embedding(named: Named, sizes: Sizes) -> Shape | None:
     weight, indices = named["weight"], named["indices"]
     fits = weight.dim() == 2 and indices.dim() > 0 and indices.dtype in _WHOLE
     return (*indices.shape, weight.shape[1]) if fits and sizes.at_least(weight.shape[1], 1) else None
+
+
+def indexed(named: Named, sizes: Sizes) -> Shape | None:
+    """`index` by one tensor along the first dim: one part of the operand for each index."""
+    x, (indices, *others) = named["self"], named["indices"]
+    alone = isinstance(indices, torch.Tensor) and indices.dtype in _WHOLE and all(each is None for each in others)
+    if not alone or len(others) >= x.dim() or not all(sizes.at_least(size, 1) for size in x.shape[1:]):
+        return None
+    nothing_taken = f.eq(math.prod(map(sizes.read, indices.shape), start=ONE), 0)
+    has_rows = f.disjunction(f.ge(sizes.read(x.shape[0]), 1), nothing_taken)
+    return (*indices.shape, *x.shape[1:]) if sizes.known(has_rows) else None
 
 
 def broadcast(named: Named, sizes: Sizes) -> Shape | None:

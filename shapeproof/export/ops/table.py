@@ -192,7 +192,12 @@ _INDEXING: Mapping[str, Operator] = {
     "scatter.value": Operator(index=Index(), values=values.elements_of("self", "value")),
     "scatter.src": Operator(index=Index(), values=values.elements_of("self", "src")),
     **_each("scatter_add.default scatter_reduce.two index_add.default", index=Index()),
-    "index.Tensor": Operator(by_position=True, values=values.elements_of("self"), moves=True),
+    "index.Tensor": Operator(
+        by_position=True,
+        values=values.elements_of("self"),
+        moves=True,
+        shape=ShapeFunction(shapes.indexed, shapes.of_self),
+    ),
     "index_put.default": Operator(by_position=True, broadcasts=2),
     "index_put_.default": Operator(by_position=True, broadcasts=2, rejects_itself=True),
     **_each("index_add_ index_copy_ put_ scatter_ scatter_add_ scatter_reduce_", rejects_itself=True),

@@ -51,7 +51,7 @@ from shapeproof.export.trace.checks.raising import side_that_raises
 from shapeproof.export.trace.known.value_numbering import Numbering
 from shapeproof.export.trace.known.values import Contents
 from shapeproof.export.trace.no_constraints import NoConstraints
-from shapeproof.export.trace.python.rejoining import rejoins
+from shapeproof.export.trace.python.rejoining import where_apart
 from shapeproof.export.trace.rebinding import Left
 from shapeproof.export.trace.translate import Translator, Untranslatable, Writer, simpler
 from shapeproof.export.trace.trial import Trial
@@ -347,8 +347,8 @@ class ProofShapeEnv(ExactShapeEnv):
                 self._open.add(formula)
             return sympy.true if (fallback if known is None else known) else sympy.false
         kind = Kind.BRANCH if fallback is None and not size_oblivious else Kind.ASSUMED
-        idle = functools.partial(rejoins, self._asked) if kind is Kind.BRANCH and self.innermost is None else None
-        chosen = self.trial.choose(formula, kind, self._place, fallback=fallback, idle=idle)
+        apart = functools.partial(where_apart, self._asked, self.read) if self.innermost is None else None
+        chosen = self.trial.choose(formula, kind, self._place, fallback=fallback, apart=apart)
         return sympy.true if chosen else sympy.false
 
     def _checked(self, formula: Formula, expr: sympy.Basic) -> bool | None:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Container, Hashable, Iterable,
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.formulas import Formula, negate
+from shapeproof.constraints.formulas import FALSE, Formula, conjunction, negate
 from shapeproof.constraints.meaning.evaluate import evaluate_number, holds, holds_at
 from shapeproof.constraints.reals import Real
 from shapeproof.constraints.records.decisions import Decision, Kind
@@ -240,11 +240,12 @@ class Trial:
         place: Callable[[], Place],
         *,
         fallback: bool | None = None,
-        idle: Callable[[bool], bool] | None = None,
+        apart: Callable[[bool], Formula | None] | None = None,
     ) -> bool:
         """Answer a question that decides which program is traced.
 
-        `idle`: True if the model goes on in the same way on either side, given the side that is traced.
+        `apart`: returns where the model goes on in another way on the other side, given the side that is traced; None
+        if that is not known.
 
         Raises:
             RecursionError: a loop asks the same question over and over.
@@ -266,8 +267,9 @@ class Trial:
             return fallback
         if answer is None:
             answer = self._side(formula, fallback=fallback)
+            rejoins = apart is not None and self._rejoins_but(formula, kind, place, apart, outcome=answer)
             self._record(formula, kind, place, outcome=answer, fallback=fallback)
-            if idle is not None and self.in_place and not self.about_data(formula) and idle(answer):
+            if rejoins:
                 self.forget(len(self.steps) - 1, (0,), len(self.learned))
         else:
             self.questions.answered.add(formula)
@@ -275,6 +277,32 @@ class Trial:
                 self.questions.against[formula] = _decision(formula, kind, place(), outcome=answer)
             self._note(formula, kind, place, outcome=answer)
         return answer
+
+    def _rejoins_but(
+        self,
+        formula: Formula,
+        kind: Kind,
+        place: Callable[[], Place],
+        apart: Callable[[bool], Formula | None],
+        *,
+        outcome: bool,
+    ) -> bool:
+        """True if the other side of a branch goes on as this one but where `apart` says; there a decision is recorded.
+
+        The region keeps that decision, and the branch itself may be forgotten.
+        """
+        if kind is not Kind.BRANCH or not self.in_place or self.about_data(formula):
+            return False
+        where = apart(outcome)
+        if where is None or where is FALSE:
+            return where is FALSE
+        other = conjunction(formula.negation if outcome else formula, where)
+        known = other.symbols <= self.point.keys() and not self.about_data(other)
+        if not known or not other.total or holds(other, self.point):
+            return False
+        if self.settled(other) is None:
+            self._record(other, kind, place, outcome=False)
+        return True
 
     def value(self, number: Term | Real, place: Callable[[], Place]) -> float:
         """Return a number's value on the region; record a specialization to the point's value if it has several.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from shapeproof.constraints.formulas import TRUE, Formula, conjunction, disjunction, ge, le, ne
+from shapeproof.constraints.formulas import FALSE, TRUE, Formula, conjunction, disjunction, ge, le, ne
 from shapeproof.constraints.meaning.evaluate import evaluate, holds_at, true_at
 from shapeproof.constraints.records.verdicts import Proved, Refuted, Undecided, Vacuous
 from shapeproof.constraints.terms import ZERO, Term, maximum, symbol
@@ -26,6 +26,8 @@ _SMALL, _LARGE = 5, 200
 """Sizes to trace at, and to run eager with."""
 _TRIED = 512
 """The number of points tried one by one before the solver is asked for the smallest."""
+_START = 0, 0
+"""The least greatest value, and the least sum, of points."""
 
 
 def find(formula: Formula, facts: Facts) -> Point | Undecided | None:
@@ -64,8 +66,11 @@ def smallest(formula: Formula, facts: Facts, order: Sequence[str] | None = None)
     {'a': 4, 'b': 3}
     """
     near = next(_near(formula, facts, order), None)
-    if near is not None:
-        return near
+    return _smallest_by_solver(formula, facts, order) if near is None else near
+
+
+def _smallest_by_solver(formula: Formula, facts: Facts, order: Sequence[str] | None) -> Point | Undecided | None:
+    """Return the smallest point, found by asking for smaller ones; each least measure is a start for enumeration."""
     found = find(formula, facts)
     if found is None or isinstance(found, Undecided):
         return found
@@ -75,8 +80,11 @@ def smallest(formula: Formula, facts: Facts, order: Sequence[str] | None = None)
     names = [name for name in names if isinstance(best[name], int)]  # a double stays as it was found
     with until_spent(facts.budget.for_a_task):
         here.learn(formula)
-        for measure in _measures(names):
+        for known, measure in enumerate(_measures(names), 1):
             best = _least(measure, here, best)
+            near = next(_near(TRUE, here, order, _start(best, names, known)), None) if known <= len(_START) else None
+            if near is not None:
+                return near
     return best
 
 
@@ -88,21 +96,35 @@ def ascending(facts: Facts, order: Sequence[str]) -> Iterator[Point]:
     >>> list(ascending(Facts([parse_formula("n >= 1"), parse_formula("n*n < 10")]), ["n"]))
     [{'n': 1}, {'n': 2}, {'n': 3}]
     """
-    left = facts.fork()
-    for point in _near(TRUE, facts, order):
-        yield point
-        left.learn(_other_than(point, order))
-    while isinstance(found := smallest(TRUE, left, order), dict):
+    left, start = facts.fork(), _START
+    while True:
+        for point in _near(TRUE, left, order, start):
+            yield point
+            left.learn(_other_than(point, order))
+        found = _smallest_by_solver(TRUE, left, order)
+        if not isinstance(found, dict):
+            return
         yield found
         left.learn(_other_than(found, order))
+        start = _start(found, order)
 
 
 def _other_than(point: Point, order: Sequence[str]) -> Formula:
     return disjunction(*(ne(symbol(name), point[name]) for name in order))
 
 
-def _near(formula: Formula, facts: Facts, order: Sequence[str] | None) -> Iterator[Point]:
+def _start(point: Point, order: Sequence[str], known: int = len(_START)) -> tuple[int, int]:
+    """Return the greatest absolute value and the sum of a point, 0 for a measure whose least value is not known."""
+    values = [abs(point[name]) for name in order if isinstance(point[name], int)]
+    return max(values, default=0), sum(values) if known > 1 else 0
+
+
+def _near(
+    formula: Formula, facts: Facts, order: Sequence[str] | None, start: tuple[int, int] = _START
+) -> Iterator[Point]:
     """Points of the facts and the formula in the order of `smallest`, without gaps, for at most `_TRIED` candidates.
+
+    `start`: the greatest value and the sum of the first candidates.
 
     Empty unless every symbol is a size with a known lower bound of at least 0. In that case, enumeration is a hundred
     times as fast as asking a solver for smaller and smaller points.
@@ -113,25 +135,32 @@ def _near(formula: Formula, facts: Facts, order: Sequence[str] | None) -> Iterat
     lows = [interval.lower for interval in ranges if interval.lower is not None and interval.lower >= 0]
     if not names or len(lows) < len(names) or not symbols <= set(names) or doubles((formula, *facts.formulas))[0]:
         return
-    for values in itertools.islice(_tuples(lows, [interval.upper for interval in ranges]), _TRIED):
+    for values in itertools.islice(_tuples(lows, [interval.upper for interval in ranges], start), _TRIED):
         point = dict(zip(names, values, strict=True))
         if holds_at(formula, point) and facts.contains(point):
             yield point
 
 
-def _tuples(lows: Sequence[int], highs: Sequence[int | None]) -> Iterator[tuple[int, ...]]:
+def _tuples(
+    lows: Sequence[int], highs: Sequence[int | None], start: tuple[int, int] = _START
+) -> Iterator[tuple[int, ...]]:
     """All points of a box of nonnegative integers, by the greatest value, then by the sum, then lexicographically.
+
+    The points before a greatest value and a sum are left out.
 
     >>> list(_tuples([0, 1], [1, 2]))
     [(0, 1), (1, 1), (0, 2), (1, 2)]
+    >>> list(_tuples([0, 1], [1, 2], (2, 3)))
+    [(1, 2)]
     """
     if any(high is not None and high < low for low, high in zip(lows, highs, strict=True)):
         return
-    greatest = max(lows)
+    greatest = max(*lows, start[0])
     while any(high is None or high >= greatest for high in highs):
         most = [greatest if high is None else min(high, greatest) for high in highs]
         further = min(greatest - low for low, high in zip(lows, most, strict=True) if high == greatest)
-        for total in range(sum(lows) + further, sum(most) + 1):
+        least = max(sum(lows) + further, start[1] if greatest == start[0] else 0)
+        for total in range(least, sum(most) + 1):
             yield from _of_sum(lows, most, total, greatest)
         greatest += 1
 
@@ -204,6 +233,7 @@ def generic(facts: Facts, names: Sequence[str], avoid: Iterable[int] = ()) -> Po
     if not isinstance(point, dict):
         return point
     here = facts.fork()
+    every: Formula = FALSE
     with until_spent(facts.budget.for_a_task):
         every, *wishes = _wishes(names, sorted(set(avoid) | {0, 1}), here)
         together = grant(every, here) if wishes else None
@@ -211,7 +241,15 @@ def generic(facts: Facts, names: Sequence[str], avoid: Iterable[int] = ()) -> Po
             point, wishes = together, wishes[:1]
         for wish in wishes:
             point = grant(wish, here) or point
-    return point
+    return _away_from_bounds(point, names, every, facts)
+
+
+def _away_from_bounds(point: Point, names: Sequence[str], wish: Formula, facts: Facts) -> Point:
+    """Return the point with each size half a lower bound away from it: a bound is often a size of the model's own."""
+    lows = {name: facts.range_of(name).lower or 0 for name in names if name in point}
+    near = {name: low for name, low in lows.items() if low > _SMALL and point[name] < low + low // 2}
+    moved = {**point, **{name: point[name] + low // 2 for name, low in near.items()}}
+    return moved if near and holds_at(wish, moved) and facts.contains(moved) else point
 
 
 def grant(wish: Formula, facts: Facts) -> Point | None:

@@ -32,7 +32,7 @@ from shapeproof.export.explore.compare.metadata import (
     outdated_twin,
     shared_otherwise,
 )
-from shapeproof.export.explore.compare.moved import same_elements
+from shapeproof.export.explore.compare.moved import resizes, same_elements
 from shapeproof.export.explore.compare.operations import Side, calls, computes_size
 from shapeproof.export.explore.compare.taken import Decided, with_branches_taken
 from shapeproof.export.graph import nodes
@@ -53,10 +53,10 @@ _T = TypeVar("_T")
 
 
 def same(program: torch.export.ExportedProgram, there: torch.export.ExportedProgram, trial: Trial) -> bool:
-    """True if there is no difference; programs with other operators are recognized without a comparison."""
+    """True if there is no difference; most programs with other operators are recognized without a comparison."""
     pairs = [(program, there), _where_decided(program, there, trial)]
     alike = any(nodes.operators(one.graph) == nodes.operators(other.graph) for one, other in pairs)
-    return alike and difference(program, there, trial) is None
+    return (alike or resizes(program.graph) or resizes(there.graph)) and difference(program, there, trial) is None
 
 
 def difference(

@@ -41,6 +41,11 @@ class _Unknown(Exception):  # noqa: N818 - it never leaves this file
     """The elements of a tensor are not moved elements of parameters."""
 
 
+def resizes(graph: torch.fx.Graph) -> bool:
+    """True if a graph resizes a tensor, perhaps a table to its own size."""
+    return any(node.target in _RESIZES for node in graph.nodes)
+
+
 class Moved:
     """The numbers of the elements that each tensor of a program holds.
 

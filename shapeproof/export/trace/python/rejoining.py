@@ -1,12 +1,15 @@
 """Decide from bytecode whether the two sides of a branch rejoin in the same state, so that the branch has no effect.
 
 `n > 1 and mask is None` is False for every n if there is a mask. From the branch, the instructions of both sides are
-followed as long as they only load values, compare plain values, assign local names, or jump forward. The sides rejoin
-where they reach one instruction with the same objects on the stack and in the local names.
+followed as long as they only load values, compare numbers, assign local names, or jump forward. The sides rejoin where
+they reach one instruction with the same objects on the stack and in the local names.
+
+`n == 4 and h == w`, where n is not 4, has an effect only where both hold: if the other side compares symbolic numbers,
+it is followed for each answer, and the answers with which it does not rejoin are returned.
 
 Laws:
 - No code of the user's runs here, and nothing is read that could run code (a property). An instruction that may have an
-  effect, may raise, or asks about a symbolic number ends its side.
+  effect, may raise, or asks something else about a symbolic number ends its side.
 - The other side leaves the plain bool that eager has there. Where the traced side leaves the symbolic bool, the two do
   not rejoin: the program would compute the bool, with another value on the other side.
 """
@@ -19,8 +22,8 @@ import functools
 import inspect
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -34,12 +37,20 @@ from typing import Any
 
 import torch
 
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import SourceLocation
+from shapeproof.constraints.terms import Term
 from shapeproof.export.shim.callers import OURS, outwards
 from shapeproof.export.source.bytecode import index_at, instructions, locals_of
 from shapeproof.export.source.frames import line_of
 from shapeproof.export.trace.python.whether_traced import answered
+from shapeproof.export.trace.translate import Untranslatable
 
+_SYMBOLIC = {torch.SymInt}, {torch.SymInt, int}
+"""The classes of what is compared, where it is symbolic."""
+_MOST_COMPARED = 3
+"""The number of comparisons of symbolic numbers on one way."""
 _LONGEST = 64
 """The number of instructions that are followed on one side."""
 _DEEPEST = 3
@@ -55,6 +66,14 @@ _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
+}
+_FORMULAS: Mapping[str, Callable[[Term, Term], Formula]] = {
+    "==": f.eq,
+    "!=": f.ne,
+    "<": f.lt,
+    "<=": f.le,
+    ">": f.gt,
+    ">=": f.ge,
 }
 _NULL = object()
 """The marker that Python pushes beside a function that is not a method."""
@@ -74,12 +93,53 @@ class _Symbolic:
     true: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A comparison of two ints, at least one of them symbolic, on the side that is not being traced."""
+
+    sign: str
+    left: int | torch.SymInt
+    right: int | torch.SymInt
+
+
+Way = Sequence[tuple[Comparison, bool]]
+"""The comparisons of symbolic numbers on one way through the other side, with their answers."""
+
+
 class _EndError(Exception):
     """The next instruction is not followed."""
 
 
-def rejoins(asked: Any, outcome: bool) -> bool:  # noqa: FBT001 - the answer to the question
-    """True if the branch that asks now has no effect.
+class _OpenError(Exception):
+    """The next instruction tests the result of this comparison, to which no answer is assumed yet."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.index = index
+
+
+def where_apart(asked: Any, read: Callable[[Any], Term], outcome: bool) -> Formula | None:  # noqa: FBT001
+    """Return where the branch that asks now has an effect on inputs of its other side: FALSE if it has none.
+
+    None if it may have one everywhere. `read` returns the term of an int. The arguments are those of `parting`.
+    """
+    ways = parting(asked, outcome)
+    try:
+        return None if ways is None else f.disjunction(*(_taking(way, read) for way in ways))
+    except Untranslatable:
+        return None
+
+
+def _taking(way: Way, read: Callable[[Any], Term]) -> Formula:
+    """Return where the comparisons of a way have its answers."""
+    asked = ((_FORMULAS[each.sign](read(each.left), read(each.right)), answer) for each, answer in way)
+    return f.conjunction(*(formula if answer else f.negate(formula) for formula, answer in asked))
+
+
+def parting(asked: Any, outcome: bool) -> Sequence[Way] | None:  # noqa: FBT001 - the answer to the question
+    """Return the ways through the other side that do not rejoin the traced one: none if the branch has no effect.
+
+    None if no way is known to rejoin.
 
     Args:
         asked: torch's node of the symbolic bool in question.
@@ -88,13 +148,29 @@ def rejoins(asked: Any, outcome: bool) -> bool:  # noqa: FBT001 - the answer to 
     frame = _branching(asked)
     index = None if frame is None else index_at(frame.f_code, frame.f_lasti)
     if frame is None or index is None:
-        return False
+        return None
     if not frame.f_code.co_flags & inspect.CO_OPTIMIZED or _SHOWING.intersection(frame.f_code.co_names):
-        return False
+        return None
     scope = _Scope(frame.f_code, functools.cache(lambda: locals_of(frame)), frame.f_globals, frame.f_builtins)
-    other = {state.index: state for state in _followed(scope, index, not outcome)}
-    traced = _followed(scope, index, _Symbolic(outcome))
-    return any(state.index in other and _same(state, other[state.index]) for state in traced)
+    traced = {state.index: state for state in _followed(_Side(scope, index, [_Symbolic(outcome)]))}
+    ways = list(_ways(_Side(scope, index, [not outcome]), traced))
+    return [way for way, rejoins in ways if not rejoins] if any(rejoins for _, rejoins in ways) else None
+
+
+def _ways(start: _Side, traced: Mapping[int, _State]) -> Iterator[tuple[Way, bool]]:
+    """Yield the ways through the other side, and whether each rejoins the traced side."""
+    open_: list[dict[int, bool]] = [{}]
+    while open_:
+        answers = open_.pop()
+        side = replace(start, stack=list(start.stack), stored={}, compared={}, answers=answers)
+        try:
+            rejoins = any(state.index in traced and _same(state, traced[state.index]) for state in _followed(side))
+        except _OpenError as test:
+            if len(answers) < _MOST_COMPARED:
+                open_ += [{**answers, test.index: answer} for answer in (True, False)]
+                continue
+            rejoins = False
+        yield [(side.compared[index], answer) for index, answer in answers.items()], rejoins
 
 
 def _branching(asked: Any) -> FrameType | None:
@@ -125,9 +201,8 @@ class _State:
     stored: Mapping[str, Any]
 
 
-def _followed(scope: _Scope, index: int, tested: Any) -> Iterator[_State]:
+def _followed(side: _Side) -> Iterator[_State]:
     """Yield the states of one side after the branch."""
-    side = _Side(scope, index, [tested])
     try:
         for _ in range(_LONGEST):
             side.step()
@@ -151,6 +226,10 @@ class _Side:
     index: int = 0
     stack: list[Any] = field(default_factory=list)
     stored: dict[str, Any] = field(default_factory=dict)
+    compared: dict[int, Comparison] = field(default_factory=dict)
+    """The comparisons of symbolic numbers, by the instruction that makes them; none is made twice."""
+    answers: Mapping[int, bool] | None = None
+    """The answers that are assumed to them; None if a comparison of symbolic numbers ends the side."""
 
     @property
     def next(self) -> dis.Instruction:
@@ -189,12 +268,12 @@ class _Side:
             case "JUMP_FORWARD":
                 return int(step.argval)
             case "POP_JUMP_IF_TRUE" | "POP_JUMP_IF_FALSE" as name:
-                jumps = _truth(self._pop()) is name.endswith("TRUE")
+                jumps = self._truth(self._pop()) is name.endswith("TRUE")
             case "POP_JUMP_IF_NONE" | "POP_JUMP_IF_NOT_NONE" as name:
                 jumps = (self._pop() is None) is not name.endswith("NOT_NONE")
             case "JUMP_IF_TRUE_OR_POP" | "JUMP_IF_FALSE_OR_POP" as name:
                 value = self._pop()
-                jumps = _truth(value) is (name == "JUMP_IF_TRUE_OR_POP")
+                jumps = self._truth(value) is (name == "JUMP_IF_TRUE_OR_POP")
                 self.stack += [value] if jumps else []
             case _:
                 raise _EndError
@@ -231,17 +310,34 @@ class _Side:
                 return _is(self._pop(), self._pop()) is not bool(step.arg)
             case "COMPARE_OP":
                 right, left = self._pop(), self._pop()
-                return _compared(step.argval, left, right)
+                return self._compared(step.argval, left, right)
             case "UNARY_NOT":
-                return not _truth(self._pop())
+                return not self._truth(self._pop())
             case "TO_BOOL":
-                return _truth(self._pop())
+                return self._truth(self._pop())
             case "IMPORT_NAME":
                 return _imported(step.argval, self._pop(), self._pop(), self.scope.builtin)
             case "CALL" if step.arg == 0:
                 line = step.positions.lineno if step.positions else None
                 return _called([self._pop(), self._pop()], line_of(self.scope.code, line or 0), self.scope.depth)
         raise _EndError
+
+    def _compared(self, sign: str, left: Any, right: Any) -> Any:
+        """Return the bool that Python computes; of symbolic numbers, the comparison itself."""
+        kinds = {type(left), type(right)}
+        if self.answers is None or kinds not in _SYMBOLIC or sign not in _FORMULAS:
+            return _compared(sign, left, right)
+        self.compared[self.index] = Comparison(sign, left, right)
+        return self.compared[self.index]
+
+    def _truth(self, value: Any) -> bool:
+        """Return the side that a test of a value takes; of a comparison of symbolic numbers, the assumed answer."""
+        at = next((index for index, each in self.compared.items() if each is value), None)
+        if at is None:
+            return _truth(value)
+        if self.answers is None or at not in self.answers:
+            raise _OpenError(at)
+        return self.answers[at]
 
     def _store(self, name: str, value: Any) -> None:
         """Assign a local name, unless that may drop the last reference to an object, whose finalizer would run."""

@@ -1,0 +1,115 @@
+"""A branch whose other side asks further questions has an effect only with some answers: these make one cell."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.export import check
+from shapeproof.export.declare.inputs import declare
+from shapeproof.export.trace.python.rejoining import Comparison, parting
+from shapeproof.export.verify import verified
+from tests.agreement import agree
+
+
+class Node:
+    """torch's node of a symbolic bool, which takes one side and keeps what is said of each branch."""
+
+    def __init__(self, outcome):
+        self.outcome, self.found = outcome, []
+
+    def bool_(self):
+        self.found.append(parting(self, self.outcome))
+        return self.outcome
+
+
+def model(forward):
+    return type("Model", (torch.nn.Module,), {"forward": lambda _, x: forward(x)})()
+
+
+M, K = torch.SymInt(Node(None)), torch.SymInt(Node(None))
+M_IS_K, M_IS_THREE = Comparison("==", M, K), Comparison("<", M, 3)
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome", "expected"),
+    [
+        ("if t and m == k: r = 5", False, [[(M_IS_K, True)]]),
+        ("if t and m == k and m < 3: r = 5", False, [[(M_IS_K, True), (M_IS_THREE, True)]]),
+        ("if t and none is None and not m == k: r = 5", False, [[(M_IS_K, False)]]),
+        ("if t or m == k: r = 5", True, [[(M_IS_K, False)]]),
+        ("if t and (m == k or m < 3): r = 5", False, [[(M_IS_K, False), (M_IS_THREE, True)], [(M_IS_K, True)]]),
+        ("if t and m == k: pass", False, []),
+        ("if t and m == k: r = 5", True, None),
+        ("r = t and m == k", False, None),
+        ("if t and m == yes: r = 5", False, None),
+        ("if t and m + 1 == k: r = 5", False, None),
+        ("if t and say('a') and m == k: r = 5", False, None),
+        ("s = m == k if t else r", False, None),
+    ],
+)
+def test_with_which_answers_to_other_questions_a_branch_has_an_effect(body, outcome, expected):
+    """Sides that compare other symbolic numbers rejoin with some answers, and part with others."""
+    node, scope = Node(outcome), {"say": str, "m": M, "k": K}
+    exec(f"def f(t, m, k, none=None, yes=True):\n r = s = 0\n {body}\n return r, s", scope)  # noqa: S102
+    with contextlib.suppress(AttributeError):  # the numbers have no value: whoever asks for one fails
+        scope["f"](torch.SymBool(node), M, K)
+    assert node.found[0] == expected
+
+
+def both(x):
+    n, m = x.shape
+    return x.exp() if n == 3 and m == 4 else x.sin()
+
+
+def either(x):
+    n, m = x.shape
+    return x.sin() if n != 3 or m != 4 else x.exp()
+
+
+def neither(x):
+    n, m = x.shape
+    return x.exp() if n == 3 and (m == 4 or m > 5) else x.sin()
+
+
+@pytest.mark.parametrize("forward", [both, either, neither])
+def test_two_questions_that_have_an_effect_together_make_one_cell(forward):
+    dims = {"x": {0: Dim("n", min=0, max=6), 1: Dim("m", min=0, max=6)}}
+    report = check(model(forward), (torch.randn(2, 5),), dynamic_shapes=dims)
+    slow = verified(model(forward), declare(model(forward), (torch.randn(2, 5),), None, dims), in_place=False)
+    assert report.status == slow.status == "refuted"
+    assert report.statistics["traces"] < slow.statistics["traces"]
+    assert report.diagnostics[0].witness == {"x.shape[0]": 3, "x.shape[1]": 4}
+
+
+class Table(torch.nn.Module):
+    """Adds a table of its own, resized unless the input is as large."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.randn(1, 1, 3, 4))
+
+    def forward(self, x):
+        n, m = x.shape
+        if n == 3 and m == 4:
+            return x + self.table[0, 0]
+        resized = torch.nn.functional.interpolate(self.table, size=(n, m), mode="bilinear", align_corners=False)
+        return x + resized[0, 0]
+
+
+@pytest.mark.parametrize("example", [(2, 5), (3, 5), (2, 4), (3, 4)])
+def test_two_questions_without_an_effect_together_are_proved_from_any_example(example):
+    """A table that is resized to its own size is the table, as where position embeddings are interpolated."""
+    mod = Table()
+    dims = {"x": {0: Dim("n", min=1, max=6), 1: Dim("m", min=1, max=6)}}
+    report = check(mod, (torch.randn(example),), dynamic_shapes=dims)
+    slow = verified(mod, declare(mod, (torch.randn(example),), None, dims), in_place=False)
+    assert report.status == slow.status == "proved"
+    assert report.statistics["traces"] <= slow.statistics["traces"]
+    program = report.program.module()
+    boxes = itertools.product(range(1, 7), repeat=2)
+    assert all(agree(mod, program, (torch.randn(sizes),)) for sizes in boxes)
