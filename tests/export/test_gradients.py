@@ -321,11 +321,31 @@ def test_a_kernel_that_eager_does_not_call_is_not_run_where_it_would_end_the_pro
                 program.with_gradients()
 
 
+def test_a_frozen_batch_norm_of_no_rows():
+    """The fault: the joint program calls a kernel that divides by the rows; run at no rows, it ended the process."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3).eval())
+    for least in (0, 1):
+        program = export(model, (torch.randn(3, 3),), dynamic_shapes=({0: Dim("n", min=least, max=9)},))
+        if least:
+            assert program.with_gradients().report.status == "proved"
+        else:
+            with pytest.raises(ConstraintViolation, match=r"divides by\s+a\s+size of 0"):
+                program.with_gradients()
+
+
+_ENDING = {
+    "attention": "x = torch.ones(1, 1, 0, 4); aten._scaled_dot_product_flash_attention_for_cpu(x, x, x)",
+    "batch norm": "x, w = torch.ones(0, 3), torch.ones(3); "
+    "aten.native_batch_norm_backward(x, x, w, w, w, w, w, False, 1e-5, [True] * 3)",
+    "pooling": "aten._adaptive_avg_pool2d_backward(torch.ones(2, 3, 2, 2), torch.ones(2, 3, 0, 4))",
+    "weight norm": "aten._weight_norm_interface(torch.ones(0, 3), torch.ones(0, 1))",
+}
+
+
 @pytest.mark.thorough
-def test_canary_the_fused_kernel_of_attention_ends_the_process_where_the_length_is_0():
-    call = (
-        "import torch; x = torch.ones(1, 1, 0, 4); torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(x, x, x)"
-    )
+@pytest.mark.parametrize("kernel", _ENDING)
+def test_canary_a_kernel_ends_the_process_where_a_size_is_0(kernel):
+    call = f"import torch; aten = torch.ops.aten; {_ENDING[kernel]}"
     assert subprocess.run([sys.executable, "-c", call], check=False, capture_output=True).returncode < 0
 
 

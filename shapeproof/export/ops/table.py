@@ -84,6 +84,7 @@ class Operator:
         resizes: it may change the size of a storage.
         states_range: it states the user's range of a number.
         divides_by: its kernel divides by these sizes of its operands unchecked: where one is 0, the process ends.
+        divides_by_all: the same, by each size of its first operand.
         least_rank: its kernel reads memory beyond the sizes of a tensor with fewer dims.
         wrong_when_empty: what torch has wrong where there are no elements, as a sentence about `{}`.
     """
@@ -121,6 +122,7 @@ class Operator:
     resizes: bool = False
     states_range: bool = False
     divides_by: tuple[int, ...] = ()
+    divides_by_all: bool = False
     least_rank: int | None = None
     wrong_when_empty: str | None = None
 
@@ -296,6 +298,8 @@ _MODULES: Mapping[str, Operator] = {
     "instance_norm.default": Operator(statistics="use_input_stats"),
     "_scaled_dot_product_flash_attention_for_cpu.default": Operator(divides_by=(1, 2)),
     "_scaled_dot_product_flash_attention_for_cpu_backward.default": Operator(divides_by=(1, 2)),
+    **_each("native_batch_norm_backward batch_norm_backward _adaptive_avg_pool2d_backward", divides_by_all=True),
+    **_each("_weight_norm_interface _weight_norm_interface_backward", divides_by=(0,)),
     **_each(
         "conv1d.default conv2d.default conv3d.default",
         shape=ShapeFunction(shapes.convolution, of_floats("input", "weight", "bias")),

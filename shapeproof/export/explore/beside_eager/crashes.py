@@ -1,7 +1,8 @@
 """Raise where a kernel of torch would end the process, so that a replay can tell.
 
 A program is also run where its own trace does not lead, at sizes that answer a decision otherwise: eager takes another
-kernel for attention over a sequence of length 0; the fused one divides by it.
+kernel for attention over a sequence of length 0, and none for the gradients of a batch norm of no rows; the kernels of
+the program divide by these sizes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def refusing_crashes(run: Any) -> contextlib.AbstractContextManager[Any]:
     if not isinstance(run, torch.nn.Module):
         return contextlib.nullcontext()
     called = (node.target for each in graph_modules(run) for node in each.graph.nodes if node.op == "call_function")
-    divides = any(known_of(target).divides_by for target in called)
+    divides = any(known_of(target).divides_by or known_of(target).divides_by_all for target in called)
     return before_each_call(_refuse_division) if divides else contextlib.nullcontext()
 
 
@@ -34,6 +35,7 @@ def _refuse_division(func: Any, args: Sequence[Any]) -> None:
 
     >>> _refuse_division(torch.ops.aten.relu.default, (torch.ones(0),))
     """
-    divisors = known_of(func).divides_by
-    if any(each.shape[dim] == 0 for dim in divisors for each in args[:3]):
+    known, tensors = known_of(func), [each for each in args[:3] if isinstance(each, torch.Tensor)]
+    divisors = [each.shape[dim] for dim in known.divides_by for each in tensors]
+    if 0 in divisors or (known.divides_by_all and tensors and tensors[0].numel() == 0):
         raise ZeroDivisionError(f"the kernel of `{func}` divides by a size of 0")

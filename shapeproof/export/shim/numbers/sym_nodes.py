@@ -25,7 +25,7 @@ import torch
 import torch.utils._sympy.functions as fn
 from torch._guards import Source
 from torch.fx.experimental import sym_node
-from torch.fx.experimental.proxy_tensor import get_proxy_mode, handle_sym_dispatch
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode, handle_sym_dispatch
 from torch.fx.experimental.sym_node import SymNode, to_node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy.value_ranges import ValueRanges
@@ -61,9 +61,33 @@ _FLOOR_DIVISIONS = {
     for name in ("__floordiv__", "__rfloordiv__")
 }
 _QUESTIONS = frozenset({_OPERATIONS[method] for method in _COMPARING})
-_DIVISIONS = frozenset({operator.floordiv, operator.mod, operator.truediv})
 BY_ZERO = "division by zero"
 """The message of the check for a division."""
+NEGATIVE_SHIFT = "negative shift count"
+NEGATIVE_POWER = "0.0 cannot be raised to a negative power"
+OUT_OF_DOMAIN = "math domain error"
+NO_INTEGER = "cannot convert float to integer"
+RAISED_BY_PYTHON: dict[str, frozenset[type[Exception]]] = {
+    BY_ZERO: frozenset({ZeroDivisionError}),
+    NEGATIVE_SHIFT: frozenset({ValueError}),
+    NEGATIVE_POWER: frozenset({ZeroDivisionError}),
+    OUT_OF_DOMAIN: frozenset({ValueError}),
+    NO_INTEGER: frozenset({ValueError, OverflowError}),
+}
+"""From the message of a check on numbers to the exceptions that Python raises in its place."""
+_PRECONDITIONS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    **dict.fromkeys(("int_floordiv", "mod", "int_truediv"), (lambda _, divisor: divisor != 0, BY_ZERO)),
+    **dict.fromkeys(("lshift", "rshift"), (lambda _, count: count >= 0, NEGATIVE_SHIFT)),
+}
+"""From an operation on integers to the condition on its operands without which Python raises."""
+_OF_FLOATS: dict[str, tuple[Callable[..., Any], str]] = {
+    **dict.fromkeys(("floordiv", "mod", "truediv"), (lambda _, divisor: divisor != 0.0, BY_ZERO)),
+    "pow": (lambda base, exponent: torch.sym_not((base == 0.0) & (exponent < 0.0)), NEGATIVE_POWER),
+    "sqrt": (lambda value: torch.sym_not(value < 0.0), OUT_OF_DOMAIN),
+    "log2": (lambda value: torch.sym_not(value <= 0.0), OUT_OF_DOMAIN),
+    **dict.fromkeys(("asin", "acos"), (lambda value: torch.sym_not((value < -1.0) | (value > 1.0)), OUT_OF_DOMAIN)),
+}
+"""The same of operations on floats."""
 _REMEMBERED = _COMPARING | {"add", "sub", "mul", "sym_min", "sym_max"}
 """Operations on two integers whose expression follows from the expressions of their operands, and that never raise."""
 _IN_ORDER = frozenset({torch.sym_min.__code__, torch.sym_max.__code__})
@@ -196,14 +220,8 @@ class ExactShapeEnv(ShapeEnv):
         raise NotImplementedError
 
     def _create_fx_call_function(self, op: Any, *_: object) -> tuple[None, bool]:
-        """Handle each operation of torch's own. Eager raises if a divisor is zero, even if the result is unused."""
-        operands = sys._getframe(1).f_locals
-        self.before(op, operands.get("self"))
-        divisor = operands.get("other") if op in _DIVISIONS else None
-        if isinstance(divisor, SymNode) and not divisor.expr.is_number:
-            condition = wrap_node(divisor) != 0
-            if isinstance(condition, torch.SymBool):
-                self.demand(condition, BY_ZERO)
+        """Handle each operation of torch's own."""
+        self.before(op, sys._getframe(1).f_locals.get("self"))
         return None, False
 
     def bound_sympy(self, expr: sympy.Expr, size_oblivious: bool = False) -> ValueRanges[Any]:  # noqa: FBT001, FBT002
@@ -295,10 +313,9 @@ def _is_swapped(frame: FrameType) -> bool:
 
 def _computed(function: Callable[..., Any], op: str, *nodes: SymNode) -> SymNode:
     """Return the result of an operation by its name in terms, recorded as this function."""
-    if op in {"truediv", "floordiv", "mod"}:
-        _demand(nodes[0], lambda: wrap_node(nodes[1]) != 0.0, BY_ZERO)
-    if op == "sqrt":
-        _demand(nodes[0], lambda: torch.sym_not(wrap_node(nodes[0]) < 0.0), "math domain error")
+    if op in _OF_FLOATS:
+        condition, message = _OF_FLOATS[op]
+        _demand(nodes[0], lambda: condition(*map(wrap_node, nodes)), message)
     if get_proxy_mode():
         return _recorded(function, *nodes)
     _environment(nodes[0]).before(function, nodes[0])
@@ -351,7 +368,7 @@ def _demand_finite(node: SymNode) -> None:
     environment = _environment(node)
     if environment.may_be_infinite(_expression(node)):
         value = wrap_node(node)
-        _demand(node, lambda: is_finite(value), "cannot convert float to integer")
+        _demand(node, lambda: is_finite(value), NO_INTEGER)
 
 
 def is_finite(value: Any) -> Any:
@@ -372,7 +389,19 @@ def _demand(node: SymNode, condition: Callable[[], Any], message: str) -> None:
     if isinstance(found, torch.SymBool):
         environment.demand(found, message)
     elif not found:
-        raise ZeroDivisionError(message)
+        raise next(iter(RAISED_BY_PYTHON[message]))(message)
+
+
+def _defined(torchs: Callable[..., SymNode], method: str, *nodes: SymNode) -> SymNode:
+    """Return the result of an operation on integers that raises for some of them, even if the result is unused.
+
+    The condition is asked first: torch computes the hint ahead of anything else, which raises where the point does.
+    """
+    condition, message = _PRECONDITIONS[method]
+    with disable_proxy_modes_tracing():
+        _demand(nodes[0], lambda: condition(*map(wrap_node, nodes)), message)
+    with _demanded(nodes[0]):
+        return exact(torchs(*nodes))
 
 
 def _remembered(torchs: Callable[..., SymNode], method: str, node: SymNode, other: SymNode) -> SymNode:
@@ -409,6 +438,8 @@ def _install(method: str) -> None:
             return self._to_float(torchs)
         if method in _REMEMBERED and self.pytype is int and get_proxy_mode() is None:
             return _remembered(torchs, method, self, *others)
+        if method in _PRECONDITIONS:
+            return _defined(torchs, method, self, *others)
         return exact(torchs(self, *others))
 
     setattr(ProofSymNode, name, run)

@@ -16,7 +16,7 @@ import torch
 
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.callers import raised_by_check
-from shapeproof.export.shim.numbers.sym_nodes import BY_ZERO
+from shapeproof.export.shim.numbers.sym_nodes import RAISED_BY_PYTHON
 from shapeproof.export.shim.numbers.symbols import ASSERTION, PLAIN
 from shapeproof.export.shim.trees import leaves
 from shapeproof.export.source.handlers import Kinds
@@ -70,8 +70,8 @@ _NEVER = frozenset(_NEVER_FAILING.split())
 
 def of_check(message: str | None, running: str | None, *, is_assert: Callable[[], bool]) -> Kinds:
     """Return the exceptions of a failing check, by its message and by the operator that makes it, if any."""
-    if message == BY_ZERO:
-        return frozenset({ZeroDivisionError})
+    if message in RAISED_BY_PYTHON:
+        return RAISED_BY_PYTHON[message]
     if running is not None:
         return RAISED
     return raised_by_check() or (frozenset({AssertionError}) if is_assert() else None)
