@@ -286,6 +286,7 @@ _MODULES: Mapping[str, Operator] = {
         "upsample_linear1d.vec upsample_bilinear2d.vec upsample_trilinear3d.vec upsample_bicubic2d.vec",
         shape=ShapeFunction(shapes.interpolated, of_floats("input"), Layout.IMAGE),
     ),
+    "affine_grid_generator.default": Operator(shape=ShapeFunction(shapes.grid, of_floats("theta"), Layout.NONE)),
     "lstm.input": Operator(steps=(2, 4)),
     "gru.input": Operator(steps=(1, 3)),
     **_each("rnn_tanh.input rnn_relu.input", steps=(1, 1)),
