@@ -16,6 +16,8 @@ from torch.fx.experimental import sym_node
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from shapeproof.export.shim.numbers.conditions import UNREADABLE
+
 N = Dim("n", min=0, max=9)
 
 
@@ -147,3 +149,14 @@ def test_torchs_attention_asks_what_the_shim_answers():
     assert {"self", "src", "mask", "src_key_padding_mask", "first_layer"} <= set(encoder.__code__.co_varnames)
     disabled = torch._C._disabled_torch_function_impl
     assert torch.nn.Parameter.__torch_function__ is disabled
+
+
+def test_dynamo_raises_its_own_exception_where_a_branch_of_cond_fails():
+    """plain_numbers._taking relies on it: the condition is then decided like that of an `if`."""
+
+    def failing(x):
+        torch._check(x.shape[0] > 3)
+        return x
+
+    with pytest.raises(UNREADABLE):
+        torch.cond(torch.tensor(True), failing, torch.neg, (torch.ones(3),))

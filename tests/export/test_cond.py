@@ -66,20 +66,60 @@ def test_a_branch_of_cond_that_the_sizes_decide_is_compared_as_what_is_taken(for
     assert all(agree(mod, report.program.module(), (torch.ones(n),)) for n in range(2, 13))
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("branches", ["error", "split"])
-def test_a_branch_that_asserts_its_condition_again_contradicts_nothing(branches):
-    """Dynamo reads the branch where it is not taken, and its check fails there: that part is left out, not refuted."""
-
+def checking(bound):
     def then(x):
-        torch._check(x.shape[0] > 6)
+        torch._check(x.shape[0] > bound)
         return x * 2
 
-    mod = of_one_function(lambda x: torch.cond(x.shape[0] > 6, then, lambda x: x + 1, (x,)))
-    report = check(mod, (torch.ones(9),), dynamic_shapes=({0: Dim("n", min=2, max=12)},), branches=branches)
-    assert report.status in {"proved", "undecided"}, str(report)
+    return then
+
+
+FITTING = {
+    "a check": lambda x: torch.cond(x.shape[0] > 6, checking(6), lambda x: x + 1, (x,)),
+    "a view": lambda x: torch.cond(x.shape[0] % 4 == 0, lambda x: x.view(-1, 4).sum(0), lambda x: x[:1] * 4, (x,)),
+    "an index": lambda x: torch.cond(x.shape[0] >= 5, lambda x: x[4] * 2, lambda x: x[0] * 1, (x,)),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("forward", FITTING.values(), ids=FITTING)
+def test_a_branch_need_fit_only_where_it_is_taken(forward):
+    """The fault: dynamo reads a branch where it is not taken, too, and fails there: that part was undecided."""
+    mod = of_one_function(forward)
+    report = check(mod, (torch.ones(8),), dynamic_shapes=({0: Dim("n", min=2, max=12)},))
+    assert report.status == "proved", str(report)
     run = report.program.module()
-    assert all(agree(mod, run, (torch.ones(n),), may_refuse=n <= 6) for n in range(2, 13))
+    assert all(agree(mod, run, (torch.ones(n),)) for n in range(2, 13))
+
+
+def test_a_check_that_fails_where_its_branch_is_taken_is_refuted():
+    mod = of_one_function(lambda x: torch.cond(x.shape[0] > 5, checking(6), lambda x: x + 1, (x,)))
+    report = check(mod, (torch.ones(9),), dynamic_shapes=({0: Dim("n", min=2, max=12)},))
+    assert report.status == "refuted", str(report)
+    assert report.diagnostics[0].witness == {"x.shape[0]": 6}
+
+
+@pytest.mark.thorough
+def test_branches_that_no_size_lets_dynamo_read_are_told_apart_like_those_of_an_if():
+    """The fault: the model was called untraceable. Each branch is traced where it is taken."""
+
+    def small(x):
+        torch._check(x.shape[0] <= 5)
+        return x + 1
+
+    mod = of_one_function(lambda x: torch.cond(x.shape[0] > 5, checking(5), small, (x,)))
+    declared = {"dynamic_shapes": ({0: Dim("n", min=2, max=12)},)}
+    assert check(mod, (torch.ones(9),), **declared).status == "refuted"
+    report = check(mod, (torch.ones(9),), **declared, branches="split")
+    assert report.status == "proved", str(report)
+    assert all(agree(mod, report.program.module(), (torch.ones(n),)) for n in range(2, 13))
+
+
+def test_torch_cond_may_be_imported_by_name():
+    from torch import cond
+
+    mod = of_one_function(lambda x: cond(x.shape[0] > 6, checking(6), lambda x: x + 1, (x,)))
+    assert check(mod, (torch.ones(9),), dynamic_shapes=({0: Dim("n", min=2, max=12)},)).status == "proved"
 
 
 class ReadsInABranch(torch.nn.Module):

@@ -118,3 +118,23 @@ def test_sizes_that_are_all_1_in_the_example_are_not_taken_for_1():
     run = report.program.module()
     for b, t, u in [(1, 1, 1), (5, 1, 1), (5, 2, 3), (2, 1, 6)]:
         assert agree(Multiplies(), run, (torch.randn(b, t, 4), torch.randn(b, 4, u)))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("mark", [Dim.AUTO, Dim.DYNAMIC])
+def test_a_batch_of_one_is_kept_where_only_the_noted_size_is_another_elsewhere(mark):
+    """The fault: `einsum` notes q's batch, and k's where q's is 1: every batch of 1 was excluded."""
+
+    class Attention(torch.nn.Module):
+        def forward(self, q, k):
+            weights = torch.einsum("bqhd,bkhd->bhqk", q, k).softmax(-1)
+            return torch.einsum("bhqk,bkhd->bqhd", weights, k)
+
+    def rows(batch, q, k):
+        return torch.rand(batch, q, 2, 4), torch.rand(batch, k, 2, 4)
+
+    with torch.no_grad():
+        report = check(Attention(), rows(2, 5, 7), dynamic_shapes=({0: mark, 1: mark},) * 2)
+        assert report.status == "proved", str(report)
+        run = report.program.module()
+        assert all(agree(Attention(), run, rows(b, q, k)) for b in (1, 2, 3) for q in (1, 2, 4) for k in (1, 3))

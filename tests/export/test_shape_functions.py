@@ -124,6 +124,12 @@ def interpolated(spatial, *aligned):
     return args
 
 
+def grid(rng):
+    rank = rng.choice((2, 2, 3))
+    asked = [rng.choice(SIZES) for _ in range(2 + rank + (rng.random() < 0.05))]
+    return made(rng, nearly(rng, [asked[0], rank, rank + 1])), asked, rng.random() < 0.5
+
+
 def cat(rng):
     sizes = shape(rng, 1)
     dim = rng.randrange(len(sizes))
@@ -207,6 +213,7 @@ ARGUMENTS = {
     ATEN.upsample_bilinear2d.vec: interpolated(2, True),
     ATEN.upsample_bicubic2d.vec: interpolated(2, False),
     ATEN.upsample_trilinear3d.vec: interpolated(3, False),
+    ATEN.affine_grid_generator.default: grid,
     ATEN.cat.default: cat,
     ATEN.embedding.default: embedding,
     ATEN.index.Tensor: indexed,

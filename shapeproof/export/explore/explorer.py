@@ -202,6 +202,23 @@ class Explorer:
         found.settled_for |= self._looks.are_over(nodes)
         return self._looks.are_over(nodes)
 
+    def _keeps_what_is_noted(
+        self, finding: Finding, step: Step, cell: Facts, outside: Formula, found: Exploration
+    ) -> bool:
+        """Narrow an inferred cell to where the sizes that the program notes are right, and settle that part."""
+        right = finding.noted_where
+        if finding.outcome is not Outcome.UNDECIDED or not right.symbols <= self._attempts.sizes.declared:
+            return False
+        part = cell.assuming(right)
+        if not (isinstance(find(f.TRUE, part), dict) and isinstance(find(f.negate(right), cell), dict)):
+            return False
+        narrowing = given_up(step.decision, f.disjunction(outside, right), found, self._inputs)
+        if narrowing is None:
+            return False
+        found.narrowings.append(narrowing)
+        self._settle_cell(step, part, found)
+        return True
+
     def _spare_for(self, cell: Facts, point: dict[str, int]) -> Traced | None:
         """Return the trace at the example as one of this cell, if it is; it is changed, so it serves one cell."""
         there = None if self._main.spare is None else as_trace_of(cell, self._main.spare, point)
@@ -227,6 +244,8 @@ class Explorer:
             self._looks.taken += closely
             there = self._spare_for(cell, point) or self._attempts.at(cell, point)
             finding = self._judge.of_trace(step, cell, there, found)
+            if closely and finding is not None and self._keeps_what_is_noted(finding, step, cell, outside, found):
+                return
             if finding is None or finding.outcome is Outcome.UNDECIDED or closely:
                 beyond = self._cut.beyond(there.trial)
                 outside = f.disjunction(self._cut.outside(there.trial.known), *beyond)

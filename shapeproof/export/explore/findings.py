@@ -58,6 +58,8 @@ class Finding:
     """True if eager accepts some of the sizes that violate the requirement."""
     joint: Formula | None = None
     """The whole requirement of the cause, if it is more than the decision."""
+    noted_where: Formula = f.FALSE
+    """A formula where the sizes that the program notes are right; the rest of the region may be all that differs."""
     by_model: bool = False
     """True if the model's own `raise` or `assert` raises there."""
 

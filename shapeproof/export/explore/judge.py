@@ -144,4 +144,5 @@ class Judge:
             if finding is not None:
                 return finding
         outcome = Outcome.DIFFERS if difference.certain else Outcome.UNDECIDED
-        return Finding(outcome, step.decision, self._attempts.sizes.of(there.trial.point), difference.text)
+        point = self._attempts.sizes.of(there.trial.point)
+        return Finding(outcome, step.decision, point, difference.text, noted_where=difference.unless)

@@ -6,6 +6,7 @@ output_sizes.py     sizes of a result that come from data
 value_ranges.py     bounds of the integers in a result
 stated.py           both of these, stated by users for their own operators
 decompositions.py   functions of torch that freeze a size, rewritten in functions that do not
+written/            more of these
 recurrent.py        results of LSTM, GRU and RNN
 shape_functions.py  the sizes of a result whose operands are contiguous, row by row
 properties.py       calls that read what no operator computes again: strides, offset, requires_grad

@@ -10,13 +10,15 @@ used.
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from shapeproof.export.ops.written.signals import fftfreq, hamming_window, hann_window, istft, rfftfreq, unfold
+from shapeproof.export.ops.written.statistics import combinations, corrcoef, cov, vander
 from shapeproof.export.shim.trees import PAD_SEQUENCE, leaves
 
 
@@ -169,61 +171,6 @@ def kron(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     apart = x.view([part for size in ours for part in (size, 1)])
     repeated = y.view([part for size in theirs for part in (1, size)])  # as in torch.kron: not every stride fits
     return (apart * repeated).view([one * other for one, other in zip(ours, theirs, strict=True)])
-
-
-def fftfreq(n: Any, d: float = 1.0, **options: Any) -> torch.Tensor:
-    """Return torch.fft.fftfreq for any number of samples.
-
-    >>> fftfreq(4), fftfreq(5, 0.2)
-    (tensor([ 0.0000,  0.2500, -0.5000, -0.2500]), tensor([ 0.,  1.,  2., -2., -1.]))
-    """
-    index = torch.arange(n, **_real(options))
-    places = torch.where(torch.arange(n) < (n + 1) // 2, index, index - n)
-    return torch.mul(places, 1.0 / (torch.sym_max(n, 1) * d))
-
-
-def rfftfreq(n: Any, d: float = 1.0, **options: Any) -> torch.Tensor:
-    """Return torch.fft.rfftfreq for any number of samples.
-
-    >>> rfftfreq(4)
-    tensor([0.0000, 0.2500, 0.5000])
-    """
-    torch._check(n >= 0, lambda: "upper bound and lower bound inconsistent with step sign")  # noqa: SLF001
-    index = torch.arange(n // 2 + 1, **_real(options))
-    of_none = torch.arange(n // 2 + 1) < 1 - n  # 0 / 0
-    return torch.where(of_none, torch.nan, index * (1.0 / (torch.sym_max(n, 1) * d)))
-
-
-def hamming_window(
-    window_length: Any,
-    periodic: bool = True,  # noqa: FBT001, FBT002
-    alpha: float = 0.54,
-    beta: float = 0.46,
-    **options: Any,
-) -> torch.Tensor:
-    """Return torch.hamming_window of any length; a window of one element is 1.
-
-    >>> hamming_window(4, False, 0.5, 0.5), hamming_window(1)
-    (tensor([0.0000, 0.7500, 0.7500, 0.0000]), tensor([1.]))
-    """
-    torch._check(window_length >= 0, lambda: "a window has no negative length")  # noqa: SLF001
-    last = window_length if periodic else window_length - 1
-    angles = torch.arange(last + 1, **_real(options)) * (2.0 * math.pi / torch.sym_max(last, 1))
-    window = (angles.cos() * -beta + alpha)[:window_length]
-    return torch.where(torch.arange(window_length) < 2 - window_length, torch.ones_like(window), window)
-
-
-def hann_window(window_length: Any, periodic: bool = True, **options: Any) -> torch.Tensor:  # noqa: FBT001, FBT002
-    """Return torch.hann_window of any length.
-
-    >>> hann_window(4)
-    tensor([0.0000, 0.5000, 1.0000, 0.5000])
-    """
-    return hamming_window(window_length, periodic, 0.5, 0.5, **options)
-
-
-def _real(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {"dtype": torch.get_default_dtype()} | {name: value for name, value in options.items() if value is not None}
 
 
 def _single(value: Any) -> Any:
@@ -386,10 +333,48 @@ def _by_factor(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return len(args) > 0 and len(numbers) == 1 and type(numbers[0]) is int
 
 
+def _of_real_rows(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether real numbers are given, in rows, and no weights."""
+    return len(args) == 1 and kwargs.keys() <= {"correction"} and not args[0].is_complex() and args[0].dim() <= 2
+
+
+def _of_elements(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether the elements of a vector are combined, one or more at a time."""
+    taken = args[1] if len(args) > 1 else kwargs.get("r", 2)
+    return len(args) > 0 and args[0].dim() == 1 and type(taken) is int and taken > 0
+
+
+def _of_a_vector(args: Sequence[Any], _: Mapping[str, Any]) -> bool:
+    return len(args) > 0 and args[0].dim() == 1
+
+
+def _slid(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a window is slid whose size or step is symbolic."""
+    return args[0].dim() > 0 and any(isinstance(each, torch.SymInt) for each in (*args[2:], *kwargs.values()))
+
+
+def _of_a_length(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether one-sided spectra become real signals of a symbolic length, with arguments that torch accepts."""
+    try:
+        given = _ISTFT.bind(*args, **kwargs).arguments
+    except TypeError:
+        return False
+    x, n_fft, window = given["x"], given["n_fft"], given.get("window")
+    hop, wide = given.get("hop_length"), given.get("win_length")
+    numbers = n_fft, n_fft // 4 if hop is None else hop, n_fft if wide is None else wide
+    if not isinstance(given.get("length"), torch.SymInt) or any(type(each) is not int for each in numbers):
+        return False
+    plain = 0 < numbers[1] <= numbers[2] <= n_fft and given.get("onesided") is not False
+    fits = window is None or (window.shape == (numbers[2],) and not window.is_complex())
+    real = plain and fits and not given.get("return_complex")
+    return real and x.is_complex() and x.dim() in {2, 3} and x.shape[-2] == n_fft // 2 + 1
+
+
 def _always(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:  # noqa: ARG001
     return True
 
 
+_ISTFT = inspect.signature(istft)
 _Written = tuple[Callable[..., Any], _Suits]
 _LARGEST = [(_pooling(dims, torch.amax), _by_size(_OF_MAX)) for dims in (1, 2, 3)]
 _MEAN = [(_pooling(dims, torch.mean), _by_size(_OF_MEAN)) for dims in (1, 2, 3)]
@@ -420,6 +405,15 @@ _WRITTEN: Mapping[Any, Sequence[_Written]] = {
     torch.hamming_window: [(hamming_window, _of_a_window)],
     torch.hann_window: [(hann_window, _of_a_window)],
     torch.pixel_unshuffle: [(pixel_unshuffle, _by_factor)],
+    torch.cov: [(cov, _of_real_rows)],
+    torch.Tensor.cov: [(cov, _of_real_rows)],
+    torch.corrcoef: [(corrcoef, _of_real_rows)],
+    torch.Tensor.corrcoef: [(corrcoef, _of_real_rows)],
+    torch.combinations: [(combinations, _of_elements)],
+    torch.vander: [(vander, _of_a_vector)],
+    torch.Tensor.unfold: [(unfold, _slid)],
+    torch.istft: [(istft, _of_a_length)],
+    torch.Tensor.istft: [(istft, _of_a_length)],
     torch.diagonal: [(diagonal, _by_number)],
     torch.Tensor.diagonal: [(diagonal, _by_number)],
     PAD_SEQUENCE: [(pad_sequence, _alike)],

@@ -408,6 +408,16 @@ def _asked_for(asked: Sequence[Size], sizes: Sizes) -> Shape | None:
     return tuple(asked) if known else None
 
 
+def grid(named: Named, sizes: Sizes) -> Shape | None:
+    """`affine_grid_generator`: a place in the image for each pixel of the result, by one matrix for each image."""
+    matrices, (batch, *rest) = named["theta"], named["size"]
+    places = _asked_for(rest[1:], sizes)
+    rank = len(rest) - 1
+    if rank not in {2, 3} or places is None or not sizes.alike(matrices.shape, (batch, rank, rank + 1)):
+        return None
+    return (batch, *places, rank)
+
+
 def cat(named: Named, sizes: Sizes) -> Shape | None:
     """`cat`: the sizes add up along the dim, and are equal elsewhere."""
     tensors, dim = named["tensors"], named["dim"]

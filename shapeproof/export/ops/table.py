@@ -321,6 +321,7 @@ _MODULES: Mapping[str, Operator] = {
         "_upsample_bicubic2d_aa.vec",
         resizes_image=True,
     ),
+    "affine_grid_generator.default": Operator(shape=ShapeFunction(shapes.grid, of_floats("theta"), Layout.NONE)),
     "lstm.input": Operator(steps=(2, 4)),
     "gru.input": Operator(steps=(1, 3)),
     **_each("rnn_tanh.input rnn_relu.input", steps=(1, 1)),

@@ -7,11 +7,13 @@ proof counts as a difference.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import told_apart
 from shapeproof.export.graph.layouts import is_empty
@@ -33,6 +35,8 @@ class Difference:
     stack: str | None = None
     certain: bool = False
     """True if the programs are known to differ at every point of the region, for consumers that trust the metadata."""
+    unless: Formula = f.FALSE
+    """Where this holds, the sizes that the program notes are right; FALSE if no such part of the region is known."""
 
 
 def at(node: torch.fx.Node, text: str) -> Difference:
@@ -60,11 +64,11 @@ def outdated(program: torch.export.ExportedProgram, there: There) -> Difference 
     Unused nodes do not count, since consumers drop them.
     """
     noted_by = tracer.translator_of(program)
-    for node in nodes.used(program.graph):
-        found = _misnoted(node, there.values.get(node), noted_by, there)
-        if found is not None:
-            return found
-    return None
+    each = (_misnoted(node, there.values.get(node), noted_by, there) for node in nodes.used(program.graph))
+    found = [difference for difference in each if difference is not None]
+    if not found:
+        return None
+    return replace(found[0], unless=f.conjunction(*(difference.unless for difference in found)))
 
 
 def outdated_twin(node: torch.fx.Node, twin: torch.fx.Node, noted_by: Translator, there: There) -> Difference | None:
@@ -82,12 +86,14 @@ def _misnoted(node: torch.fx.Node, real: Any, noted_by: Translator, there: There
     if noted.dim() != real.dim():
         text = f"the program notes {noted.dim()} dimensions for `{label(node)}`, and there are {real.dim()}"
         return Difference(text, node.meta.get("stack_trace"), certain=True)
+    wrong = []
     for a, b in zip(noted.shape, real.shape, strict=True):
         if symbols.about_data(a) or symbols.about_data(b):
             continue
-        if not equal(noted_by.size(a), there.translator.size(b), there.region):
-            return at(node, f"`{label(node)}` gives another shape")
-    return None
+        claimed, found = noted_by.size(a), there.translator.size(b)
+        if not equal(claimed, found, there.region):
+            wrong.append(f.eq(claimed, found))
+    return replace(at(node, f"`{label(node)}` gives another shape"), unless=f.conjunction(*wrong)) if wrong else None
 
 
 def shared_otherwise(program: torch.export.ExportedProgram, there: There) -> Difference | None:

@@ -43,7 +43,7 @@ class _Unknown(Exception):  # noqa: N818 - it never leaves this file
 
 def resizes(graph: torch.fx.Graph) -> bool:
     """True if a graph resizes a tensor, perhaps a table to its own size."""
-    return any(node.target in _RESIZES for node in graph.nodes)
+    return any(known_of(node.target).resizes_image for node in graph.nodes)
 
 
 class Moved:

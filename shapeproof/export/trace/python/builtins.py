@@ -250,14 +250,15 @@ class _Rewriting:
 
     def _value(self, value: Any, names: frozenset[str]) -> Any:
         """Return the replacement of a value for a function that uses these names; None if the value stays."""
+        if isinstance(value, FunctionType | BuiltinFunctionType) and value in FUNCTIONS:
+            return FUNCTIONS[value](value)
         if isinstance(value, FunctionType | _REMEMBERING):
             return ASKED[value](value) if value in ASKED else self.member(value)
         if isinstance(value, ModuleType):
             return self._exchanged(value, names)
         if isinstance(value, type):
             self.meet(value)
-            return None
-        return FUNCTIONS[value](value) if isinstance(value, BuiltinFunctionType) and value in FUNCTIONS else None
+        return None
 
     def _exchanged(self, module: ModuleType, names: frozenset[str]) -> ModuleType | None:
         """Return a copy of a foreign module with symbolic functions; None if these names reach none of them.

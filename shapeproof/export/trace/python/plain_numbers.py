@@ -6,19 +6,25 @@ function asks for a plain number, a question like any other.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import BuiltinFunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from shapeproof.export.shim.numbers.conditions import UNREADABLE
 from shapeproof.export.shim.numbers.sym_nodes import is_finite
 from shapeproof.export.shim.numbers.symbols import PLAIN
 from shapeproof.export.trace.python.distinct import Distinct
 from shapeproof.export.trace.python.ranges import Range
 from shapeproof.export.trace.python.whether_traced import ASKING
+from shapeproof.export.trace.translate import Untranslatable
+
+if TYPE_CHECKING:
+    from shapeproof.export.trace.shape_env import ProofShapeEnv
 
 
 def _number(value: Any) -> Any:
@@ -227,6 +233,34 @@ def _deciding(original: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+def _taking(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return torch.cond that takes a branch by itself, as eager does, where the sizes decide which.
+
+    Dynamo reads both branches at the sizes of the trace, and a branch may fail at sizes at which it is not taken. Where
+    dynamo cannot read them the condition is decided, like that of an `if`. What earlier decisions imply does not count:
+    the program is to serve other sizes, too.
+    """
+
+    def cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
+        if not isinstance(pred, torch.SymBool):
+            return original(pred, true_fn, false_fn, operands)
+        if _known(pred.node) is None:
+            with contextlib.suppress(UNREADABLE):
+                return original(pred, true_fn, false_fn, operands)
+        return (true_fn if pred else false_fn)(*operands)
+
+    return cond
+
+
+def _known(condition: Any) -> bool | None:
+    """Return the value of a condition, given as torch's node, if it is the same wherever the trial begins."""
+    env: ProofShapeEnv = condition.shape_env
+    try:
+        return env.trial.settled(env.translator.formula(condition.expr), env.trial.facts)
+    except Untranslatable:
+        return None
+
+
 def bounded_by_numbers(index: Any) -> Any:
     """Return a tensor's index with each symbolic bool in a slice as a number: torch takes no bool there.
 
@@ -278,6 +312,7 @@ MEMBERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     },
     "builtins": {"isinstance": lambda _: _isinstance, "type": lambda _: _type},
     "numpy": {"sqrt": _sqrt},
+    "torch": {"cond": _taking},
     "torch.nn.functional": {"scaled_dot_product_attention": _deciding},
     **ASKING,
 }
@@ -291,6 +326,7 @@ FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     math.isnan: _isnan,
     math.isinf: _isinf,
     math.isfinite: _isfinite,
+    torch.cond: _taking,
     torch.nn.functional.scaled_dot_product_attention: _deciding,
 }
 """Functions that a model may import by name."""

@@ -1,0 +1,123 @@
+"""Windows, frequencies and the inverse of a short-time Fourier transform, for symbolic lengths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+_LEAST = 1e-11
+"""Torch's own: below it, the windows do not overlap enough to be inverted."""
+
+
+def istft(  # noqa: PLR0913, PLR0917 - torch's signature
+    x: torch.Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: torch.Tensor | None = None,
+    center: bool = True,  # noqa: FBT001, FBT002
+    normalized: bool = False,  # noqa: FBT001, FBT002
+    onesided: bool | None = None,  # noqa: ARG001, FBT001 - one-sided, where this function is called
+    length: Any = None,
+    return_complex: bool = False,  # noqa: ARG001, FBT001, FBT002 - real, where this function is called
+) -> torch.Tensor:
+    """Return torch.istft of one-sided spectra for any length; torch takes a plain number there.
+
+    >>> window = torch.hann_window(8)
+    >>> spectrum = torch.stft(torch.arange(16.0), 8, 2, window=window, return_complex=True)
+    >>> istft(spectrum, 8, 2, window=window, length=4)
+    tensor([0.0000, 1.0000, 2.0000, 3.0000])
+    """
+    hop, wide = hop_length or n_fft // 4, win_length or n_fft
+    frames = x.shape[-1]
+    torch._check(x.numel() > 0, lambda: "istft input tensor cannot be empty")  # noqa: SLF001
+    torch._check(length >= 0, lambda: "a length is not negative")  # noqa: SLF001
+    around = (n_fft - wide) // 2
+    ones = torch.ones(wide, dtype=x.real.dtype, device=x.device)
+    shape = torch.nn.functional.pad(ones if window is None else window, (around, n_fft - wide - around))
+    spectra = x if x.dim() == 3 else x.unsqueeze(0)
+    signals = torch.fft.irfft(spectra.transpose(1, 2), n_fft, norm="ortho" if normalized else "backward")
+    whole = n_fft + hop * (frames - 1)
+    start = n_fft // 2 if center else 0
+    overlaid = torch.ops.aten.unfold_backward
+    found = overlaid(signals * shape, [signals.shape[0], whole], 1, n_fft, hop)[:, start : start + length]
+    weight = overlaid(shape.square().expand(1, frames, n_fft), [1, whole], 1, n_fft, hop)[:, start : start + length]
+    enough = weight.abs().min() >= _LEAST
+    torch._check(enough.item(), lambda: "window overlap add min: 1")  # noqa: SLF001
+    found = torch.nn.functional.pad(found / weight, (0, torch.sym_max(start + length - whole, 0)))
+    return found if x.dim() == 3 else found.squeeze(0)
+
+
+def unfold(x: torch.Tensor, dimension: int, size: Any, step: Any) -> torch.Tensor:
+    """Return x.unfold: a view with the elements of each window in a last dimension.
+
+    >>> unfold(torch.arange(5), 0, 3, 2)
+    tensor([[0, 1, 2],
+            [2, 3, 4]])
+    """
+    dim = dimension % x.dim()
+    torch._check(size >= 0, lambda: "size is not negative")  # noqa: SLF001
+    torch._check(size <= x.shape[dim], lambda: "maximum size for tensor is smaller than size")  # noqa: SLF001
+    torch._check(step > 0, lambda: "step is not positive")  # noqa: SLF001
+    sizes, strides = list(x.shape), list(x.stride())
+    sizes[dim] = (x.shape[dim] - size) // step + 1
+    strides[dim] = x.stride(dim) * step
+    return x.as_strided([*sizes, size], [*strides, x.stride(dim)], x.storage_offset())
+
+
+def fftfreq(n: Any, d: float = 1.0, **options: Any) -> torch.Tensor:
+    """Return torch.fft.fftfreq for any number of samples.
+
+    >>> fftfreq(4), fftfreq(5, 0.2)
+    (tensor([ 0.0000,  0.2500, -0.5000, -0.2500]), tensor([ 0.,  1.,  2., -2., -1.]))
+    """
+    index = torch.arange(n, **_real(options))
+    places = torch.where(torch.arange(n) < (n + 1) // 2, index, index - n)
+    return torch.mul(places, 1.0 / (torch.sym_max(n, 1) * d))
+
+
+def rfftfreq(n: Any, d: float = 1.0, **options: Any) -> torch.Tensor:
+    """Return torch.fft.rfftfreq for any number of samples.
+
+    >>> rfftfreq(4)
+    tensor([0.0000, 0.2500, 0.5000])
+    """
+    torch._check(n >= 0, lambda: "upper bound and lower bound inconsistent with step sign")  # noqa: SLF001
+    index = torch.arange(n // 2 + 1, **_real(options))
+    of_none = torch.arange(n // 2 + 1) < 1 - n  # 0 / 0
+    return torch.where(of_none, torch.nan, index * (1.0 / (torch.sym_max(n, 1) * d)))
+
+
+def hamming_window(
+    window_length: Any,
+    periodic: bool = True,  # noqa: FBT001, FBT002
+    alpha: float = 0.54,
+    beta: float = 0.46,
+    **options: Any,
+) -> torch.Tensor:
+    """Return torch.hamming_window of any length; a window of one element is 1.
+
+    >>> hamming_window(4, False, 0.5, 0.5), hamming_window(1)
+    (tensor([0.0000, 0.7500, 0.7500, 0.0000]), tensor([1.]))
+    """
+    torch._check(window_length >= 0, lambda: "a window has no negative length")  # noqa: SLF001
+    last = window_length if periodic else window_length - 1
+    angles = torch.arange(last + 1, **_real(options)) * (2.0 * math.pi / torch.sym_max(last, 1))
+    window = (angles.cos() * -beta + alpha)[:window_length]
+    return torch.where(torch.arange(window_length) < 2 - window_length, torch.ones_like(window), window)
+
+
+def hann_window(window_length: Any, periodic: bool = True, **options: Any) -> torch.Tensor:  # noqa: FBT001, FBT002
+    """Return torch.hann_window of any length.
+
+    >>> hann_window(4)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    """
+    return hamming_window(window_length, periodic, 0.5, 0.5, **options)
+
+
+def _real(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {"dtype": torch.get_default_dtype()} | {name: value for name, value in options.items() if value is not None}
