@@ -50,6 +50,8 @@ class Sizes:
         return ", ".join(f"{names.get(name, name)} = {value}" for name, value in sorted(point.items())) or "the example"
 
 
+_GENERAL = 2
+"""The least size that is none of the special ones, 0 and 1."""
 Found = Mapping[str, int] | Undecided | None
 """The solver's answer when it is asked for a point."""
 
@@ -65,6 +67,7 @@ class Fitting:
     def __init__(self, inputs: Inputs, begun: Mapping[str, int]) -> None:
         self.names = sorted(inputs.domain.symbols)
         self._inputs, self._begun = inputs, begun
+        self._large = inputs.elements(begun) > REPLAY_ELEMENTS
 
     def completed(self, point: Mapping[str, int]) -> dict[str, int]:
         """Return values for all declared sizes."""
@@ -86,7 +89,7 @@ class Fitting:
         """Yield the points with each size at an end of its range, or as near to it as the domain allows.
 
         An end that is too large to be run is approached alone, the other sizes at their least, unless a point that has
-        been run is as near.
+        been run is as near. If the example's inputs are large already, every size from 2 on is near enough.
         """
         free = self._free(domain)
         for ends in itertools.islice(itertools.product((False, True), repeat=len(free)), CORNERS):
@@ -113,7 +116,8 @@ class Fitting:
             whole, stands_in = self._first(name, _towards(bounds.upper if high else bounds.lower, bounds.lower), facts)
             if whole is None:
                 continue
-            if stands_in and (sum(ends.values()) > 1 or any(point[name] >= whole[name] for point in run)):
+            near = min(whole[name], _GENERAL) if self._large else whole[name]
+            if stands_in and (sum(ends.values()) > 1 or any(point[name] >= near for point in run)):
                 return None
             facts, best = facts.assuming(f.eq(symbol(name), whole[name])), whole
         return best

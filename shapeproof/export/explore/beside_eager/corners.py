@@ -21,7 +21,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.explore.points import Fitting, Found, failing_point
-from shapeproof.export.limits import LAYOUT_POINTS
+from shapeproof.export.limits import LAYOUT_POINTS, REPLAY_GROWTH
 from shapeproof.export.trace.trial import flipped
 from shapeproof.solver.answers.witness import find
 from shapeproof.solver.facts import Facts
@@ -101,11 +101,12 @@ def points(
 
     These are the traced and given points, the corners, the point of ones, and a point of each slice that no point of
     `run` lies in. A slice is where a decision that was found harmless goes the other way, or where one size is 0 or 1.
+    The main program's own point says less than others: what the trace fixed by mistake is right there.
     """
     fitting = Fitting(inputs, found.begun)
     names = fitting.names
     for traced in (found.main, *found.served):
-        point = fitting.whole(traced.trial.point)
+        point = fitting.whole(traced.trial.point, 1 if traced is found.main else REPLAY_GROWTH)
         if point is not None:
             yield point
         elif traced is not found.main:
