@@ -175,3 +175,23 @@ def test_a_result_of_an_autograd_function_may_be_changed_in_place():
     assert result.requires_grad
     assert not result.is_leaf
     result.add_(1)
+
+
+def test_functions_of_torch_that_begin_with_check_or_assert_only_raise_with_a_text():
+    """A text that is passed to one of them does not affect a model's result (source/texts.py)."""
+    names = {name for name in vars(torch) if name.startswith(("_assert", "_check"))}
+    kinds = {
+        "",
+        "_index",
+        "_is_size",
+        "_not_implemented",
+        "_tensor_all",
+        "_tensor_all_with",
+        "_type",
+        "_value",
+        "_with",
+    }
+    operators = {"_assert_async", "_assert_scalar", "_assert_tensor_metadata"}
+    assert names == {"_assert", *operators, *(f"_check{kind}" for kind in kinds)}
+    with pytest.raises(AssertionError, match="said"):
+        torch._assert(False, "said")

@@ -47,10 +47,17 @@ def test_ends_that_fit_alone_only_are_run_alone():
     assert all(n * m <= STAND_IN_GROWTH * 80 * 90 for n, m in run), run
 
 
-def test_what_stands_for_an_end_that_does_not_fit_is_not_much_larger_than_the_example():
-    run = {n for n, _ in shapes((2, REPLAY_ELEMENTS), {0: Dim("n", min=1, max=64)})}
-    assert {1, 2} < run
-    assert max(run) < 8, "the nearest that fits where an end fits"
+@pytest.mark.parametrize("size", [1, 2])
+def test_large_inputs_are_run_at_no_more_than_one_general_size(size):
+    run = {n for n, _ in shapes((size, 2 * REPLAY_ELEMENTS // size), {0: Dim("n", min=1, max=64)})}
+    assert run == {1, 2}
+
+
+def test_a_size_that_another_run_has_shown_is_not_run_again():
+    model = Rows()
+    dims = {0: Dim("n", min=1, max=2)}
+    assert check(model, (torch.randn(2, 4 * REPLAY_ELEMENTS),), dynamic_shapes=(dims,)).status == "proved"
+    assert sorted(n for n, _ in model.shapes) == [1, 2, 2], "the second call shows what the first leaves in the model"
 
 
 @pytest.mark.parametrize("least", [1, 2])

@@ -71,6 +71,8 @@ class Sizes:
         return ", ".join(f"{names.get(name, name)} = {value}" for name, value in sorted(point.items())) or "the example"
 
 
+_GENERAL = 2
+"""The least size that is none of the special ones, 0 and 1."""
 Found = Mapping[str, int] | Undecided | None
 """The solver's answer when it is asked for a point."""
 
@@ -86,6 +88,7 @@ class Fitting:
     def __init__(self, inputs: Inputs, begun: Mapping[str, int]) -> None:
         self.names = sorted(inputs.domain.symbols)
         self._inputs, self._begun = inputs, begun
+        self._large = inputs.elements(begun) > REPLAY_ELEMENTS
 
     def completed(self, point: Mapping[str, int]) -> dict[str, int]:
         """Return values for all declared sizes."""
@@ -107,7 +110,7 @@ class Fitting:
         """Yield the points with each size at an end of its range, or as near to it as the domain allows.
 
         An end that is too large to be run is approached alone, the other sizes at their least, unless a point that has
-        been run is as near.
+        been run is as near. If the example's inputs are large already, every size from 2 on is near enough.
         """
         free = self._free(domain)
         for ends in itertools.islice(itertools.product((False, True), repeat=len(free)), CORNERS):
@@ -134,7 +137,8 @@ class Fitting:
             whole, stands_in = self._first(name, _towards(bounds.upper if high else bounds.lower, bounds.lower), facts)
             if whole is None:
                 continue
-            if stands_in and (sum(ends.values()) > 1 or any(point[name] >= whole[name] for point in run)):
+            near = min(whole[name], _GENERAL) if self._large else whole[name]
+            if stands_in and (sum(ends.values()) > 1 or any(point[name] >= near for point in run)):
                 return None
             facts, best = facts.assuming(f.eq(symbol(name), whole[name])), whole
         return best
@@ -197,11 +201,12 @@ def replay_points(
 
     These are the traced and given points, the corners, the point of ones, and a point of each slice that no point of
     `run` lies in. A slice is where a decision that was found harmless goes the other way, or where one size is 0 or 1.
+    The main program's own point says less than others: what the trace fixed by mistake is right there.
     """
     fitting = Fitting(inputs, found.begun)
     names = fitting.names
     for traced in (found.main, *found.served):
-        point = fitting.whole(traced.trial.point)
+        point = fitting.whole(traced.trial.point, 1 if traced is found.main else REPLAY_GROWTH)
         if point is not None:
             yield point
         elif traced is not found.main:

@@ -6,6 +6,7 @@ function is called and no property is read. The result of a call is represented 
 
 from __future__ import annotations
 
+import bisect
 import dis
 import functools
 import inspect
@@ -18,6 +19,8 @@ from typing import Any
 
 UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda _: "UNKNOWN"})()
 """A value about which nothing is known."""
+TEXT: Any = type("Text", (), {"__repr__": lambda _: "TEXT"})()
+"""A value that depends on a text in question; nothing else is known about it."""
 _NULL = object()
 """The marker that Python pushes beside a function that is not a method."""
 _FAILING = "LOAD_ASSERTION_ERROR"
@@ -45,6 +48,22 @@ class Member:
     function: Any
 
 
+def has_text(value: Any) -> bool:
+    """True if a value depends on TEXT: it is TEXT, a method of it, or the result of a call with it."""
+    match value:
+        case Called(function, args):
+            return has_text(function) or any(map(has_text, args))
+        case Member(owner, _):
+            return has_text(owner)
+    return value is TEXT
+
+
+def computed(parts: list[Any]) -> Any:
+    """Return what is known of a value that is computed from others: a call with TEXT, else TEXT, else UNKNOWN."""
+    found = [part for part in parts if has_text(part)]
+    return next((part for part in found if part is not TEXT), TEXT if found else UNKNOWN)
+
+
 @dataclass(frozen=True, slots=True)
 class InPlaceOf:
     """A constant in rewritten code: `this | value` stands for the value of a global name."""
@@ -68,9 +87,14 @@ _TAKEN: Mapping[str, Callable[[int], int]] = {
     "CONVERT_VALUE": lambda _: 1,
     "FORMAT_SIMPLE": lambda _: 1,
     "FORMAT_WITH_SPEC": lambda _: 2,
+    "LOAD_CLOSURE": lambda _: 0,
+    "GET_ITER": lambda _: 1,
+    "LIST_TO_TUPLE": lambda _: 1,
 }
 """How many operands some instructions pop; each of them pushes one unknown value."""
-_NAMING = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"}
+LOCAL = {"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"}
+"""The instructions that push the value of a local name."""
+_NAMING = {"LOAD_GLOBAL", "LOAD_NAME", *LOCAL}
 _PASSED = {"NOP", "RESUME", "CACHE", "PRECALL", "KW_NAMES", "COPY_FREE_VARS", "EXTENDED_ARG", "NOT_TAKEN"}
 _ENDING = {"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"}
 
@@ -84,6 +108,14 @@ def instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
 def index_at(code: CodeType, offset: int) -> int | None:
     """Return the index of the instruction at an offset."""
     return next((index for index, step in enumerate(instructions(code)) if step.offset == offset), None)
+
+
+def running(frame: FrameType) -> int:
+    """Return the index of the instruction that a frame is running.
+
+    While a function of Python is called, the frame shows the end of the space that Python keeps beside the instruction.
+    """
+    return bisect.bisect_right([step.offset for step in instructions(frame.f_code)], frame.f_lasti) - 1
 
 
 def locals_of(frame: FrameType) -> dict[str, Any]:
@@ -114,7 +146,7 @@ def stack_before(code: CodeType, index: int, look: Look) -> list[Any]:
         first -= 1
     stack: list[Any] = []
     for step in steps[first:index]:
-        _run(step, stack, look)
+        run(step, stack, look)
     return stack
 
 
@@ -127,8 +159,11 @@ def _leaves(step: dis.Instruction) -> bool:
     return is_jump(step) or step.opname in _ENDING
 
 
-def _run(step: dis.Instruction, stack: list[Any], look: Look) -> None:
-    """Apply an instruction to the values on the stack."""
+def run(step: dis.Instruction, stack: list[Any], look: Look) -> bool:
+    """Apply an instruction to the values on the stack; what is computed from TEXT is TEXT.
+
+    Return False for an instruction that may have changed any value: only the number of values is known then.
+    """
     arg = step.arg or 0
     match step.opname:
         case name if name in _NAMING:
@@ -147,25 +182,43 @@ def _run(step: dis.Instruction, stack: list[Any], look: Look) -> None:
             stack += [_NULL] * bool(method) + [value]
         case "CALL":
             args, slots = _pop(stack, arg), _pop(stack, 2)
-            stack.append(Called(next((slot for slot in slots if slot is not _NULL), UNKNOWN), tuple(args)))
-        case "BUILD_TUPLE":
-            stack.append(tuple(_pop(stack, arg)))
-        case "BUILD_LIST":
-            stack.append(_pop(stack, arg))
+            stack.append(Called(_function(slots), tuple(args)))
+        case "CALL_FUNCTION_EX":
+            args, slots = _pop(stack, 1 + (arg & 1)), _pop(stack, 2)
+            stack.append(Called(_function(slots), (computed(args),)))
+        case "BUILD_TUPLE" | "BUILD_LIST" as name:
+            parts = _pop(stack, arg)
+            made = parts if name == "BUILD_LIST" else tuple(parts)
+            stack.append(computed(parts) if any(map(has_text, parts)) else made)
+        case "MAKE_FUNCTION":
+            parts = _pop(stack, arg.bit_count() + 1)
+            stack.append(computed(parts) if any(map(has_text, parts)) else parts[-1])
+        case "LIST_APPEND" | "SET_ADD" if any(map(has_text, stack)):
+            added, *rest = _pop(stack, 1 + arg)[::-1]
+            stack += [computed([rest.pop(), added]), *rest[::-1]]
         case "LIST_EXTEND" | "SET_UPDATE" if arg == 1:
             more, found = _pop(stack, 1)[0], _pop(stack, 1)[0]
-            stack.append([*found, *more] if isinstance(found, list) and isinstance(more, tuple) else UNKNOWN)
+            known = isinstance(found, list) and isinstance(more, tuple)
+            stack.append([*found, *more] if known else computed([found, more]))
         case "BUILD_MAP" | "BUILD_CONST_KEY_MAP" as name:
             stack.append(_mapping(name, _pop(stack, 2 * arg if name == "BUILD_MAP" else arg + 1)))
         case name if name in _TAKEN:
-            _pop(stack, _TAKEN[name](arg))
-            stack.append(UNKNOWN)
+            stack.append(computed(_pop(stack, _TAKEN[name](arg))))
         case name if name not in _PASSED:
-            _forget(stack, dis.stack_effect(step.opcode, step.arg, jump=False))
+            stack[:] = [UNKNOWN] * max(0, len(stack) + dis.stack_effect(step.opcode, step.arg, jump=False))
+            return False
+    return True
+
+
+def _function(slots: list[Any]) -> Any:
+    """Return the function of a call: one of its two places on the stack may hold Python's marker."""
+    return next((slot for slot in slots if slot is not _NULL), UNKNOWN)
 
 
 def _mapping(name: str, parts: list[Any]) -> Any:
     """Return a dict display by its keys; its values are ignored."""
+    if any(map(has_text, parts)):
+        return computed(parts)
     keys = parts[::2] if name == "BUILD_MAP" else parts[-1]
     return dict.fromkeys(keys) if all(isinstance(key, int | float | str | tuple) for key in keys) else UNKNOWN
 
@@ -176,15 +229,12 @@ def _pop(stack: list[Any], count: int) -> list[Any]:
     return taken[::-1]
 
 
-def _forget(stack: list[Any], effect: int) -> None:
-    """Apply an instruction that may have changed any value: only the number of values stays known."""
-    stack[:] = [UNKNOWN] * max(0, len(stack) + effect)
-
-
 def _attribute(value: Any, name: str) -> Any:
     """Return an attribute, if it can be read without running code."""
     if isinstance(value, Called):
         return Member(value, UNKNOWN)
+    if value is TEXT:
+        return Member(value, getattr(str, name, UNKNOWN))
     if value is UNKNOWN or isinstance(value, Member):
         return UNKNOWN
     found = inspect.getattr_static(value, name, UNKNOWN)

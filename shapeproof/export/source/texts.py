@@ -4,17 +4,45 @@ from __future__ import annotations
 
 import builtins
 import logging
-from types import CodeType, FrameType
+from collections.abc import Callable, Mapping
+from dis import Instruction
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from shapeproof.export.shim.numbers.symbols import PLAIN
-from shapeproof.export.source.bytecode import Called, Look, Member, index_at, instructions, names_of, stack_before
+from shapeproof.export.source.bytecode import (
+    LOCAL,
+    TEXT,
+    UNKNOWN,
+    Called,
+    Look,
+    Member,
+    has_text,
+    index_at,
+    instructions,
+    is_jump,
+    names_of,
+    run,
+    running,
+    stack_before,
+)
 from shapeproof.export.source.frames import in_torch, is_users
 
 _FOR_A_CHECK = {"_check_with", "sentence"}
 """Functions that request the message of a torch._check."""
 _SAYING = {"logging", "warnings"}
 """Modules whose functions only print or log."""
+_CHECKS = ("_assert", "_check")
+"""What the names of torch's functions begin with that raise an error with the text they are given, and do no more."""
+_MAKING = (str, repr, ascii, format, str.join, str.format, str.replace, str.strip, str.upper, str.lower, str.title)
+"""Functions that make a text of any other."""
+_ABOUT_THE_TYPE = (isinstance, callable)
+"""Functions whose result is the same for every text."""
+_ADDING = {"+", "%"}
+_IN_PLACE = "+="
+_READING = {*LOCAL, "LOAD_CLOSURE"}
+_OPENING = {"locals", "vars", "eval", "exec"}
+"""Functions that read local names which the code does not mention."""
 
 
 def number_in_text(number: Any, frame: FrameType) -> Any:
@@ -39,51 +67,191 @@ def _is_only_said(frame: FrameType) -> bool:
     caller = frame.f_back
     if frame.f_code.co_name == "<lambda>" and caller is not None and caller.f_code.co_name in _FOR_A_CHECK:
         return True
-    index = index_at(frame.f_code, frame.f_lasti)
-    return index is not None and _said(frame.f_code, index, names_of(frame), frozenset())
+    return _made_in(frame, None)
 
 
-def _said(code: CodeType, index: int, look: Look, seen: frozenset[str]) -> bool:
-    """True if the straight line of code that follows only prints, logs or raises the value on the stack."""
-    for position, step in enumerate(instructions(code)[index:], index):
+def _made_in(frame: FrameType, returning: CodeType | None) -> bool:
+    """True if the text that a frame's present instruction makes is only said.
+
+    `returning`: the code that returns or yields the text to that instruction, or to the function of C that it calls.
+    """
+    code, look = frame.f_code, names_of(frame)
+    index = running(frame)
+    stack = stack_before(code, index, look)
+    run(instructions(code)[index], stack, look)
+    made = stack.pop() if stack else UNKNOWN
+    taking = isinstance(made, Called) and (returning is None or _code(made.function) is not returning)
+    caller = frame.f_back
+    flow = _Flow(code, look, lambda: caller is not None and _made_in(caller, code), frozenset())
+    return flow.said(index + 1, [*stack, flow.call(Called(made.function, (TEXT,)), {}) if taking else TEXT])
+
+
+class _Flow:
+    """Follows a text through the code of a function. What it does not understand does not only say the text.
+
+    Args:
+        code: the code.
+        look: returns the value of a name in it.
+        returned: tells whether the text is only said once the function has returned or yielded it.
+        around: the codes that are being followed.
+    """
+
+    def __init__(self, code: CodeType, look: Look, returned: Callable[[], bool], around: frozenset[CodeType]) -> None:
+        self._code = code
+        self._steps = instructions(code)
+        self._look = look
+        self._returned = returned
+        self._around = around | {code}
+        self._followed: set[tuple[int, tuple[bool, ...]]] = set()
+
+    def of_name(self, name: str) -> bool:
+        """True if the text that a local name holds is only said."""
+        if name in self._code.co_freevars or not _OPENING.isdisjoint(self._code.co_names):
+            return False
+        reads = (index for index, step in enumerate(self._steps) if step.opname in _READING and step.argval == name)
+        return all(self.said(index + 1, [*stack_before(self._code, index, self._look), TEXT]) for index in reads)
+
+    def said(self, index: int, stack: list[Any]) -> bool:
+        """True if all that follows an instruction's predecessor, with this stack, only says the text on the stack."""
+        while any(map(has_text, stack)):
+            here = index, tuple(map(has_text, stack))
+            if here in self._followed:  # what follows from here has been looked at, or is being
+                return True
+            self._followed.add(here)
+            after = self._after(index, stack)
+            if after is None:
+                return False
+            if not all(self.said(*each) for each in after[1:]):
+                return False
+            if not after:
+                return True
+            index, stack = after[0]
+        return True
+
+    def _after(self, index: int, stack: list[Any]) -> list[tuple[int, list[Any]]] | None:
+        """Run one instruction: return where it leads, with the stack there; None if it may not only say the text."""
+        step, rest, top = self._steps[index], stack[:-1], stack[-1]
         match step.opname:
             case "RAISE_VARARGS":
-                return True
+                return []
+            case "RETURN_VALUE":
+                return [] if not has_text(top) or (_is_text(top) and self._returned()) else None
+            case "YIELD_VALUE":
+                return [(index + 1, [*rest, UNKNOWN])] if _is_text(top) and self._returned() else None
             case "POP_TOP":
-                return _says(code, position, look)
+                return [(index + 1, rest)] if _is_text(top) else None
+            case "STORE_FAST" | "STORE_DEREF":
+                said = not has_text(top) or (_is_text(top) and self.of_name(step.argval))
+                return [(index + 1, rest)] if said else None
             case "BEFORE_WITH":
-                stack = stack_before(code, position, look)
-                return bool(stack) and isinstance(stack[-1], Called) and _is_of_torch(stack[-1].function)
-            case "STORE_FAST":
-                return step.argval in seen or all(
-                    _said(code, later, look, seen | {step.argval}) for later in _loads(code, step.argval)
-                )
-            case name if name.startswith(("STORE_", "RETURN_", "YIELD_", "POP_JUMP", "JUMP", "FOR_", "SEND")):
-                return False
-    return False
+                return [(index + 1, [*rest, UNKNOWN, UNKNOWN])] if _names_a_part(top) else None
+            case "JUMP_FORWARD" | "JUMP_BACKWARD":
+                return self._at(step, stack)
+            case "FOR_ITER":
+                return None if has_text(top) else [(index + 1, [*stack, UNKNOWN]), *self._at(step, rest)]
+            case name if name.startswith("POP_JUMP"):
+                return None if has_text(top) else [(index + 1, rest), *self._at(step, rest)]
+            case name if is_jump(step) or not _is_harmless(step, stack):
+                return None
+        stack = list(stack)
+        if not run(step, stack, self._look):
+            return None
+        if step.opname.startswith("CALL"):
+            stack[-1] = self.call(stack[-1], self._named(index, stack[-1]))
+        return [(index + 1, stack)]
+
+    def _at(self, step: Instruction, stack: list[Any]) -> list[tuple[int, list[Any]]]:
+        """Return where a jump leads, with the stack there."""
+        index = index_at(self._code, step.argval)
+        if index is None:
+            raise ValueError("a jump leads to no instruction")
+        return [(index, stack)]
+
+    def _named(self, index: int, called: Called) -> Mapping[int, str]:
+        """Return the names of a call's arguments, by their positions, for those that are passed by name."""
+        before = (step for step in self._steps[max(0, index - 2) : index] if step.opname == "KW_NAMES")
+        names = next((self._code.co_consts[step.arg or 0] for step in before), ())
+        return dict(enumerate(names, len(called.args) - len(names)))
+
+    def call(self, called: Called, named: Mapping[int, str]) -> Any:
+        """Return a call's result: UNKNOWN if it is the same for every text, TEXT if it is made of the text.
+
+        The call itself, if the function may do anything with the text.
+        """
+        if not has_text(called) or not all(map(_is_text, called.args)):
+            return called
+        function = called.function.function if isinstance(called.function, Member) else called.function
+        if _says(called.function) or any(function is each for each in _ABOUT_THE_TYPE):
+            return UNKNOWN
+        if any(function is each for each in _MAKING):
+            return TEXT
+        if not isinstance(function, FunctionType) or has_text(called.function):
+            return called
+        if self._passed(called, function, named, returned=False):
+            return UNKNOWN
+        return TEXT if self._passed(called, function, named, returned=True) else called
+
+    def _passed(self, called: Called, function: FunctionType, named: Mapping[int, str], *, returned: bool) -> bool:
+        """True if a function only says the text that it is passed; `returned`: or returns it."""
+        code = function.__code__
+        positions = code.co_varnames[isinstance(called.function, Member) : code.co_argcount]
+        keywords = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
+        by_position = len(called.args) - len(named)
+        if code in self._around or by_position > len(positions) or not keywords.issuperset(named.values()):
+            return False
+        look = _global_names(function)
+        flow = _Flow(code, look, lambda: returned, self._around)
+        taken = (named[n] if n in named else positions[n] for n, each in enumerate(called.args) if has_text(each))
+        return all(map(flow.of_name, taken))
 
 
-def _loads(code: CodeType, name: str) -> list[int]:
-    return [
-        index
-        for index, step in enumerate(instructions(code))
-        if step.opname.startswith("LOAD_FAST") and step.argval == name
-    ]
+def _global_names(function: FunctionType) -> Look:
+    """Return the lookup of names in a function that is not running: only global ones have a value."""
+    own = {*function.__code__.co_varnames, *function.__code__.co_cellvars, *function.__code__.co_freevars}
+    known = vars(builtins) | function.__globals__
+    return lambda name: UNKNOWN if name in own else known.get(name, UNKNOWN)
 
 
-def _says(code: CodeType, index: int, look: Look) -> bool:
-    """True if the call whose result is dropped here prints or logs."""
-    stack = stack_before(code, index, look)
-    match stack[-1] if stack else None:
-        case Called(Member(logging.Logger() | logging.LoggerAdapter(), _), _):
+def _is_text(value: Any) -> bool:
+    """True unless a value comes of a call that may do anything with the text."""
+    return value is TEXT or not has_text(value)
+
+
+def _is_harmless(step: Instruction, stack: list[Any]) -> bool:
+    """True if an instruction can neither fail for some texts only, nor store one."""
+    left, right = [UNKNOWN, *stack][-2:]
+    if step.opname == "BINARY_OP" and (has_text(left) or has_text(right)):
+        return step.argrepr in _ADDING or (step.argrepr == _IN_PLACE and (has_text(left) or isinstance(left, str)))
+    if step.opname == "BINARY_SUBSCR":
+        return not has_text(left) and not has_text(right)
+    return not step.opname.startswith(("STORE_", "DELETE_", "SEND"))
+
+
+def _says(function: Any) -> bool:
+    """True for a function that prints, logs, warns, or raises an error, and does nothing else."""
+    match function:
+        case Member(logging.Logger() | logging.LoggerAdapter(), _):
             return True
-        case Called(Member(Called(function, _), _), _) | Called(function, _):
-            return function is builtins.print or getattr(function, "__module__", "") in _SAYING
-    return False
+        case Member(Called(maker, _), _):
+            return getattr(maker, "__module__", "") in _SAYING
+    module = getattr(function, "__module__", "")
+    is_check = module == "torch" and getattr(function, "__name__", "").startswith(_CHECKS)
+    return function is builtins.print or module in _SAYING or is_check
+
+
+def _names_a_part(manager: Any) -> bool:
+    """True for torch's context managers: these take a text as the name of a part of a profile."""
+    return isinstance(manager, Called) and _is_text(manager.args) and _is_of_torch(manager.function)
 
 
 def _is_of_torch(function: Any) -> bool:
-    code = getattr(function, "__code__", None)
+    code = _code(function)
     return str(getattr(function, "__module__", "")).startswith("torch.") or (
         code is not None and in_torch(code.co_filename)
     )
+
+
+def _code(function: Any) -> CodeType | None:
+    plain_function = function.function if isinstance(function, Member) else function
+    found = getattr(plain_function, "__code__", plain_function)
+    return found if isinstance(found, CodeType) else None

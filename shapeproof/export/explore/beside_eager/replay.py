@@ -80,12 +80,16 @@ class Form:
         name: a description of the form, empty for the program itself.
         left: what the model left in its inputs when it was traced, and the program does not leave there.
         relaid: true if the memory layout of results may differ from eager's: consumers, and torch.cond, copy.
+        pure: true if every call on the same inputs gives the same results.
+        replayed: the replays so far, by point and number of calls.
     """
 
     fresh: Callable[[], Callable[..., Any]]
     name: str = ""
     left: Left = field(default_factory=Left)
     relaid: bool = False
+    pure: bool = False
+    replayed: dict[tuple[frozenset[tuple[str, int]], int], Replay] = field(default_factory=dict, compare=False)
 
 
 def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
@@ -96,7 +100,7 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
     if program is None:
         raise ValueError("there is no program to run")
     left = tracer.left_in(program)
-    found = [Form(fresh_modules(program), left=left)]
+    found = [Form(fresh_modules(program), left=left, pure=not nodes.mutates(program.graph))]
     if told_apart(program.graph):
         with contextlib.suppress(Exception):  # torch itself fails at some: `resize_` to a dynamic size
             found.append(Form(fresh_modules(decomposed(program)), "after run_decompositions, ", left, relaid=True))
@@ -177,14 +181,21 @@ class Eager:
         """
         if self._too_large(point):
             return Replay(Relation.NOT_RUN)
-        args, kwargs = self.inputs.at(point, filled=True)
         found = Replay(Relation.SAME)
         for form in programs:
-            found = compare_on(self.mod, form, args, kwargs, calls)
-            if found.relation is Relation.BOTH_RAISE:
-                found = compare_on(self.mod, form, *map_integers(args, kwargs, torch.zeros_like), calls)
+            key = frozenset(point.items()), calls
+            if key not in form.replayed:
+                form.replayed[key] = self._compare(form, point, calls)
+            found = form.replayed[key]
             if not found.agrees:
                 break
+        return found
+
+    def _compare(self, form: Form, point: Mapping[str, int], calls: int) -> Replay:
+        args, kwargs = self.inputs.at(point, filled=True)
+        found = compare_on(self.mod, form, args, kwargs, calls)
+        if found.relation is Relation.BOTH_RAISE:
+            found = compare_on(self.mod, form, *map_integers(args, kwargs, torch.zeros_like), calls)
         return found
 
     def agrees_apart(self, program: torch.export.ExportedProgram, point: Mapping[str, int]) -> bool:
@@ -200,27 +211,46 @@ def _is_at(error: Exception, where: SourceLocation) -> bool:
 def compare_on(mod: torch.nn.Module, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int) -> Replay:
     """Run both on given inputs. Mutations of the inputs are compared as results."""
     eager, exported = copied(mod), form.fresh()
-    found = Replay(Relation.SAME)
+    found, got = Replay(Relation.SAME), None
     for _ in range(calls):
-        found = replace(_compare_call(eager, exported, args, kwargs, form), form=form.name)
+        with refusing_crashes(exported):
+            want = _run_apart(eager, args, kwargs)
+            got = got if form.pure and got is not None else _run_apart(exported, args, kwargs)
+        found = replace(_compared(eager, want, got, form), form=form.name)
         if found.relation is not Relation.SAME:
             break
     return found
 
 
-def _compare_call(
-    eager: torch.nn.Module, exported: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], form: Form
-) -> Replay:
-    mine, theirs = copy.deepcopy((args, kwargs)), copy.deepcopy((args, kwargs))
-    given, taken = leaves(mine), leaves(theirs)
-    with refusing_crashes(exported):
-        want, eager_error = run(eager, *mine)
-        got, program_error = run(exported, *theirs)
-    if eager_error is not None or program_error is not None:
-        return _failures(eager_error, program_error)
-    reason = unequal((want, given), (got, taken)) or _left_otherwise(eager, mine, theirs, leaves(got), form.left)
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run on a copy of the inputs.
+
+    Attributes:
+        inputs: the copy, as the run left it.
+        result: the result, None if the run raised.
+        error: what it raised, in words.
+    """
+
+    inputs: tuple[tuple[Any, ...], dict[str, Any]]
+    result: Any
+    error: str | None
+
+
+def _run_apart(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Run:
+    inputs = copy.deepcopy((args, kwargs))
+    return _Run(inputs, *run(call, *inputs))
+
+
+def _compared(eager: torch.nn.Module, want: _Run, got: _Run, form: Form) -> Replay:
+    """Compare a run of the model with a run of the program; `eager` is as its run left it."""
+    if want.error is not None or got.error is not None:
+        return _failures(want.error, got.error)
+    given, taken, results = leaves(want.inputs), leaves(got.inputs), leaves(got.result)
+    reason = unequal((want.result, given), (got.result, taken))
+    reason = reason or _left_otherwise(eager, want.inputs, got.inputs, results, form.left)
     if reason is None and not form.relaid:
-        reason = laid_otherwise(given, leaves(want), taken, leaves(got))
+        reason = laid_otherwise(given, leaves(want.result), taken, results)
     return Replay(Relation.SAME) if reason is None else Replay(Relation.DIFFERENT, reason)
 
 

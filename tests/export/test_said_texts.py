@@ -1,0 +1,217 @@
+"""A text made from a size: one that only goes into an error or a log costs no trace, any other one costs its traces."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+from torch.export import Dim
+
+from shapeproof.export import check
+
+LOG = logging.getLogger(__name__)
+SEEN = set()
+TABLE = {str(n): n for n in range(20)}
+
+
+def ensure(condition, message, *more):
+    if not condition:
+        raise ValueError(message, *more)
+
+
+def lazily(condition, message):
+    if not callable(message):
+
+        def made():
+            return message
+    else:
+        made = message
+    torch._check(condition, made)
+
+
+def keep(condition, message):
+    SEEN.add(message)
+    ensure(condition, message)
+
+
+class Reporter:
+    last = ""
+
+    def fail(self, message):
+        raise RuntimeError(message)
+
+    def note(self, message):
+        self.last = message
+
+
+REPORTER = Reporter()
+
+
+def formatted(x):
+    return f"shape {tuple(x.shape)}"
+
+
+def joined(x):
+    return ", ".join(str(n) for n in x.shape)
+
+
+def listed(x):
+    return "x".join([str(n) for n in x.shape])
+
+
+def asserted(x):
+    torch._assert(x.dim() == 2, f"got {x.shape}")
+
+
+def asserted_by_name(x):
+    torch._assert(x.dim() == 2, message=f"got {x.shape[0]}")
+
+
+def passed(x):
+    ensure(x.dim() == 2, f"got {x.shape[0]}")
+
+
+def passed_by_name(x):
+    ensure(x.dim() == 2, message=f"got {x.shape[0]}")
+
+
+def passed_from_a_function(x):
+    ensure(x.dim() == 2, formatted(x))
+
+
+def passed_from_a_generator(x):
+    ensure(x.dim() == 2, joined(x))
+
+
+def passed_from_a_list(x):
+    ensure(x.dim() == 2, listed(x))
+
+
+def captured(x):
+    lazily(x.dim() == 2, f"got {x.shape}")
+
+
+def passed_to_a_method(x):
+    text = "got %s" % x.shape[0]  # noqa: UP031 - the point
+    if x.dim() != 2:
+        REPORTER.fail(text)
+
+
+def added(x):
+    text = "got"
+    text += f" {x.shape[0]}"
+    ensure(x.dim() == 2, text)
+
+
+def logged(x):
+    LOG.info("{} {}".format(*x.shape).upper())
+
+
+def printed(x):
+    print(*x.shape, sep=",")  # noqa: T201
+
+
+SAID = [
+    asserted,
+    asserted_by_name,
+    passed,
+    passed_by_name,
+    passed_from_a_function,
+    passed_from_a_generator,
+    passed_from_a_list,
+    captured,
+    passed_to_a_method,
+    added,
+    logged,
+    printed,
+]
+
+
+def kept(x):
+    keep(x.dim() == 2, f"{x.shape}")
+
+
+def noted(x):
+    REPORTER.note(f"{x.shape}")
+
+
+def collected(x):
+    SEEN.update(str(n) for n in x.shape)
+
+
+def printed_later(x):
+    print(SEEN.add(f"{x.shape[0]}"))  # noqa: T201
+
+
+def appended(x):
+    messages = []
+    messages.append(f"{x.shape}")
+    ensure(x.dim() == 2, messages)
+
+
+def looked_up(x):
+    print(TABLE[f"{x.shape[0]}"])  # noqa: T201
+
+
+def opened(x):
+    text = f"{x.shape[0]}"
+    print(locals()["text"])  # noqa: T201
+
+
+USED = [kept, noted, collected, printed_later, appended, looked_up, opened]
+
+
+def compared(x):
+    return 2 if formatted(x) == "shape (3, 3)" else 1
+
+
+def checked(x):
+    ensure(formatted(x) != "shape (3, 3)", "bad")
+
+
+def measured(x):
+    text = f"{10 ** x.shape[0]}"
+
+    def length():
+        return len(text)
+
+    return length()
+
+
+def largest(x):
+    return max(str(n) for n in x.shape) == "4"
+
+
+DIFFERENT = [compared, checked, measured, largest]
+
+
+class Calls(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        used = self.function(x)
+        return x + (used if isinstance(used, int) else 1)
+
+
+def checked_model(function):
+    SEEN.clear()
+    return check(Calls(function), (torch.randn(2, 3),), dynamic_shapes=({0: Dim("n", min=1, max=4)},))
+
+
+@pytest.mark.parametrize("function", SAID)
+def test_a_text_that_is_only_said_costs_no_trace(function):
+    report = checked_model(function)
+    assert (report.status, report.statistics["traces"]) == ("proved", 1)
+
+
+@pytest.mark.parametrize("function", USED)
+def test_a_text_that_is_kept_costs_a_trace_each(function):
+    assert checked_model(function).statistics["traces"] > 4
+
+
+@pytest.mark.parametrize("function", DIFFERENT)
+def test_a_text_that_decides_is_no_text_that_is_said(function):
+    assert checked_model(function).status == "refuted"
