@@ -228,29 +228,32 @@ class _Run:
 
     Attributes:
         inputs: the copy, as the run left it.
+        given: the leaves of the copy before the run, as the run left each.
         result: the result, None if the run raised.
         error: what it raised, in words.
     """
 
     inputs: tuple[tuple[Any, ...], dict[str, Any]]
+    given: Sequence[Any]
     result: Any
     error: str | None
 
 
 def _run_apart(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Run:
     inputs = copy.deepcopy((args, kwargs))
-    return _Run(inputs, *run(call, *inputs))
+    given = leaves(inputs)
+    return _Run(inputs, given, *run(call, *inputs))
 
 
 def _compared(eager: torch.nn.Module, want: _Run, got: _Run, form: Form) -> Replay:
     """Compare a run of the model with a run of the program; `eager` is as its run left it."""
     if want.error is not None or got.error is not None:
         return _failures(want.error, got.error)
-    given, taken, results = leaves(want.inputs), leaves(got.inputs), leaves(got.result)
-    reason = unequal((want.result, given), (got.result, taken))
+    results = leaves(got.result)
+    reason = unequal((want.result, want.given), (got.result, got.given))
     reason = reason or _left_otherwise(eager, want.inputs, got.inputs, results, form.left)
     if reason is None and not form.relaid:
-        reason = laid_otherwise(given, leaves(want.result), taken, results)
+        reason = laid_otherwise(want.given, leaves(want.result), got.given, results)
     return Replay(Relation.SAME) if reason is None else Replay(Relation.DIFFERENT, reason)
 
 
