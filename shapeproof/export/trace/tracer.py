@@ -46,7 +46,7 @@ from shapeproof.export.shim.autograd import has_own_backward
 from shapeproof.export.shim.callers import read_by_the_model
 from shapeproof.export.shim.inputs.binding import bind, keywords_ranged, map_leaves
 from shapeproof.export.shim.numbers.protocols import Answers, answered
-from shapeproof.export.shim.numbers.symbols import value_range, values
+from shapeproof.export.shim.numbers.symbols import is_unbacked, value_range, values
 from shapeproof.export.shim.process.attention import attention_as_in_eager
 from shapeproof.export.shim.process.deferred_code import code_deferred, code_generated
 from shapeproof.export.shim.process.quiet import quiet
@@ -469,7 +469,7 @@ def note_known_sizes(program: torch.export.ExportedProgram) -> None:
         if env.operators.known_sizes is not None:
             note_sizes(program, env.operators.known_sizes)
         for free in program.range_constraints.keys() & env.var_to_range.keys():
-            if env._is_data(free):
+            if is_unbacked(free):
                 program.range_constraints[free] &= env.var_to_range[free]
 
 

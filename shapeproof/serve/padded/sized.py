@@ -13,7 +13,7 @@ from shapeproof.constraints.meaning.compiled import compiled
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.domain import ranges
 from shapeproof.export.build.program import VerifiedProgram
-from shapeproof.export.shim.inputs.dims import dim_bounds, dim_root, is_dim
+from shapeproof.export.shim.inputs import dims
 from shapeproof.seen import Seen
 from shapeproof.seen.joint import Joint
 from shapeproof.serve.padded.plans import Point
@@ -58,7 +58,8 @@ def sizes_of(domain: Any) -> Sizes:
 def _ends(name: Any, entry: Any) -> tuple[int, int]:
     if not isinstance(name, str):
         raise UsageError(f"expected the name of a dim, got {name!r}")
-    low, high = dim_bounds(dim_root(entry)[0]) if is_dim(entry) else _pair(name, entry)
+    dim = dims.read(entry)
+    low, high = dim.bounds if isinstance(dim, dims.NamedDim) else _pair(name, entry)
     return _checked(name, low, high)
 
 

@@ -100,6 +100,11 @@ def is_of_input(free: sympy.Symbol) -> bool:
     return symbol_is_type(free, SymT.SIZE)
 
 
+def is_unbacked(free: sympy.Symbol) -> bool:
+    """True if torch's symbol is a number that is taken from data."""
+    return symbol_is_type(free, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT))
+
+
 def about_data(size: int | torch.SymInt) -> bool:
     """True if a size depends on data: it has an unbacked symbol."""
     return isinstance(size, torch.SymInt) and bool(data_symbols(size))
