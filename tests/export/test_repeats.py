@@ -194,9 +194,9 @@ def test_what_was_found_on_one_way_is_forgotten_where_it_ends():
     """A check in a branch of torch.cond holds in that branch alone, and so does what was settled by it."""
     trial = Trial(Facts(), {}, data=lambda _: True)
     trial.enter()
-    trial.judged["a call"] = frozenset({0})
+    trial.memo["a call"] = frozenset({0})
     trial.leave()
-    assert (trial.judged, trial.widened) == ({}, 1)
+    assert (trial.memo, trial.widened) == ({}, 1)
 
 
 def test_looking_at_a_result_asks_nothing():

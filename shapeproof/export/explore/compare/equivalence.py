@@ -25,7 +25,6 @@ from shapeproof.export.explore.compare import rerun
 from shapeproof.export.explore.compare.bodies import Implied, Known, same_body
 from shapeproof.export.explore.compare.metadata import (
     Difference,
-    There,
     at,
     label,
     outdated,
@@ -107,21 +106,14 @@ def _difference(
     implied = _implied_always(program), _implied(translator, trial.region)
     values = _in_step(program, right, implied, trial)
     if values is not None:
-        there_too = There(values, translator, trial.region)
-        return outdated(program, there_too) or (
-            shared_otherwise(program, there_too) if nodes.mutates(program.graph) else None
-        )
+        left = Side(program, values, translator, trial.region)
+        return outdated(left) or (shared_otherwise(left) if nodes.mutates(program.graph) else None)
     try:
         values = rerun.run_again(program, there)
     except Exception as error:  # noqa: BLE001 - a program that does not even run there is not the same
         return Difference(f"the program does not run there: {with_kind(error)}")
-    region = trial.region
-    on_region = There(values, translator, region)
-    found = outdated(program, on_region) or shared_otherwise(program, on_region)
-    if found is not None:
-        return found
-    left = Side(program, values, translator, region)
-    return _Comparison(left, right, trial, implied).run()
+    left = Side(program, values, translator, trial.region)
+    return outdated(left) or shared_otherwise(left) or _Comparison(left, right, trial, implied).run()
 
 
 def _implied(translator: Translator, facts: Facts) -> Implied:
@@ -316,8 +308,7 @@ class _Comparison:
 
     def _is_noted(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if a program's metadata of a node in a body holds on the region."""
-        there = There({}, self.right.translator, self.region)
-        return outdated_twin(mine, other, tracer.translator_of(self.left.program), there) is None
+        return outdated_twin(mine, other, tracer.translator_of(self.left.program), self.right) is None
 
     def _same(self, mine: Any, other: Any) -> bool:
         if isinstance(mine, torch.fx.Node) and isinstance(other, torch.fx.Node):
