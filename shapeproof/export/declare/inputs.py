@@ -32,6 +32,7 @@ from shapeproof.export.shim.inputs.marks import Mark
 from shapeproof.export.source.declared_at import Where, nowhere
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
+from shapeproof.wording import values_text
 
 DimEntry = Any
 """An entry of dynamic_shapes: None, an int, a Dim, a derived dim or a Dim hint; or the mark that replaces it."""
@@ -145,7 +146,7 @@ class Inputs:
                 if declaration.formula.symbols and not _holds(declaration, point):
                     names = self.user_names
                     what = f"additional input {number}" if number else "the example"
-                    sizes = ", ".join(f"{names[name]} = {point[name]}" for name in sorted(declaration.formula.symbols))
+                    sizes = values_text({each: point[each] for each in sorted(declaration.formula.symbols)}, names)
                     declared = format_formula(declaration.formula, rename=names)
                     raise UsageError(f"{what} has {sizes}, but {declared} is declared")
 

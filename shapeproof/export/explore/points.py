@@ -36,6 +36,7 @@ from shapeproof.export.limits import (
 from shapeproof.export.trace.trial import flipped
 from shapeproof.solver.answers.witness import ascending, find, generic, smallest
 from shapeproof.solver.facts import Facts
+from shapeproof.wording import values_text
 
 Point = dict[str, int]
 
@@ -67,8 +68,7 @@ class Sizes:
 
     def describe(self, point: dict[str, int]) -> str:
         """Describe a point in the user's names."""
-        names = self._names
-        return ", ".join(f"{names.get(name, name)} = {value}" for name, value in sorted(point.items())) or "the example"
+        return values_text(dict(sorted(point.items())), self._names) or "the example"
 
 
 Found = Mapping[str, int] | Undecided | None

@@ -28,7 +28,7 @@ from shapeproof.export.source.loops import rounds
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.clash import clash
 from shapeproof.solver.prove import implied
-from shapeproof.wording import short, with_kind
+from shapeproof.wording import line_text, values_text, with_kind
 
 
 def diagnose(finding: Finding, inputs: Inputs, trial: Trial, help_: tuple[Help, ...] = ()) -> Diagnostic:
@@ -36,13 +36,11 @@ def diagnose(finding: Finding, inputs: Inputs, trial: Trial, help_: tuple[Help, 
     names = inputs.user_names | dict(trial.questions.names.get(finding.decision.formula, {}))
     required = format_formula(finding.requirement, rename=names)
     asked = required + _asked_by(finding.decision) + _following(finding, inputs, trial)
-    where, about_data = _place(finding.decision), finding.outcome is Outcome.DATA
+    about_data = finding.outcome is Outcome.DATA
     return Diagnostic(
         id=_identify(finding),
         message=_title(finding, names, required),
         severity="warning" if finding.outcome is Outcome.UNDECIDED else "error",
-        file=where.file if where else None,
-        line=where.line if where else None,
         notes=(
             *_asked_in(finding.decision),
             *_notes(finding, inputs, names, asked),
@@ -50,7 +48,7 @@ def diagnose(finding: Finding, inputs: Inputs, trial: Trial, help_: tuple[Help, 
         ),
         witness=in_user_terms(finding.witness, names),
         help=(*help_, *(advice(finding, trial, names) if about_data else ())),
-    )
+    ).at(_place(finding.decision))
 
 
 def unenforced(formula: Formula, trial: Trial, inputs: Inputs) -> Diagnostic:
@@ -79,14 +77,7 @@ def rounded_otherwise(operator: str, function: str, where: SourceLocation | None
 
 
 def _undecided(message: str, where: SourceLocation | None, *notes: Note) -> Diagnostic:
-    return Diagnostic(
-        id="undecided",
-        message=message,
-        severity="warning",
-        file=where.file if where else None,
-        line=where.line if where else None,
-        notes=notes,
-    )
+    return Diagnostic("undecided", message, "warning", notes=notes).at(where)
 
 
 def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
@@ -98,21 +89,15 @@ def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
     facts = trial.region.assuming(check.formula)
     known = [format_formula(formula, rename=names) for formula in clash(facts) if formula is not check.formula]
     required = format_formula(check.formula, rename=names)
-    where = check.place.user or check.place.framework
-    return Diagnostic(
-        id="contradiction",
-        message=f"no data pass this check: `{required}`",
-        severity="error",
-        file=where.file if where else None,
-        line=where.line if where else None,
-        notes=(Note("required", required), *(Note("known", text) for text in known)),
-    )
+    notes = (Note("required", required), *(Note("known", text) for text in known))
+    found = Diagnostic("contradiction", f"no data pass this check: `{required}`", notes=notes)
+    return found.at(check.place.user or check.place.framework)
 
 
 def disagreeing(wrong: Disagreement, inputs: Inputs, help_: tuple[Help, ...] = ()) -> Diagnostic:
     """Return the diagnostic of a point at which the program and eager differ, or both raise."""
     named = in_user_terms(wrong.point, inputs.user_names) or {}
-    sizes = ", ".join(f"{name} = {value}" for name, value in named.items()) or "the example"
+    sizes = values_text(named) or "the example"
     does = "eager raises, as the program does" if wrong.result.agrees else "the program does not do what eager does"
     return Diagnostic(
         id="replay",
@@ -137,23 +122,20 @@ def untraceable(error: Exception) -> str:
     unknown = _UNKNOWN_CONTAINER.search(str(error))
     said = with_kind(error).rstrip(". ") if unknown is None else _REGISTER.format(unknown[1])
     where = led_to(error)
-    at = f", at {short(where.file)}:{where.line}: {where.text}" if where else ""
+    at = f", at {line_text(where)}: {where.text}" if where else ""
     return f"torch cannot trace the model, which runs in eager: {said}{at}"
 
 
 def unexplored(where: Formula, error: Exception, inputs: Inputs) -> Diagnostic:
     """Return the diagnostic of a part of the domain for which tracing found no program."""
     text = format_formula(where, rename=inputs.user_names)
-    notes = Note("because", with_kind(error))
-    return Diagnostic(
-        "undecided", f"could not be decided: what does the model do where `{text}`?", "warning", notes=(notes,)
-    )
+    message = f"could not be decided: what does the model do where `{text}`?"
+    return _undecided(message, None, Note("because", with_kind(error)))
 
 
 def uncovered() -> Diagnostic:
     """Return the diagnostic of regions that are not proved to partition the domain."""
-    message = "could not be decided: do the regions cover the domain, and is each size in exactly one?"
-    return Diagnostic("undecided", message, "warning")
+    return _undecided("could not be decided: do the regions cover the domain, and is each size in exactly one?", None)
 
 
 def also(diagnostic: Diagnostic, cause: Cause, inputs: Inputs) -> Diagnostic:
@@ -162,7 +144,7 @@ def also(diagnostic: Diagnostic, cause: Cause, inputs: Inputs) -> Diagnostic:
         return diagnostic
     text = f"{len(cause.others)} other question{'s' if len(cause.others) > 1 else ''}"
     places = dict.fromkeys(_place(other.decision) for other in cause.others)
-    lines = ", ".join(f"{short(where.file)}:{where.line}" for where in places if where)
+    lines = ", ".join(line_text(where) for where in places if where)
     if cause.settled_by is not f.TRUE:
         text += f", settled as this one is where {format_formula(cause.settled_by, rename=inputs.user_names)}: {lines}"
     elif cause.finding.outcome is Outcome.UNDECIDED:
@@ -176,7 +158,7 @@ def narrowing_note(narrowing: Narrowing, inputs: Inputs) -> str:
     """Say which requirement was inferred, and for which line."""
     required = format_formula(narrowing.requirement, rename=inputs.user_names)
     where = _place(narrowing.decision)
-    line = f", asked for at {short(where.file)}:{where.line}" if where else ""
+    line = f", asked for at {line_text(where)}" if where else ""
     return f"inferred and enforced at run time: {required}{line}"
 
 
@@ -267,7 +249,7 @@ def _notes(finding: Finding, inputs: Inputs, names: dict[str, str], required: st
     if finding.outcome is Outcome.DATA:
         notes.append(Note("because", finding.text))
     elif finding.witness is not None:
-        sizes = ", ".join(f"{name} = {value}" for name, value in (in_user_terms(finding.witness, names) or {}).items())
+        sizes = values_text(in_user_terms(finding.witness, names) or {})
         label = "fails at" if finding.outcome in {Outcome.RAISES, Outcome.DIFFERS} else "where"
         notes.append(Note(label, f"{sizes}   {_happened(finding)}"))
     elif finding.text:
@@ -297,7 +279,7 @@ def _origins(requirement: Formula, domain: Domain) -> list[Origin]:
 def declared_at(origin: Origin, claim: str = "") -> Note:
     """Return the note on a declaration: its claim, if given, its text and its line."""
     where = origin.where
-    parts = (claim, origin.text, f"at {short(where.file)}:{where.line}" if where else "")
+    parts = (claim, origin.text, f"at {line_text(where)}" if where else "")
     return Note("declared", "   ".join(filter(None, parts)), where)
 
 
@@ -306,7 +288,7 @@ def _asked_in(decision: Decision) -> list[Note]:
     where = decision.framework
     if decision.where is None or where is None or of_torch(where):
         return []
-    return [Note("asked in", f"{short(where.file)}:{where.line}   {where.text}", where)]
+    return [Note("asked in", f"{line_text(where)}   {where.text}", where)]
 
 
 def _following(finding: Finding, inputs: Inputs, trial: Trial) -> str:

@@ -18,6 +18,7 @@ from shapeproof.export.explore.findings import Exploration, Finding, Outcome
 from shapeproof.export.report.explain import in_user_terms
 from shapeproof.export.report.remedies import Cause
 from shapeproof.export.report.report import Report
+from shapeproof.wording import values_text
 
 
 def of_given(eager: replay.Eager, found: Exploration, cause: Cause, diagnostic: Diagnostic) -> Diagnostic:
@@ -26,7 +27,7 @@ def of_given(eager: replay.Eager, found: Exploration, cause: Cause, diagnostic: 
     if lost is None:
         return diagnostic
     named = in_user_terms(lost.point, eager.inputs.user_names) or {}
-    sizes = ", ".join(f"{name} = {value}" for name, value in named.items())
+    sizes = values_text(named)
     label, happened = _happened(lost)
     kept = (note for note in diagnostic.notes if note.label not in {"where", "fails at"})
     return replace(

@@ -17,6 +17,7 @@ from shapeproof.export.shim.inputs import dims
 from shapeproof.seen import Seen
 from shapeproof.seen.joint import Joint
 from shapeproof.serve.padded.plans import Point
+from shapeproof.wording import values_text
 
 MOST_POINTS = 2**18
 """How many sizes are counted, one by one."""
@@ -36,7 +37,7 @@ class Sizes:
         >>> Sizes(("b", "s"), [(1, 2)]).said((1, 2))
         'b = 1, s = 2'
         """
-        return ", ".join(f"{name} = {size}" for name, size in zip(self.names, point, strict=True))
+        return values_text(dict(zip(self.names, point, strict=True)))
 
 
 def sizes_of(domain: Any) -> Sizes:

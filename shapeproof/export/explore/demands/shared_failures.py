@@ -33,7 +33,7 @@ from shapeproof.export.trace import tracer
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import in_few_words
 from shapeproof.solver.prove import implied
-from shapeproof.wording import short, with_kind
+from shapeproof.wording import line_text, with_kind
 
 _FILLS = (float("nan"), -1000.0, 0.0, 1000.0)
 """Data that all pass a threshold, or all fail it. Comparisons with NaN are false, even after a network."""
@@ -140,7 +140,7 @@ def _described(demand: _Demand, error: Exception, found: Exploration, known: Kno
         if said is not None:
             names[name] = said
         elif made is not None and (line := nodes.line_of(made)) is not None:
-            sources.append(f" ({name} is taken from data at {short(line.file)}:{line.line})")
+            sources.append(f" ({name} is taken from data at {line_text(line)})")
     return SharedFailure(
         format_formula(broken, rename=names),
         with_kind(error),

@@ -19,7 +19,7 @@ from shapeproof.export.ops.call import product
 from shapeproof.export.shim.callers import read_by_the_model
 from shapeproof.export.source.frames import place
 from shapeproof.export.trace.shape_env import ProofShapeEnv
-from shapeproof.wording import short
+from shapeproof.wording import line_text
 
 _VALUES = {"values", "_values", "values_copy", "_values_copy"}
 _INDICES = {"indices", "_indices", "indices_copy", "_indices_copy"}
@@ -88,4 +88,4 @@ def _name(func: Any) -> str:
 
 def _where() -> str:
     user = place(None).user
-    return f", at {short(user.file)}:{user.line}: {user.text}" if user else ""
+    return f", at {line_text(user)}: {user.text}" if user else ""
