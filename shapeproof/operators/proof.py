@@ -68,7 +68,7 @@ class Program:
         given = [
             node.meta.get("val") for node in exported.graph.nodes if node.op == "placeholder" and node.name in taken
         ]
-        results = list(map(nodes.noted, leaves(returned)))
+        results = list(map(nodes.metadata, leaves(returned)))
         return cls(exported, given, results, (*facts, holds))
 
     def term(self, size: Any) -> Term:

@@ -129,7 +129,7 @@ def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 def _proved_where(undecided: Sequence[Finding], domain: Facts) -> list[Formula]:
     """Return formulas that exclude the sizes of undecided findings without run-time answers; FALSE if sizes cannot."""
-    told = [f.FALSE if each.served is f.TRUE else each.served for each in undecided if not each.answers]
+    told = [f.FALSE if each.outside is f.TRUE else each.outside for each in undecided if not each.answers]
     return simplified(told, domain)
 
 

@@ -108,7 +108,7 @@ def _computed(node: torch.fx.Node, one: Any, other: Any) -> torch.fx.Node:
 def _added(node: torch.fx.Node, by: Callable[[Any, Any], Any], *operands: Any) -> torch.fx.Node:
     """Add a call of an operator on numbers to the node's graph."""
     made = node.graph.call_function(by, operands)
-    made.meta = {**node.meta, "val": by(*map(nodes.noted, operands))}
+    made.meta = {**node.meta, "val": by(*map(nodes.metadata, operands))}
     return made
 
 
@@ -118,7 +118,7 @@ def _term(number: Any, translator: Translator) -> Term:
     Raises:
         Untranslatable: it is no integer that the solver knows.
     """
-    value = nodes.noted(number)
+    value = nodes.metadata(number)
     if not isinstance(value, int | torch.SymInt):
         raise Untranslatable(str(value))
     return translator.size(value)
@@ -135,7 +135,7 @@ def _replace(node: torch.fx.Node, by: Any, kept: Container[torch.fx.Node]) -> No
 def _divide_by_one(node: torch.fx.Node) -> None:
     """Rewrite `float(n)` of a size as `n / 1`."""
     number = node.args[0]
-    if isinstance(nodes.noted(number), torch.SymInt):
+    if isinstance(nodes.metadata(number), torch.SymInt):
         node.target, node.args = operator.truediv, (number, 1)
 
 

@@ -126,7 +126,7 @@ def _parameters(program: VerifiedProgram) -> tuple[str, ...]:
 
 def _result_sizes(program: VerifiedProgram) -> list[tuple[Term, ...]]:
     translator = tracer.translator_of(program)
-    noted = list(map(nodes.noted, leaves(_output(program))))
+    noted = list(map(nodes.metadata, leaves(_output(program))))
     return [
         tuple(translator.size(size) for size in each.shape) if isinstance(each, torch.Tensor) else ()
         for each in noted[len(noted) - len(program.graph_signature.user_outputs) :]

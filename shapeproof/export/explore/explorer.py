@@ -219,7 +219,7 @@ class Explorer:
                 "the solver's budget ran out" if point is None else f"more than {TRACE_LIMIT} traces would be needed"
             )
             answers = self._cut.answers(cell, found.main.trial)
-            found.add(Finding(Outcome.UNDECIDED, step.decision, None, reason, served=outside, answers=answers))
+            found.add(Finding(Outcome.UNDECIDED, step.decision, None, reason, outside=outside, answers=answers))
             return
         same_where: Formula = f.FALSE
         finding = None if closely else self._judge.of_runs(step, cell, point, found.forms) or known
@@ -239,13 +239,13 @@ class Explorer:
         if narrowing is not None:
             found.narrowings.append(narrowing)
             return
-        asked = replace(finding, asked=step.decision.formula, served=outside)
+        asked = replace(finding, asked=step.decision.formula, outside=outside)
         finding = attributed(asked, found.main.trial)
         if finding.decision is step.decision and sayable(f.disjunction(step.decision.taken, same_where)):
             finding = replace(finding, same_where=same_where)
         if closely or not finding.is_about_another(step.decision):
             found.add(finding)
             return
-        found.add(replace(finding, served=f.disjunction(outside, finding.requirement)))
+        found.add(replace(finding, outside=f.disjunction(outside, finding.requirement)))
         cell.learn(finding.requirement)
         self._settle_cell(step, cell, found)

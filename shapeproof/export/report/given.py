@@ -65,7 +65,7 @@ def _unserved(eager: replay.Eager, forms: Sequence[replay.Form], findings: Seque
 
 
 def _served(finding: Finding, point: dict[str, int]) -> bool:
-    return holds_at(finding.requirement, point) and holds_at(finding.served, point)
+    return holds_at(finding.requirement, point) and holds_at(finding.outside, point)
 
 
 def offering_split(report: Report, several: Callable[[], Report]) -> Report:

@@ -42,7 +42,7 @@ def remedies(
         return None
     required = [
         *(narrowing.requirement for narrowing in found.narrowings),
-        *(finding.served for finding in found.findings),
+        *(finding.outside for finding in found.findings),
         *bounds,
     ]
     return _sufficient(required, anchors_of(found, inputs), inputs, simple=simple)

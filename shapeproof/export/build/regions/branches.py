@@ -38,7 +38,7 @@ class Branch:
         self.program = program
         self._graph = _unchecked(program)
         (output,) = next(node for node in program.graph.nodes if node.op == "output").args
-        self.results = list(map(nodes.noted, output))
+        self.results = list(map(nodes.metadata, output))
         self.sizes = [_sizes(program, value) for value in self.results]
         self._copied = _views(program, output)
 

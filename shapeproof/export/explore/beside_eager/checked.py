@@ -121,7 +121,7 @@ class _Covering:
         Raises:
             LookupError: the arguments differ in something other than sizes.
         """
-        value = nodes.noted(had)
+        value = nodes.metadata(had)
         if isinstance(declared, list | tuple) and isinstance(value, list | tuple) and len(declared) == len(value):
             for each in zip(declared, value, strict=True):
                 yield from self._pairs(*each)

@@ -22,7 +22,7 @@ from shapeproof.export.explore.beside_eager.copies import copied, copied_state
 from shapeproof.export.explore.beside_eager.crashes import refusing_crashes
 from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
 from shapeproof.export.graph import nodes
-from shapeproof.export.graph.aliasing import told_apart
+from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.limits import INPUT_ELEMENTS
 from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.inputs.without_data import error_without_data
@@ -97,7 +97,7 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
         raise ValueError("there is no program to run")
     left = tracer.left_in(program)
     found = [Form(fresh_modules(program), left=left)]
-    if told_apart(program.graph):
+    if observes_aliasing(program.graph):
         with contextlib.suppress(Exception):  # torch itself fails at some: `resize_` to a dynamic size
             found.append(Form(fresh_modules(decomposed(program)), "after run_decompositions, ", left, relaid=True))
     return found
@@ -189,7 +189,7 @@ class Eager:
 
     def agrees_apart(self, program: torch.export.ExportedProgram, point: Mapping[str, int]) -> bool:
         """True if the decomposed program agrees with eager at a point, or cannot differ from the program."""
-        return not told_apart(program.graph) or self.compare(forms(program), point).agrees
+        return not observes_aliasing(program.graph) or self.compare(forms(program), point).agrees
 
 
 def _is_at(error: Exception, where: SourceLocation) -> bool:

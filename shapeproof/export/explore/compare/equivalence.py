@@ -25,11 +25,11 @@ from shapeproof.export.explore.compare import rerun
 from shapeproof.export.explore.compare.bodies import Implied, Known, same_body
 from shapeproof.export.explore.compare.metadata import (
     Difference,
+    aliasing_changed,
     at,
     label,
-    outdated,
-    outdated_twin,
-    shared_otherwise,
+    stale_metadata,
+    stale_twin,
 )
 from shapeproof.export.explore.compare.moved import same_elements
 from shapeproof.export.explore.compare.operations import Side, calls, computes_size
@@ -107,20 +107,20 @@ def _difference(
     values = _in_step(program, right, implied, trial)
     if values is not None:
         left = Side(program, values, translator, trial.region)
-        return outdated(left) or (shared_otherwise(left) if nodes.mutates(program.graph) else None)
+        return stale_metadata(left) or (aliasing_changed(left) if nodes.mutates(program.graph) else None)
     try:
         values = rerun.run_again(program, there)
     except Exception as error:  # noqa: BLE001 - a program that does not even run there is not the same
         return Difference(f"the program does not run there: {with_kind(error)}")
     left = Side(program, values, translator, trial.region)
-    return outdated(left) or shared_otherwise(left) or _Comparison(left, right, trial, implied).run()
+    return stale_metadata(left) or aliasing_changed(left) or _Comparison(left, right, trial, implied).run()
 
 
 def _implied(translator: Translator, facts: Facts) -> Implied:
     """Return a test whether a check in a body follows from facts."""
 
     def follows(node: torch.fx.Node) -> bool:
-        value = nodes.noted(node.args[0])
+        value = nodes.metadata(node.args[0])
         if isinstance(value, torch.SymBool):
             return implied(translator.formula(symbols.expression(value)), facts)
         return value is True
@@ -308,7 +308,7 @@ class _Comparison:
 
     def _is_noted(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if a program's metadata of a node in a body holds on the region."""
-        return outdated_twin(mine, other, tracer.translator_of(self.left.program), self.right) is None
+        return stale_twin(mine, other, tracer.translator_of(self.left.program), self.right) is None
 
     def _same(self, mine: Any, other: Any) -> bool:
         if isinstance(mine, torch.fx.Node) and isinstance(other, torch.fx.Node):

@@ -13,7 +13,7 @@ import torch
 
 from shapeproof.export.explore.compare.operations import Side
 from shapeproof.export.graph import nodes
-from shapeproof.export.graph.aliasing import told_apart
+from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.graph.layouts import is_empty
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
@@ -43,25 +43,25 @@ def label(node: torch.fx.Node) -> str:
     return str(node.target) if node.op == "call_function" else node.op
 
 
-def outdated(side: Side) -> Difference | None:
+def stale_metadata(side: Side) -> Difference | None:
     """Find a used node whose metadata has the wrong rank or sizes on the region (`squeeze` at size 1).
 
     Unused nodes do not count, since consumers drop them.
     """
     noted_by = tracer.translator_of(side.program)
     for node in nodes.used(side.graph):
-        found = _misnoted(node, side.value(node), noted_by, side)
+        found = _stale(node, side.value(node), noted_by, side)
         if found is not None:
             return found
     return None
 
 
-def outdated_twin(node: torch.fx.Node, twin: torch.fx.Node, noted_by: Translator, side: Side) -> Difference | None:
+def stale_twin(node: torch.fx.Node, twin: torch.fx.Node, noted_by: Translator, side: Side) -> Difference | None:
     """Check the metadata of a node in a body, given its twin that was traced on the region."""
-    return _misnoted(node, twin.meta.get("val"), noted_by, side)
+    return _stale(node, twin.meta.get("val"), noted_by, side)
 
 
-def _misnoted(node: torch.fx.Node, real: Any, noted_by: Translator, side: Side) -> Difference | None:
+def _stale(node: torch.fx.Node, real: Any, noted_by: Translator, side: Side) -> Difference | None:
     """Describe how a node's metadata, in terms of `noted_by`, is wrong for a value of the node on a side's region."""
     noted = node.meta.get("val")
     if isinstance(noted, list | tuple) and isinstance(real, list | tuple) and len(noted) != len(real):
@@ -79,9 +79,9 @@ def _misnoted(node: torch.fx.Node, real: Any, noted_by: Translator, side: Side) 
     return None
 
 
-def shared_otherwise(side: Side) -> Difference | None:
+def aliasing_changed(side: Side) -> Difference | None:
     """Find a node that shares storage on the region differently from its metadata, if the program can observe it."""
-    if not told_apart(side.graph):
+    if not observes_aliasing(side.graph):
         return None
     noted: dict[Any, torch.fx.Node] = {}
     found: dict[Any, torch.fx.Node] = {}

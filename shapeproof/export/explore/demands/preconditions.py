@@ -105,7 +105,7 @@ class _BesideEager:
             return None
         narrowing = conceded(required, self.found, self.eager.inputs)
         text = sentence.format(failure)
-        return narrowing or Finding(Outcome.RAISES, required, point, text, served=required.formula)
+        return narrowing or Finding(Outcome.RAISES, required, point, text, outside=required.formula)
 
     def _of_sizes(self, formula: Formula, domain: Facts) -> list[Formula]:
         """Return what a requirement says about declared sizes.
