@@ -155,29 +155,27 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
 def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) -> Report:
     """Return the verdict on a model that one program serves."""
     inputs, trial = task.inputs, found.main.trial
-    told = distinct(found.findings, trial)
-    told = settled_by_checks(told, found, explorer)
+    findings = settled_by_checks(distinct(found.findings, trial), found, explorer)
     extent = Extent(task.eager, found, narrowed(domain, found.narrowings), explorer.leaving)
-    told = [extent.named(finding) for finding in told]
+    findings = [extent.named(finding) for finding in findings]
     missed = _rebound(task, found, [])
     task.progress("replaying at the corners")
     faults = operator_faults(inputs, found, narrowed(domain, found.narrowings))
-    repairs, wrong = (None, []) if faults else remedied(task.eager, found, domain, told)
-    settled = causes(told, repairs or (), inputs)
-    required = [cause.finding.requirement for cause in settled] + [
-        f.TRUE if each.bound is None else each.bound for each in wrong
-    ]
+    repairs, failing = (None, []) if faults else remedied(task.eager, found, domain, findings)
+    grouped = causes(findings, repairs or (), inputs)
+    bounds = (f.TRUE if each.bound is None else each.bound for each in failing)
+    required = [*(cause.finding.requirement for cause in grouped), *bounds]
     help_ = helps(required, repairs or (), inputs)
     diagnostics = [
         of_given(task.eager, found, cause, also(diagnose(cause.finding, inputs, trial, code), cause, inputs))
-        for cause, code in zip(settled, help_, strict=False)
+        for cause, code in zip(grouped, help_, strict=False)
     ]
-    diagnostics += [disagreeing(each, inputs, code) for each, code in zip(wrong, help_[len(settled) :], strict=True)]
-    if diagnostics and not wrong:
+    diagnostics += [disagreeing(each, inputs, code) for each, code in zip(failing, help_[len(grouped) :], strict=True)]
+    if diagnostics and not failing:
         diagnostics[0] = replace(diagnostics[0], weakest=weakest(found, inputs, repairs))
     errors = [*missed, *diagnostics, *faults]
     found.shared = () if errors else shared_failures(task.eager, found)
-    proved = not (found.findings or told or wrong or faults)
+    proved = not (found.findings or findings or failing or faults)
     return conclude(inputs, found, errors, remedy(found, inputs, repairs, proved=proved))
 
 
@@ -191,10 +189,10 @@ def _rebound(task: _Task, found: Exploration, beside: Sequence[Exploration]) -> 
         one, other = twice
         message = f"`{one}` and `{other}` are one container in the example, and the model rebinds what its inputs hold"
         raise UsageError(f"{message}: pass two containers")
-    seen = seen_in_eager(task.eager, found.begun, left)
+    seen = seen_in_eager(task.eager, found.start, left)
     found.notes += rebinding_notes(left, seen)
     task.missed[:] = dict.fromkeys([*task.missed, *(each.argument for each in left.rebound if each.is_lost)])
-    return lost(left, seen, task.inputs, found.begun)
+    return lost(left, seen, task.inputs, found.start)
 
 
 def _left(found: Exploration) -> Left:

@@ -167,9 +167,9 @@ class TakenApart:
         for value in SMALL_INTEGERS:
             yield replay.map_integers(args, kwargs, functools.partial(torch.full_like, fill_value=value))
 
-    def _points(self, cell: Facts, begun: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    def _points(self, cell: Facts, start: Mapping[str, int]) -> Iterator[dict[str, int]]:
         """Yield a generic point and the smallest points, if their inputs fit into memory."""
-        fitting = Fitting(self.inputs, begun)
+        fitting = Fitting(self.inputs, start)
         smallest = itertools.islice(ascending(cell, fitting.names), DECOMPOSED_POINTS)
         return fitting.among((generic(cell, fitting.names), *smallest))
 

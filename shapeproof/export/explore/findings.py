@@ -152,13 +152,13 @@ class Exploration:
 
     Attributes:
         forms: the forms in which the program is run beside eager.
-        begun: the point at which program and eager were first compared: the example, if there is one.
+        start: the point at which program and eager were first compared: the example, if there is one.
         disagreement: the replay at that point, if the two do not agree.
     """
 
     main: Traced
     forms: Sequence[Form]
-    begun: dict[str, int]
+    start: dict[str, int]
     disagreement: Replay | None = None
     findings: list[Finding] = field(default_factory=list)
     narrowings: list[Narrowing] = field(default_factory=list)

@@ -115,7 +115,7 @@ class Extent:
 
     def _everywhere(self, where: Formula, seen: Callable[[dict[str, int]], bool]) -> bool:
         """True if there are points of a formula at which the model was run, and this was seen at all of them."""
-        fitting = Fitting(self.eager.inputs, self.found.begun)
+        fitting = Fitting(self.eager.inputs, self.found.start)
         near = fitting.among(itertools.islice(spread(self.domain.assuming(where), fitting.names), EXTENT_POINTS))
         first = next(near, None)
         run = () if first is None else itertools.chain([first], near)

@@ -63,10 +63,10 @@ def shared_failures(eager: replay.Eager, found: Exploration) -> tuple[SharedFail
     if not by_node and not checks:
         return ()
     fresh, seen = replay.fresh_modules(program), dict[Formula, SharedFailure]()
-    for args, kwargs in _made_up(eager.inputs, found.begun):
+    for args, kwargs in _made_up(eager.inputs, found.start):
         if len(seen) == len(by_node) + len(checks):
             break
-        known = Known(tracer.translator_of(program).size, dict(found.begun))
+        known = Known(tracer.translator_of(program).size, dict(found.start))
         failed = _failing_node(fresh(), leaves((args, kwargs)), known)
         possible = [by_node[failed]] if failed in by_node else checks if failed is not None else []
         broken = next((each for each in possible if known.denies(each.formula)), None)
