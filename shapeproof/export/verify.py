@@ -46,6 +46,7 @@ from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.python.builtins import found_once
 from shapeproof.export.trace.python.whether_traced import asked_note, noting
 from shapeproof.export.trace.rebinding import Left
+from shapeproof.export.trace.traced import left_in
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.clash import clash
 from shapeproof.solver.facts import Facts
@@ -196,7 +197,7 @@ def _rebound(task: _Task, found: Exploration, beside: Sequence[Exploration]) -> 
 
 
 def _left(found: Exploration) -> Left:
-    return Left() if found.main.program is None else tracer.left_in(found.main.program)
+    return Left() if found.main.program is None else left_in(found.main.program)
 
 
 def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:

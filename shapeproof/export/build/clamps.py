@@ -27,7 +27,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.trees import graph_modules
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
@@ -63,7 +63,7 @@ def _changed(
     program: torch.export.ExportedProgram, facts: Facts, change: Callable[[_Slice], bool]
 ) -> Iterator[torch.fx.Graph]:
     """Yield each graph of the program and its bodies in which `change` has changed a slice; recompile it afterwards."""
-    translator = tracer.translator_of(program)
+    translator = translator_of(program)
     for module in graph_modules(program.graph_module):
         changed = [change(_Slice(node, translator, facts)) for node in _slices(module.graph)]
         if any(changed):

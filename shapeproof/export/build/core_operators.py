@@ -25,7 +25,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.trees import graph_modules
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
@@ -43,7 +43,7 @@ def write_core(program: torch.export.ExportedProgram, facts: Facts) -> None:
         facts: the facts that hold for every input of the program.
     """
     remove_clamps(program, facts)
-    translator = tracer.translator_of(program)
+    translator = translator_of(program)
     for module in graph_modules(program.graph_module):
         checking = _checking(module.graph)
         for node in _calls(module.graph, *_EXTREMES):

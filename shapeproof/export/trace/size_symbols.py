@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import sympy
@@ -135,6 +135,12 @@ class SizeSymbols(ExactShapeEnv):
         """
         expr = super().replace(expr) if self.replacements else expr
         return self._form(expr) if isinstance(expr, sympy.Expr) else expr
+
+    def keep_written(self, is_known: Callable[[Any], bool]) -> None:
+        """Keep the known sizes as they are written from now on, with their bounds."""
+        form = self._form
+        self._form = lambda expr: expr if is_known(expr) else form(expr)  # type: ignore[assignment]
+        self.forget_operations()
 
     def simplify(self, expr: Any, size_oblivious: bool = False) -> Any:  # type: ignore[override]  # noqa: ARG002, FBT001, FBT002
         """Return `replace(expr)`: expressions are simplified as terms where it matters; torch keeps its form."""

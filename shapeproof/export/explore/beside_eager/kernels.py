@@ -32,7 +32,7 @@ from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.trees import graph_modules, leaves, map_tensors
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.solver.facts import Facts
 from shapeproof.wording import values_text
 
@@ -84,7 +84,7 @@ class Runs:
     def __init__(self, program: torch.export.ExportedProgram, inputs: Inputs) -> None:
         self._inputs = inputs
         self._fresh = replay.fresh_modules(program)
-        self._read = tracer.translator_of(program).size
+        self._read = translator_of(program).size
         self._branches = len(graph_modules(program.graph_module)) > 1
         self.weight = sum(tensor.numel() for tensor in program.state_dict.values())
 

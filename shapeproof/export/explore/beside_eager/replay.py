@@ -31,9 +31,9 @@ from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.shim.storages import writes
 from shapeproof.export.shim.trees import flattened, leaves, map_tensors
 from shapeproof.export.source.errors import led_to, raised_at_run_time
-from shapeproof.export.trace import tracer
 from shapeproof.export.trace.closed_trial import without_specializing
 from shapeproof.export.trace.rebinding import Left
+from shapeproof.export.trace.traced import env_of, left_in
 from shapeproof.export.trace.trial import Trial
 from shapeproof.wording import with_kind
 
@@ -95,7 +95,7 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
     """
     if program is None:
         raise ValueError("there is no program to run")
-    left = tracer.left_in(program)
+    left = left_in(program)
     found = [Form(fresh_modules(program), left=left)]
     if observes_aliasing(program.graph):
         with contextlib.suppress(Exception):  # torch itself fails at some: `resize_` to a dynamic size
@@ -115,9 +115,8 @@ def asking(program: torch.export.ExportedProgram, other: Callable[[Trial], Trial
 
     Yields that trial, or None if nothing was traced with symbolic sizes.
     """
-    try:
-        env = tracer.shape_env_of(program)
-    except LookupError:
+    env = env_of(program)
+    if env is None:
         yield None
         return
     mine, env.trial = env.trial, other(env.trial)

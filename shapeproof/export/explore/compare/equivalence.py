@@ -41,7 +41,7 @@ from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import kind
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import env_of, left_in, translator_of
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
@@ -79,7 +79,7 @@ def _where_decided(
     """Return two programs, with the branches taken that the sizes of a region decide."""
 
     def taken(each: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-        return with_branches_taken(each, _decided(tracer.translator_of(each), trial))
+        return with_branches_taken(each, _decided(translator_of(each), trial))
 
     return taken(program), taken(there)
 
@@ -100,7 +100,7 @@ def _difference(
     found = _signature(program, there)
     if found is not None:
         return found
-    translator = tracer.translator_of(there)
+    translator = translator_of(there)
     own = {node: node.meta.get("val") for node in there.graph.nodes}
     right = Side(there, own, translator, trial.region)
     implied = _implied_always(program), _implied(translator, trial.region)
@@ -130,11 +130,8 @@ def _implied(translator: Translator, facts: Facts) -> Implied:
 
 def _implied_always(program: torch.export.ExportedProgram) -> Implied:
     """Return a test whether a check in a program's body follows from what is known wherever the body is entered."""
-    try:
-        env = tracer.shape_env_of(program)
-    except LookupError:
-        return lambda _: False
-    return _implied(env.translator, env.trial.facts)
+    env = env_of(program)
+    return (lambda _: False) if env is None else _implied(env.translator, env.trial.facts)
 
 
 def _in_step(
@@ -171,7 +168,7 @@ def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedP
         return Difference("the parameters, buffers or constants that are used differ")
     if outputs[0] != outputs[1]:
         return Difference("what is returned or mutated differs")
-    if not tracer.left_in(left).serves(tracer.left_in(right)):
+    if not left_in(left).serves(left_in(right)):
         return Difference("what the inputs hold in the end differs")
     kept = [[(name, call.in_spec, call.out_spec) for name, call in calls(program)] for program in (left, right)]
     if kept[0] != kept[1]:
@@ -308,7 +305,7 @@ class _Comparison:
 
     def _is_noted(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if a program's metadata of a node in a body holds on the region."""
-        return stale_twin(mine, other, tracer.translator_of(self.left.program), self.right) is None
+        return stale_twin(mine, other, translator_of(self.left.program), self.right) is None
 
     def _same(self, mine: Any, other: Any) -> bool:
         if isinstance(mine, torch.fx.Node) and isinstance(other, torch.fx.Node):

@@ -18,7 +18,7 @@ from shapeproof.export.graph.layouts import is_empty
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator
 from shapeproof.solver.prove import equal
 
@@ -48,7 +48,7 @@ def stale_metadata(side: Side) -> Difference | None:
 
     Unused nodes do not count, since consumers drop them.
     """
-    noted_by = tracer.translator_of(side.program)
+    noted_by = translator_of(side.program)
     for node in nodes.used(side.graph):
         found = _stale(node, side.value(node), noted_by, side)
         if found is not None:

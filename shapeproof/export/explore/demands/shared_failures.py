@@ -29,7 +29,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.limits import DRAWS
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.source.errors import is_stated, led_to, users_variables
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import in_few_words
 from shapeproof.solver.prove import implied
@@ -66,7 +66,7 @@ def shared_failures(eager: replay.Eager, found: Exploration) -> tuple[SharedFail
     for args, kwargs in _made_up(eager.inputs, found.start):
         if len(seen) == len(by_node) + len(checks):
             break
-        known = Known(tracer.translator_of(program).size, dict(found.start))
+        known = Known(translator_of(program).size, dict(found.start))
         failed = _failing_node(fresh(), leaves((args, kwargs)), known)
         possible = [by_node[failed]] if failed in by_node else checks if failed is not None else []
         broken = next((each for each in possible if known.denies(each.formula)), None)
@@ -155,7 +155,7 @@ def _made_at(name: str, program: torch.export.ExportedProgram | None) -> torch.f
     """Return the last node with a size, of the line that takes the size from data."""
     if program is None:
         return None
-    read = tracer.translator_of(program).size
+    read = translator_of(program).size
     having = [node for node in program.graph.nodes if _dimension(name, node, read) is not None]
     same_line = [node for node in having if nodes.line_of(node) == nodes.line_of(having[0])]
     return same_line[-1] if same_line else None
