@@ -35,10 +35,16 @@ from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.findings import Exploration, Impossible, narrowed, served_part
 from shapeproof.export.explore.regions import Split, split
 from shapeproof.export.explore.settling_checks import settled_by_checks
-from shapeproof.export.report.explain import also, contradiction, diagnose, disagreeing, unexplored, untraceable
-from shapeproof.export.report.given import of_given, offering_split
+from shapeproof.export.report.explain import (
+    contradiction,
+    diagnose,
+    diagnose_cause,
+    disagreeing,
+    unexplored,
+    untraceable,
+)
 from shapeproof.export.report.rebound import lost, offering_return, rebinding_notes
-from shapeproof.export.report.remedies import Cause, causes, distinct, helps, remedied, remedy, weakest
+from shapeproof.export.report.remedies import Cause, causes, distinct, helps, offering_split, remedied, remedy, weakest
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.process.collecting import only_new_garbage
 from shapeproof.export.trace import tracer
@@ -168,8 +174,7 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     required = [*(cause.finding.requirement for cause in grouped), *bounds]
     help_ = helps(required, repairs or (), inputs)
     diagnostics = [
-        of_given(task.eager, found, cause, also(diagnose(cause.finding, inputs, trial, code), cause, inputs))
-        for cause, code in zip(grouped, help_, strict=False)
+        diagnose_cause(task.eager, found, cause, trial, code) for cause, code in zip(grouped, help_, strict=False)
     ]
     diagnostics += [disagreeing(each, inputs, code) for each, code in zip(failing, help_[len(grouped) :], strict=True)]
     if diagnostics and not failing:
@@ -205,7 +210,7 @@ def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
     task.progress("replaying at the corners of each region")
     extent = Extent(task.eager, done.regions[-1].found, done.domain, explorer.leaving)
     errors = [
-        of_given(task.eager, region.found, Cause(each), diagnose(each, task.inputs, done.trial))
+        diagnose_cause(task.eager, region.found, Cause(each), done.trial)
         for region in done.regions[-1:]
         for each in map(extent.named, done.findings)
     ]

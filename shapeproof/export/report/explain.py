@@ -7,19 +7,21 @@ lays them out.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
 from shapeproof.constraints.records.domain import Domain, Origin
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import Disagreement
-from shapeproof.export.explore.findings import Finding, Narrowing, Outcome
+from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, Outcome
 from shapeproof.export.report.advice import advice, data_notes
 from shapeproof.export.report.remedies import Cause
 from shapeproof.export.source.errors import led_to
@@ -46,9 +48,50 @@ def diagnose(finding: Finding, inputs: Inputs, trial: Trial, help_: tuple[Help, 
             *_notes(finding, inputs, names, asked),
             *(data_notes(finding, trial, names) if about_data else ()),
         ),
-        witness=in_user_terms(finding.witness, names),
+        witness=None if finding.witness is None else in_user_terms(finding.witness, names),
         help=(*help_, *(advice(finding, trial, names) if about_data else ())),
     ).at(_place(finding.decision))
+
+
+def diagnose_cause(
+    eager: replay.Eager, found: Exploration, cause: Cause, trial: Trial, help_: tuple[Help, ...] = ()
+) -> Diagnostic:
+    """Return the diagnostic of a cause; if the cause excludes an input given beside the example, that input's.
+
+    Inference keeps all given inputs in the domain. If the model needs a condition that one of them violates, that is an
+    error whatever other sizes are concerned; the smallest such input is run.
+    """
+    diagnostic = _also(diagnose(cause.finding, eager.inputs, trial, help_), cause, eager.inputs)
+    point = _lost(eager.inputs.anchors[1:], [cause.finding, *cause.others])
+    if point is None:
+        return diagnostic
+    named = in_user_terms(point, eager.inputs.user_names)
+    label, happened = _seen_there(eager.compare(found.forms, point))
+    kept = (note for note in diagnostic.notes if note.label not in {"where", "fails at"})
+    return replace(
+        diagnostic,
+        id="seen",
+        message=f"an input that was given is not served: `{values_text(named)}`",
+        severity="error",
+        notes=(*kept, Note(label, f"{values_text(named)}   {happened}")),
+        witness=named,
+    )
+
+
+def _lost(given: Sequence[dict[str, int]], findings: Sequence[Finding]) -> dict[str, int] | None:
+    """Return the smallest given input in a part of the domain that findings call unserved."""
+    about_sizes = (finding for finding in findings if finding.outcome is not Outcome.DATA)
+    required = [formula for finding in about_sizes for formula in (finding.requirement, finding.outside)]
+    lost = [point for point in given if not all(holds_at(formula, point) for formula in required)]
+    return min(lost, key=lambda point: (max(point.values()), sum(point.values())), default=None)
+
+
+def _seen_there(seen: replay.Replay) -> tuple[str, str]:
+    if seen.relation is replay.Relation.BOTH_RAISE:
+        return "fails at", f"replayed; eager raises {seen.text}"
+    if not seen.agrees:
+        return "fails at", f"replayed; {seen.sentence}"
+    return "where", "the two agree there, but not where sizes are required to be the same"
 
 
 def unenforced(formula: Formula, trial: Trial, inputs: Inputs) -> Diagnostic:
@@ -96,7 +139,7 @@ def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
 
 def disagreeing(wrong: Disagreement, inputs: Inputs, help_: tuple[Help, ...] = ()) -> Diagnostic:
     """Return the diagnostic of a point at which the program and eager differ, or both raise."""
-    named = in_user_terms(wrong.point, inputs.user_names) or {}
+    named = in_user_terms(wrong.point, inputs.user_names)
     sizes = values_text(named) or "the example"
     does = "eager raises, as the program does" if wrong.result.agrees else "the program does not do what eager does"
     return Diagnostic(
@@ -138,8 +181,8 @@ def uncovered() -> Diagnostic:
     return _undecided("could not be decided: do the regions cover the domain, and is each size in exactly one?", None)
 
 
-def also(diagnostic: Diagnostic, cause: Cause, inputs: Inputs) -> Diagnostic:
-    """Return the diagnostic of a cause, with a note on the other findings of this cause."""
+def _also(diagnostic: Diagnostic, cause: Cause, inputs: Inputs) -> Diagnostic:
+    """Return a diagnostic with a note on the other findings of its cause."""
     if not cause.others:
         return diagnostic
     text = f"{len(cause.others)} other question{'s' if len(cause.others) > 1 else ''}"
@@ -249,7 +292,7 @@ def _notes(finding: Finding, inputs: Inputs, names: dict[str, str], required: st
     if finding.outcome is Outcome.DATA:
         notes.append(Note("because", finding.text))
     elif finding.witness is not None:
-        sizes = values_text(in_user_terms(finding.witness, names) or {})
+        sizes = values_text(in_user_terms(finding.witness, names))
         label = "fails at" if finding.outcome in {Outcome.RAISES, Outcome.DIFFERS} else "where"
         notes.append(Note(label, f"{sizes}   {_happened(finding)}"))
     elif finding.text:
@@ -314,9 +357,9 @@ def _place(decision: Decision) -> SourceLocation | None:
     return decision.where or decision.framework
 
 
-def in_user_terms(witness: dict[str, int] | None, names: dict[str, str]) -> dict[str, int] | None:
+def in_user_terms(point: Mapping[str, int], names: Mapping[str, str]) -> dict[str, int]:
     """Return a point by the user's names for its sizes."""
-    return None if witness is None else {names.get(name, name): value for name, value in sorted(witness.items())}
+    return {names.get(name, name): value for name, value in sorted(point.items())}
 
 
 def domain_texts(formulas: Sequence[Formula], inputs: Inputs) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def _diagnostic(
     argument: str, group: Sequence[Rebinding], seen: Seen, inputs: Inputs, point: dict[str, int]
 ) -> Diagnostic:
     first = group[0]
-    named = in_user_terms(point, inputs.user_names) or {}
+    named = in_user_terms(point, inputs.user_names)
     sizes = values_text(named) or "the example"
     missing = "returns it as another output elsewhere, or not at all" if first.sometimes else "does not return it"
     eager, program = (_described(held.leaves, first.leaf) for held in (seen.after, seen.before))
