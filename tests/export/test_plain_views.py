@@ -11,7 +11,7 @@ from torch.export import Dim
 from shapeproof.constraints.terms import constant
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
-from shapeproof.export.ops.shape_functions import Sizes
+from shapeproof.export.ops.layouts import Sizes
 from shapeproof.export.trace.calls.plain_views import is_plain
 from shapeproof.export.verify import verified
 from tests.agreement import agree

@@ -27,8 +27,8 @@ from shapeproof.export.explore.beside_eager.statements import broken_statement
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.explore.points import Point, kernel_points, smaller_points
 from shapeproof.export.graph import nodes
-from shapeproof.export.graph.layouts import sharing
 from shapeproof.export.ops import schemas
+from shapeproof.export.ops.layouts import sharing
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.trees import graph_modules, leaves, map_tensors

@@ -36,8 +36,8 @@ from shapeproof.export.explore.compare.operations import Side, calls, computes_s
 from shapeproof.export.explore.compare.taken import Decided, with_branches_taken
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.constants import same_constant
-from shapeproof.export.graph.layouts import same_shape, same_strides
 from shapeproof.export.ops import schemas
+from shapeproof.export.ops.layouts import same_shape, same_strides
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import kind

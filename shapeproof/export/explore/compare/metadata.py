@@ -14,7 +14,7 @@ import torch
 from shapeproof.export.explore.compare.operations import Side
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.aliasing import observes_aliasing
-from shapeproof.export.graph.layouts import is_empty
+from shapeproof.export.ops.layouts import is_empty
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves

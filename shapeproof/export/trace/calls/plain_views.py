@@ -4,8 +4,7 @@ Law: if `is_plain` is true of a call and of what torch noted as its result, eage
 result shares the operand's storage and has the noted sizes, strides and offset; strides that reach no element may
 differ. So no decision that torch made in its fake kernel makes a difference, and the operator need not be run again.
 
-The rules compare terms, which are the same at every size, and the facts about sizes are the domain's: no answer that
-torch assumed in the call supports them.
+The rules compare sizes by what is known of the whole domain: no answer that torch assumed in the call supports them.
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ from typing import Any
 import torch
 
 from shapeproof.constraints.terms import ONE, Term
-from shapeproof.export.graph.layouts import same_storage
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.shape_functions import Size, Sizes, lie_row_by_row
+from shapeproof.export.ops.layouts import Size, Sizes, lie_row_by_row, same_storage
 from shapeproof.export.ops.table import known_of
 
 

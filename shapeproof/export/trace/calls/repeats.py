@@ -21,7 +21,8 @@ import torch
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import ZERO, Term
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.shape_functions import Sizes, keeps_layout, result_like
+from shapeproof.export.ops.layouts import Sizes, keeps_layout
+from shapeproof.export.ops.shape_functions import result_like
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import is_bare

@@ -33,9 +33,8 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import Term
-from shapeproof.export.graph.layouts import same_layout, sharing
 from shapeproof.export.limits import RERUNS
-from shapeproof.export.ops.shape_functions import Sizes
+from shapeproof.export.ops.layouts import Sizes, same_layout, sharing
 from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.answers.witness import find
