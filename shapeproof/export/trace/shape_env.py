@@ -4,6 +4,13 @@ torch asks its ShapeEnv about sizes in four ways: what is statically known, whic
 check may be assumed, and what a fresh symbol may be. Each question is translated into a formula and put to the trial.
 Torch's own sympy rules answer no question, no guard is produced, and no symbol is replaced by its hint.
 size_symbols.py makes the symbols, and knows their meanings.
+
+Which side of a branch to take is told by the first of these that applies (`_side`):
+
+torch's fallback   where torch only describes a tensor to itself                     shim/callers.py
+the check          where one side of a question about data raises                    checks/raising.py
+either answer      where an operator views a tensor, whose sizes mean the same        ops/table.py
+the trial          everywhere else: by its facts, torch's fallback or its point       trial.py
 """
 
 from __future__ import annotations
@@ -139,24 +146,31 @@ class ProofShapeEnv(SizeSymbols):
     def _evaluate(self, expr: sympy.Basic, *, fallback: bool | None, size_oblivious: bool) -> sympy.Basic:
         if not is_condition(expr):
             return literal(self.trial.value(self.translator.number(expr), self._place))
+        return sympy.true if self._side(expr, fallback=fallback, size_oblivious=size_oblivious) else sympy.false
+
+    def _side(self, expr: sympy.Basic, *, fallback: bool | None, size_oblivious: bool) -> bool:
+        """Return the side of a branch; the top of this file lists what tells it."""
         formula = self.translator.formula(expr)
         if fallback is not None and self.innermost is None and callers.noting():
-            return sympy.true if fallback else sympy.false
-        if fallback is None and self.about_data(expr):
-            checked = self._checked(formula, expr)
-            if checked is not None:
-                return sympy.true if checked else sympy.false
+            return fallback
+        checked = self._checked(formula, expr) if fallback is None and self.about_data(expr) else None
+        if checked is not None:
+            return checked
         if fallback is not None and known_of(self.innermost).view is not None:
-            # A viewing operator returns what its symbols mean under either answer: nothing is assumed. An open question
-            # stays open even when more is known: torch runs a graph again, and must find the same symbols.
-            known = None if formula in self._open else self.trial.settled(formula, self.trial.views)
-            if known is None:
-                self._open.add(formula)
-            return sympy.true if (fallback if known is None else known) else sympy.false
+            return self._viewed(formula, fallback=fallback)
         kind = Kind.BRANCH if fallback is None and not size_oblivious else Kind.ASSUMED
         idle = functools.partial(rejoins, self._asked) if kind is Kind.BRANCH and self.innermost is None else None
-        chosen = self.trial.choose(formula, kind, self._place, fallback=fallback, idle=idle)
-        return sympy.true if chosen else sympy.false
+        return self.trial.choose(formula, kind, self._place, fallback=fallback, idle=idle)
+
+    def _viewed(self, formula: Formula, *, fallback: bool) -> bool:
+        """Answer a question of an operator that views a tensor: its sizes mean the same under either answer.
+
+        An open question stays open even when more is known: torch runs a graph again, and must find the same symbols.
+        """
+        known = None if formula in self._open else self.trial.settled(formula, self.trial.views)
+        if known is None:
+            self._open.add(formula)
+        return fallback if known is None else known
 
     def _checked(self, formula: Formula, expr: sympy.Basic) -> bool | None:
         """Return the answer to a question about data that is a check, since one of its sides raises; else None."""
