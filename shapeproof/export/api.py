@@ -151,7 +151,19 @@ def check(  # noqa: PLR0913 - as above
 ) -> Report:
     """Check a model as `export` does, but return the report: `program` is None if the domain is refuted or empty.
 
-    The parameters are those of `export`; `progress` receives a few words about each next step.
+    Args:
+        mod: the model; this and the following as for export.
+        args: the example inputs.
+        kwargs: the example inputs that are passed by name.
+        dynamic_shapes: the dynamic sizes.
+        strict: must be False.
+        preserve_module_call_signature: paths of submodules whose calls `unflatten` must preserve.
+        prefer_deferred_runtime_asserts_over_guards: has no effect.
+        constraints: relations over dim names or sizes.
+        narrow: True to narrow the domain of every dim to the sizes that the model supports, where necessary.
+        branches: "error" or "split".
+        budget: the limit for one question to the solver.
+        progress: receives a few words about each next step.
 
     Returns:
         The report, whose `program` is the result that export would return.

@@ -120,7 +120,7 @@ def rounded_otherwise(operator: str, function: str, where: SourceLocation | None
 
 
 def _undecided(message: str, where: SourceLocation | None, *notes: Note) -> Diagnostic:
-    return Diagnostic("undecided", message, "warning", notes=notes).at(where)
+    return Diagnostic(id="undecided", message=message, severity="warning", notes=notes).at(where)
 
 
 def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
@@ -133,7 +133,7 @@ def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
     known = [format_formula(formula, rename=names) for formula in clash(facts) if formula is not check.formula]
     required = format_formula(check.formula, rename=names)
     notes = (Note("required", required), *(Note("known", text) for text in known))
-    found = Diagnostic("contradiction", f"no data pass this check: `{required}`", notes=notes)
+    found = Diagnostic(id="contradiction", message=f"no data pass this check: `{required}`", notes=notes)
     return found.at(check.place.user or check.place.framework)
 
 
