@@ -1,8 +1,13 @@
-"""Short forms of errors, files and lines for messages."""
+"""Short forms of errors, lines and values for messages."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shapeproof.constraints.records.decisions import SourceLocation
 
 
 def short(file: str) -> str:
@@ -14,6 +19,16 @@ def short(file: str) -> str:
         return str(Path(file).relative_to(Path.cwd()))
     except ValueError:
         return file
+
+
+def line_text(where: SourceLocation) -> str:
+    """Return a line as `model.py:12`."""
+    return f"{short(where.file)}:{where.line}"
+
+
+def values_text(values: Mapping[str, object], names: Mapping[str, str] | None = None) -> str:
+    """Return values by their names, or by the user's: `n = 4, x.shape[1] = 8`."""
+    return ", ".join(f"{(names or {}).get(name, name)} = {value}" for name, value in values.items())
 
 
 def first_line(error: BaseException | None) -> str:

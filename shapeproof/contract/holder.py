@@ -18,6 +18,7 @@ from shapeproof.contract.inputs import ConstantInput, Input, TensorInput
 from shapeproof.contract.nearest import nearest_value
 from shapeproof.contract.outside import OutsideDomain
 from shapeproof.contract.sizes import SizeGuard, size_of
+from shapeproof.wording import values_text
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Answer:
         """The given and the declared value in one sentence; empty if the inputs are accepted."""
         if self.outside is None:
             return ""
-        near = ", ".join(f"{name} = {size}" for name, size in self.nearest.items())
+        near = values_text(self.nearest)
         return f"{self.outside}; the nearest accepted: {near}" if near else str(self.outside)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shapeproof.constraints.records.diagnostics import Diagnostic
+from shapeproof.wording import values_text
 
 
 class OutsideDomain(RuntimeError):  # noqa: N818 - says what the input is
@@ -38,7 +39,7 @@ class OutsideDomain(RuntimeError):  # noqa: N818 - says what the input is
 
 def refusal(point: Mapping[str, Any], formula: str, because: str = "declared") -> OutsideDomain:
     """Return the error for a point at which a formula fails; `because` is the source of the formula."""
-    given = ", ".join(f"{name} = {_shown(value)}" for name, value in point.items())
+    given = values_text({name: _shown(value) for name, value in point.items()})
     return OutsideDomain(f"{given}, but {formula} is {because}", point, formula)
 
 

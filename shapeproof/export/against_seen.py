@@ -30,6 +30,7 @@ from shapeproof.seen.relations import relations
 from shapeproof.seen.text import all_seen_are
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
+from shapeproof.wording import values_text
 
 _SEEN = "seen "
 """Prefix of a seen size's name; with it, the name is no dim."""
@@ -155,7 +156,7 @@ def _lost(
             whole = dict(zip(names, point, strict=True))
             varied = {name: whole[name] for name, varies in zip(names, joint.varying, strict=True) if varies}
             shown = varied or whole
-            message = _not_served(f"`{', '.join(f'{name} = {size}' for name, size in shown.items())}`")
+            message = _not_served(f"`{values_text(shown)}`")
             return [Diagnostic(id="seen", message=message, notes=(note,), witness=shown)]
     return []
 

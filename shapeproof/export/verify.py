@@ -35,10 +35,16 @@ from shapeproof.export.explore.explorer import Explorer
 from shapeproof.export.explore.findings import Exploration, Impossible, narrowed, served_part
 from shapeproof.export.explore.regions import Split, split
 from shapeproof.export.explore.settling_checks import settled_by_checks
-from shapeproof.export.report.explain import also, contradiction, diagnose, disagreeing, unexplored, untraceable
-from shapeproof.export.report.given import of_given, offering_split
+from shapeproof.export.report.explain import (
+    contradiction,
+    diagnose,
+    diagnose_cause,
+    disagreeing,
+    unexplored,
+    untraceable,
+)
 from shapeproof.export.report.rebound import lost, offering_return, rebinding_notes
-from shapeproof.export.report.remedies import Cause, causes, distinct, helps, remedied, remedy, weakest
+from shapeproof.export.report.remedies import Cause, causes, distinct, helps, offering_split, remedied, remedy, weakest
 from shapeproof.export.report.report import Report
 from shapeproof.export.shim.process.collecting import only_new_garbage
 from shapeproof.export.trace import tracer
@@ -46,6 +52,7 @@ from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.python.builtins import found_once
 from shapeproof.export.trace.python.whether_traced import asked_note, noting
 from shapeproof.export.trace.rebinding import Left
+from shapeproof.export.trace.traced import left_in
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.clash import clash
 from shapeproof.solver.facts import Facts
@@ -155,29 +162,26 @@ def _verified(task: _Task, explorer: Explorer, *, splitting: bool) -> Report:
 def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) -> Report:
     """Return the verdict on a model that one program serves."""
     inputs, trial = task.inputs, found.main.trial
-    told = distinct(found.findings, trial)
-    told = settled_by_checks(told, found, explorer)
+    findings = settled_by_checks(distinct(found.findings, trial), found, explorer)
     extent = Extent(task.eager, found, narrowed(domain, found.narrowings), explorer.leaving)
-    told = [extent.named(finding) for finding in told]
+    findings = [extent.named(finding) for finding in findings]
     missed = _rebound(task, found, [])
     task.progress("replaying at the corners")
     faults = operator_faults(inputs, found, narrowed(domain, found.narrowings))
-    repairs, wrong = (None, []) if faults else remedied(task.eager, found, domain, told)
-    settled = causes(told, repairs or (), inputs)
-    required = [cause.finding.requirement for cause in settled] + [
-        f.TRUE if each.bound is None else each.bound for each in wrong
-    ]
+    repairs, failing = (None, []) if faults else remedied(task.eager, found, domain, findings)
+    grouped = causes(findings, repairs or (), inputs)
+    bounds = (f.TRUE if each.bound is None else each.bound for each in failing)
+    required = [*(cause.finding.requirement for cause in grouped), *bounds]
     help_ = helps(required, repairs or (), inputs)
     diagnostics = [
-        of_given(task.eager, found, cause, also(diagnose(cause.finding, inputs, trial, code), cause, inputs))
-        for cause, code in zip(settled, help_, strict=False)
+        diagnose_cause(task.eager, found, cause, trial, code) for cause, code in zip(grouped, help_, strict=False)
     ]
-    diagnostics += [disagreeing(each, inputs, code) for each, code in zip(wrong, help_[len(settled) :], strict=True)]
-    if diagnostics and not wrong:
+    diagnostics += [disagreeing(each, inputs, code) for each, code in zip(failing, help_[len(grouped) :], strict=True)]
+    if diagnostics and not failing:
         diagnostics[0] = replace(diagnostics[0], weakest=weakest(found, inputs, repairs))
     errors = [*missed, *diagnostics, *faults]
     found.shared = () if errors else shared_failures(task.eager, found)
-    proved = not (found.findings or told or wrong or faults)
+    proved = not (found.findings or findings or failing or faults)
     return conclude(inputs, found, errors, remedy(found, inputs, repairs, proved=proved))
 
 
@@ -191,14 +195,14 @@ def _rebound(task: _Task, found: Exploration, beside: Sequence[Exploration]) -> 
         one, other = twice
         message = f"`{one}` and `{other}` are one container in the example, and the model rebinds what its inputs hold"
         raise UsageError(f"{message}: pass two containers")
-    seen = seen_in_eager(task.eager, found.begun, left)
+    seen = seen_in_eager(task.eager, found.start, left)
     found.notes += rebinding_notes(left, seen)
     task.missed[:] = dict.fromkeys([*task.missed, *(each.argument for each in left.rebound if each.is_lost)])
-    return lost(left, seen, task.inputs, found.begun)
+    return lost(left, seen, task.inputs, found.start)
 
 
 def _left(found: Exploration) -> Left:
-    return Left() if found.main.program is None else tracer.left_in(found.main.program)
+    return Left() if found.main.program is None else left_in(found.main.program)
 
 
 def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
@@ -206,7 +210,7 @@ def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
     task.progress("replaying at the corners of each region")
     extent = Extent(task.eager, done.regions[-1].found, done.domain, explorer.leaving)
     errors = [
-        of_given(task.eager, region.found, Cause(each), diagnose(each, task.inputs, done.trial))
+        diagnose_cause(task.eager, region.found, Cause(each), done.trial)
         for region in done.regions[-1:]
         for each in map(extent.named, done.findings)
     ]

@@ -27,11 +27,11 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager.kernels import Fault, Runs, fault_diagnostic
 from shapeproof.export.graph import nodes
-from shapeproof.export.graph.layouts import sharing
 from shapeproof.export.ops import schemas
+from shapeproof.export.ops.layouts import sharing
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import env_of, translator_of
 from shapeproof.operators.calling import shown_names
 from shapeproof.solver.answers.witness import smallest
 from shapeproof.solver.facts import Facts
@@ -60,20 +60,18 @@ class Program:
     def of(cls, exported: torch.export.ExportedProgram, holds: Formula) -> Program:
         """Return the program of a region."""
         (returned,) = next(iter(reversed(exported.graph.nodes))).args
-        try:
-            facts = tracer.shape_env_of(exported).trial.facts.formulas
-        except LookupError:
-            facts = ()
+        env = env_of(exported)
+        facts = () if env is None else env.trial.facts.formulas
         taken = set(exported.graph_signature.user_inputs)
         given = [
             node.meta.get("val") for node in exported.graph.nodes if node.op == "placeholder" and node.name in taken
         ]
-        results = list(map(nodes.noted, leaves(returned)))
+        results = list(map(nodes.metadata, leaves(returned)))
         return cls(exported, given, results, (*facts, holds))
 
     def term(self, size: Any) -> Term:
         """Return the term of a size in the program's metadata."""
-        return tracer.translator_of(self.exported).size(size)
+        return translator_of(self.exported).size(size)
 
 
 def writes_unsaid(kernel: Program, operator: Any) -> bool:

@@ -24,6 +24,7 @@ from shapeproof.serve.calling.calls import Request
 from shapeproof.serve.calling.state import MODES
 from shapeproof.serve.domains import symbols
 from shapeproof.serve.programs import Program
+from shapeproof.wording import values_text
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Miss:
         return about[-1] if about else None
 
     def __str__(self) -> str:
-        sizes = ", ".join(f"{name} = {size}" for name, size in self.sizes.items())
+        sizes = values_text(self.sizes)
         line = str(self.nearest) if self.nearest else f"{sizes or 'the call'}; there is no program"
         return f"{line}; {self.said}" if self.said else line
 
@@ -158,7 +159,7 @@ def _of_sizes(program: Program, sizes: Sequence[int], inputs: Sequence[Any]) -> 
     for formula in flat.formulas:
         if true_at(formula, point) is not True:
             called = dict(zip(point, flat.names, strict=True))
-            given = ", ".join(f"{called[each]} = {point[each]}" for each in called if each in formula.symbols)
+            given = values_text({each: point[each] for each in called if each in formula.symbols}, called)
             because, file, line = _because(program, inputs)
             return Reason(number, given, flat.said(formula), about_sizes=True, because=because, file=file, line=line)
     misfit = program.misfit(inputs)

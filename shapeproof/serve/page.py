@@ -20,6 +20,7 @@ from shapeproof.seen.plots import SeenSize, plot_html, seen_sizes, steps_html
 from shapeproof.serve.domains import symbols
 from shapeproof.serve.programs import Program
 from shapeproof.solver.facts import Facts
+from shapeproof.wording import values_text
 
 if TYPE_CHECKING:
     from shapeproof.serve.misses import Miss
@@ -48,7 +49,7 @@ def served_page(run: Served, profiles: Mapping[Hashable, Seen]) -> str:
 
 
 def _row(miss: Miss) -> tuple[str, str, str, str]:
-    sizes = ", ".join(f"{name} = {size}" for name, size in miss.sizes.items())
+    sizes = values_text(miss.sizes)
     return str(miss.call), sizes, miss.outcome, str(miss)
 
 

@@ -202,9 +202,18 @@ def jagged(draw):
     return (torch.ones(len(lengths), 3, 1), [offsets]), {}
 
 
+def doubled(tensor):
+    """A sparse tensor that stores each element twice."""
+    once = tensor.to_sparse()
+    places, values = torch.cat([once.indices(), once.indices()], 1), torch.cat([once.values(), once.values()])
+    return torch.sparse_coo_tensor(places, values, tensor.shape)
+
+
 anything = tensors()
 floats = tensors(dtypes=(torch.float32,))
 pictures = tensors(shapes=st.just([1, 1, 3, 3]), dtypes=(torch.float32,))
+matrices = tensors(shapes=st.just([2, 3]), dtypes=(torch.float32,))
+sparse = matrices.map(torch.Tensor.to_sparse) | matrices.map(doubled)
 images = tensors(shapes=st.just([2, 1, 3, 3]), dtypes=(torch.float32, torch.float64))
 
 
@@ -279,6 +288,10 @@ _BY_NAME |= {
     "unsqueeze": given_as(anything, st.integers(-1, 0)),
     "squeeze.dim": with_dim(anything).map(lambda args: (args, {})),
     "squeeze": given_as(anything),
+    **dict.fromkeys(("values", "values_copy", "indices", "indices_copy"), given_as(sparse)),
+    **dict.fromkeys(("_values", "_values_copy", "_indices", "_indices_copy"), given_as(sparse)),
+    **dict.fromkeys(("col_indices", "col_indices_copy"), given_as(matrices.map(lambda x: x.to_sparse_csr()))),
+    **dict.fromkeys(("row_indices", "row_indices_copy"), given_as(matrices.map(lambda x: x.to_sparse_csc()))),
     "transpose.int": with_dim(anything, st.integers(-1, 1)).map(lambda args: (args, {})),
     "permute": anything.flatmap(lambda x: st.tuples(st.just(x), st.permutations(range(x.dim())))).map(
         lambda args: (args, {})

@@ -136,14 +136,14 @@ ROWS = {"x": {0: Dim.AUTO}}
 
 
 def test_export_takes_the_fake_mode_of_the_tracing_context():
-    """tracing.trace relies on it: this is how its ShapeEnv comes to be asked."""
+    """tracer.trace relies on it: this is how its ShapeEnv comes to be asked."""
     program, env, mode = trace(module(lambda x: x + 1), (torch.ones(4, 3),), ROWS)
     assert fake_values(program)
     assert all(value.fake_mode is mode and value.fake_mode.shape_env is env for value in fake_values(program))
 
 
 def test_strict_export_does_not_take_it():
-    """tracing.trace relies on nothing here: with strict=True the questions of a trace go elsewhere."""
+    """tracer.trace relies on nothing here: with strict=True the questions of a trace go elsewhere."""
     env = Recorder()
     with tracing(TracingContext(Mode(env))), pytest.raises(Exception):  # noqa: B017, PT011 - whatever torch makes of it
         torch.export.export(module(lambda x: x + 1), (torch.ones(4, 3),), dynamic_shapes=ROWS, strict=True)

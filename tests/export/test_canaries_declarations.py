@@ -27,7 +27,7 @@ def module(forward):
 
 
 def test_a_dim_is_unbounded_unless_told():
-    """tracing.dim_bounds relies on it: no min means 0, and no max means int_oo."""
+    """dims._bounds relies on it: no min means 0, and no max means int_oo."""
     assert (Dim("b").min, Dim("b").max) == (0, int_oo)
     assert (Dim("b", min=2, max=9).min, Dim("b", min=2, max=9).max) == (2, 9)
     assert isinstance(Dim("b"), _Dim)
@@ -74,7 +74,7 @@ def test_hints_say_what_they_are():
 
 
 def test_arguments_are_combined_by_parameter_name():
-    """tracing._bind relies on it: extra positions become a tuple, extra keywords a dict, defaults stay out."""
+    """binding.bind relies on it: extra positions become a tuple, extra keywords a dict, defaults stay out."""
     model = module(lambda a, b=3, *rest, k=4, **more: (a, b, rest, k, more))
     assert _combine_args(model, (1, 2, 5, 6), {"k": 7, "q": 8}) == {
         "a": 1,
@@ -89,7 +89,7 @@ def test_arguments_are_combined_by_parameter_name():
 
 
 def test_shapes_are_matched_with_inputs_by_path():
-    """tracing.match_shapes relies on it: an entry is met whole, whatever it is, at the path of its tensor."""
+    """binding.map_shapes relies on it: an entry is met whole, whatever it is, at the path of its tensor."""
     met = {}
     tree = {"x": torch.ones(2), "y": [torch.ones(1), torch.ones(1)], "n": 3}
     shapes = {"x": {0: 1}, "y": [None, (1,)], "n": None}
@@ -109,14 +109,14 @@ def test_shapes_are_matched_with_inputs_by_path():
 
 @pytest.mark.parametrize("shapes", [{"x": [None]}, {"x": {0: None, 1: None}}])
 def test_shapes_that_do_not_match_raise_a_user_error_whose_first_line_says_where(shapes):
-    """tracing.match_shapes relies on it: the first line of the message is a sentence with the place."""
+    """binding.map_shapes relies on it: the first line of the message is a sentence with the place."""
     with pytest.raises(UserError) as raised:
         _tree_map_with_path(lambda *_: None, {"x": [torch.ones(1), torch.ones(1)]}, shapes, tree_name="inputs")
     assert "`dynamic_shapes['x']`" in str(raised.value).splitlines()[0]
 
 
 def test_paths_are_spelled_like_sources():
-    """tracing._source relies on it: a key path is spelled as torch spells the source of that input."""
+    """binding._source relies on it: a key path is spelled as torch spells the source of that input."""
     pair = namedtuple("pair", "u v")  # noqa: PYI024 - pytree knows these
     tree = {"a": [1, {"k": 2, 3: 4}], "p": pair(5, 6)}
     paths = [pytree.keystr(path) for path, _ in pytree.tree_flatten_with_path(tree)[0]]

@@ -73,7 +73,7 @@ def test_nothing_is_recorded_while_recording_is_disabled():
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_results_of_fake_tensors_are_remembered_unless_that_is_disabled(enabled):
-    """tracing.recording_mode relies on it: a second run is to ask again, and not to be given what the first gave."""
+    """tracer.recording_mode relies on it: a second run is to ask again, and not to be given what the first gave."""
     mode = FakeTensorMode(shape_env=ShapeEnv())
     assert mode.cache_enabled
     mode.cache_enabled = enabled
@@ -102,7 +102,7 @@ def test_the_notes_of_torch_are_made_where_places_looks_for_them():
 
 
 def test_several_programs_and_texts_fit_into_one_archive(tmp_path):
-    """tracing.save_archive relies on it."""
+    """archives.save_archive relies on it."""
     program = torch.export.export(torch.nn.ReLU(), (torch.randn(2),))
     package_pt2(str(tmp_path / "two.pt2"), exported_programs={"a": program, "b": program}, extra_files={"c": "text"})
     found = load_pt2(str(tmp_path / "two.pt2"))

@@ -106,7 +106,7 @@ def test_where_marks_are_kept():
 
 
 def test_additional_inputs_are_kept_as_pairs():
-    """binding.resolve_shapes relies on it."""
+    """binding.read_shapes relies on it."""
     shapes = AdditionalInputs()
     shapes.add((1,), {"k": 2})
     shapes.add((3,))

@@ -21,7 +21,7 @@ from shapeproof.export.graph.emit import Computation, NoGraphForm
 from shapeproof.export.graph.nodes import insert_call
 from shapeproof.export.graph.readback import assertions
 from shapeproof.export.shim.numbers.symbols import ASSERTION
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from tests.strategies import NAMES, formula_texts
 from tests.thoroughness import examples
 
@@ -119,7 +119,7 @@ def declared_program(shapes, constraints):
 
 def found_missing(program, inputs):
     claims = Claims(inputs.domain.formulas)
-    return unmatched(program, inputs, claims, tracer.translator_of(program))
+    return unmatched(program, inputs, claims, translator_of(program))
 
 
 @pytest.mark.parametrize(("shapes", "constraints"), DECLARED.values(), ids=DECLARED)

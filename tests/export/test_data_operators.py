@@ -19,7 +19,7 @@ from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.terms import symbol
 from shapeproof.export import check
 from shapeproof.export.shim.numbers import symbols
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import env_of
 from tests.agreement import RAISES, agree, outcome
 from tests.thoroughness import examples
 
@@ -182,7 +182,7 @@ class Run(torch.fx.Interpreter):
 
 def broken(report, run):
     """What was noted of the program and is not so in a run of it."""
-    env = tracer.shape_env_of(report.program)
+    env = env_of(report.program)
     pairs = [pair for seen in run.seen.values() for pair in zip(*map(symbols.sizes, seen), strict=True)]
     sized = [(env.read(noted), value) for noted, value in pairs]
     point = {name: value for term, value in sized for name in term.symbols if term is symbol(name)}

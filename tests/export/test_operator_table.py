@@ -75,6 +75,13 @@ def counts(ran, known):
         assert int(ran.result) == int((operand != 0).sum())
 
 
+def stored(ran, known):
+    if known.stored:
+        assert ran.result.shape[["row", "column"].index(known.stored)] == ran.named["self"]._nnz()
+    if known.coalesced:
+        assert ran.named["self"].layout != torch.sparse_coo or ran.named["self"].is_coalesced()
+
+
 def views(ran, known):
     if known.view:
         call = Operands(constant, lambda _: ANYTHING).call(ran.func, ran.args, ran.kwargs, ())
@@ -211,6 +218,7 @@ def test_what_the_table_says_of_an_operator_is_what_eager_does(name, data):
     known = known_of(name)
     facts_hold(ran)
     counts(ran, known)
+    stored(ran, known)
     views(ran, known)
     shapes(ran, known)
     requirements(ran, known)

@@ -10,7 +10,6 @@ from torch.export import Dim
 from torch.nn import functional
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import constant, symbol, unknown
 from shapeproof.export import check
 from shapeproof.export.explore.compare import equivalence
@@ -24,14 +23,14 @@ ROWS = Dim("n", min=0, max=6)
 N = symbol("n")
 
 
-def of_floats(size, *known: Formula) -> Given:
-    return Given(frozenset(known), (size,), (constant(1),), torch.float32, torch.device("cpu"), differentiable=False)
+def of_floats(size) -> Given:
+    return Given((size,), (constant(1),), torch.float32, torch.device("cpu"), differentiable=False)
 
 
 def test_an_entry_is_found_wherever_its_facts_hold_and_nowhere_else():
     recalled, narrow, wide = Recalled(), f.ge(N, 2), f.ge(N, 0)
-    entry = of_floats(N, wide, narrow)
-    recalled.note("call", entry)
+    entry = of_floats(N)
+    recalled.note("call", frozenset({wide, narrow}), entry)
     assert recalled.of("call", frozenset({wide, narrow, f.le(N, 6)})) is entry
     assert recalled.of("call", frozenset({wide})) is None
     assert recalled.of("another", frozenset({wide, narrow})) is None
@@ -39,19 +38,18 @@ def test_an_entry_is_found_wherever_its_facts_hold_and_nowhere_else():
 
 def test_a_decision_is_harmless_wherever_that_was_found():
     recalled, wide, taken = Recalled(), f.ge(N, 0), f.eq(N, 1)
-    recalled.note_harmless("call", taken, frozenset({wide}))
-    assert recalled.is_harmless("call", taken, frozenset({wide, f.ge(N, 3)}))
-    assert not recalled.is_harmless("call", taken, frozenset())
-    assert not recalled.is_harmless("call", f.negate(taken), frozenset({wide}))
+    recalled.note(("call", taken), frozenset({wide}), True)
+    assert recalled.of(("call", taken), frozenset({wide, f.ge(N, 3)}))
+    assert not recalled.of(("call", taken), frozenset())
+    assert not recalled.of(("call", f.negate(taken)), frozenset({wide}))
 
 
 @pytest.mark.parametrize("strange", [torch.SymFloat, torch.SymBool, unknown("s77*0.5"), N + unknown("f") * 2])
 def test_what_only_the_names_of_one_trace_tell_is_in_no_entry(strange):
     recalled = Recalled()
-    recalled.note(("call", (strange, "1")), of_floats(N))
-    recalled.note_harmless(("call", (strange, "1")), f.eq(N, 1), frozenset())
-    assert recalled.of(("call", (strange, "1")), frozenset()) is None
-    assert not recalled.is_harmless(("call", (strange, "1")), f.eq(N, 1), frozenset())
+    for call in (("call", (strange, "1")), (("call", (strange, "1")), f.eq(N, 1))):
+        recalled.note(call, frozenset(), of_floats(N))
+        assert recalled.of(call, frozenset()) is None
 
 
 LAYERS = (

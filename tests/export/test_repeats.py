@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from shapeproof.export import check
 from shapeproof.export.trace.calls.repeats import Repeats
-from shapeproof.export.trace.tracer import shape_env_of
+from shapeproof.export.trace.traced import env_of
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
 from tests.agreement import agree
@@ -66,7 +66,7 @@ def all_of_them(x):
 
 def noted(program):
     """What is noted of each tensor in a program: its name, its sizes, strides, offset and dtype."""
-    read = shape_env_of(program).read
+    read = env_of(program).read
     tensors = {node.name: node.meta["val"] for node in program.graph.nodes if hasattr(node.meta.get("val"), "stride")}
     return {
         name: (*map(read, (*value.shape, *value.stride(), value.storage_offset())), value.dtype, value.requires_grad)
@@ -158,7 +158,7 @@ def test_what_an_operator_writes_on_the_side_is_noted_each_time():
     assert report.status == "proved", str(report)
     counted = [node for node in report.program.graph.nodes if node.target is torch.ops.aten.nonzero.default]
     sizes = {str(node.meta["val"].shape[0]) for node in counted}
-    terms = {shape_env_of(report.program).read(node.meta["val"].shape[0]) for node in counted}
+    terms = {env_of(report.program).read(node.meta["val"].shape[0]) for node in counted}
     assert len(sizes) == len(terms) == 3
 
 
@@ -194,9 +194,9 @@ def test_what_was_found_on_one_way_is_forgotten_where_it_ends():
     """A check in a branch of torch.cond holds in that branch alone, and so does what was settled by it."""
     trial = Trial(Facts(), {}, data=lambda _: True)
     trial.enter()
-    trial.judged["a call"] = frozenset({0})
+    trial.memo["a call"] = frozenset({0})
     trial.leave()
-    assert (trial.judged, trial.widened) == ({}, 1)
+    assert (trial.memo, trial.widened) == ({}, 1)
 
 
 def test_looking_at_a_result_asks_nothing():

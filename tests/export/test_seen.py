@@ -1,4 +1,4 @@
-"""Every input that was given is served, or its loss is `error[seen]` (declare/anchors.py, report/given.py)."""
+"""Every input that was given is served, or its loss is `error[seen]` (declare/anchors.py, report/explain.py)."""
 
 from __future__ import annotations
 

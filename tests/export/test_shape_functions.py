@@ -12,7 +12,8 @@ from torch.export import Dim
 from shapeproof.constraints.terms import constant
 from shapeproof.export import check
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.shape_functions import Sizes, result_like
+from shapeproof.export.ops.layouts import Sizes
+from shapeproof.export.ops.shape_functions import result_like
 from shapeproof.export.ops.table import OPERATORS, known_of
 from shapeproof.export.trace.calls.repeats import Repeats
 from tests.agreement import agree

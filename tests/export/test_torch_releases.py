@@ -21,7 +21,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export import check, export
 from shapeproof.export.shim.versions import SUPPORTED_TORCH, check_version
-from shapeproof.export.trace.tracer import shape_env_of
+from shapeproof.export.trace.traced import env_of
 from tests.agreement import agree
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +82,7 @@ def test_torch_remembers_operations_by_their_expressions_alone_from_2_15_on():
 
 def test_a_remembered_operation_is_a_new_number_with_the_hint_of_its_operands():
     """The tracer tells numbers apart by their nodes, and a trial in another part of the domain has other hints."""
-    env = shape_env_of(joined())
+    env = env_of(joined())
     n = env.create_symintnode(next(iter(env.source_to_var.values())), hint=3)
     other = env.create_symintnode(n.node._expr, hint=5)
     first, second, moved = 2 * n, 2 * n, 2 * other
@@ -109,7 +109,7 @@ def test_a_division_that_torch_remembers_is_checked_again():
 
 def test_torch_finds_every_symbol_of_a_program_by_its_name():
     """What Inductor has written down is read back so; from 2.15 on by a table that whoever makes a symbol fills."""
-    env = shape_env_of(joined())
+    env = env_of(joined())
     assert hasattr(env, "name_to_symbol") == AT_LEAST_2_15
     assert env.source_to_var
     for symbol in env.source_to_var.values():

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import env_of
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.witness import generic
 
@@ -58,7 +59,7 @@ def asking_apart(traced: Traced) -> Iterator[Trial]:
     for name, value in vars(traced.trial).items():
         if isinstance(value, list | dict | set):
             setattr(apart, name, copy.copy(value))
-    env = tracer.shape_env_of(traced.program)
+    env = env_of(traced.program)
     env.trial = apart
     try:
         yield apart

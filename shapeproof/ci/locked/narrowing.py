@@ -14,6 +14,7 @@ from shapeproof.ci.locked.lock import Locked, locked
 from shapeproof.constraints.meaning.evaluate import true_at
 from shapeproof.constraints.records.verdicts import Undecided
 from shapeproof.constraints.syntax.text import parse_formula
+from shapeproof.wording import values_text
 
 _ASKED_FOR = re.compile(r"asked for at (.+):(\d+)$")
 
@@ -52,7 +53,7 @@ def narrowing(before: Locked, outcome: Outcome) -> Narrowing | None:
     if isinstance(found, Undecided):
         text = f"it could not be decided whether everything is still accepted: {found.reason}"
         return Narrowing(text, check.file, check.line, "undecided")
-    sizes = ", ".join(f"{name} = {value}" for name, value in found.sizes.items()) or "any input"
+    sizes = values_text(found.sizes) or "any input"
     file, line = _place(found, outcome)
     text = f"{sizes} is no longer accepted: {found.demand} is required"
     return Narrowing(text, file, line, sizes=dict(found.sizes))
@@ -63,7 +64,7 @@ def _no_program(outcome: Outcome) -> Narrowing:
     check, result = outcome.check, outcome.result
     for diagnostic in result.diagnostics:
         if diagnostic.file and diagnostic.line and diagnostic.witness:
-            sizes = ", ".join(f"{name} = {value}" for name, value in diagnostic.witness.items())
+            sizes = values_text(diagnostic.witness)
             text = f"it is {result.status} now, at {sizes}: {diagnostic.message}"
             return Narrowing(text, Path(diagnostic.file), diagnostic.line, sizes=diagnostic.witness)
     if result.status is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from shapeproof.constraints.records.decisions import SourceLocation
@@ -52,3 +52,7 @@ class Diagnostic:
     help: tuple[Help, ...] = ()
     weakest: Help | None = None
     """A help that also settles the finding and requires less, if `help` is the one that users would rather write."""
+
+    def at(self, where: SourceLocation | None) -> Diagnostic:
+        """Return the diagnostic of a line; the same if the line is not known."""
+        return self if where is None else replace(self, file=where.file, line=where.line)

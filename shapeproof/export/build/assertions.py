@@ -24,7 +24,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.emit import Computation, NoGraphForm
 from shapeproof.export.shim.numbers import symbols
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.totality import computed_whole
 from shapeproof.solver.facts import Facts
@@ -69,7 +69,7 @@ def word_checks(program: torch.export.ExportedProgram, trial: Trial) -> None:
     Torch splits some checks into several assertions, such as bounds of one symbol. An assertion that a check implies
     gets that check's message.
     """
-    translator = tracer.translator_of(program)
+    translator = translator_of(program)
     sentences = {check.formula: check.message for check in trial.checks if check.message}
     for node in program.graph.nodes:
         condition = node.args[0].meta.get("val") if node.target is symbols.ASSERTION else None

@@ -20,7 +20,7 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.report.bounds import Bound, Bounds
 from shapeproof.export.shim.storages import storages
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
 from shapeproof.solver.answers.optimum import least_upper_bound
 
@@ -42,7 +42,7 @@ class Bounding:
         self._facts = found.main.trial.facts.resting_on(*(narrowing.requirement for narrowing in found.narrowings))
         self._inputs = inputs
         self._known: dict[Term, int | None] = {}
-        self._term = tracer.translator_of(self._program).size
+        self._term = translator_of(self._program).size
 
     def tensors(self) -> Bounds:
         """Return each tensor of the program that has a size from data, in program order."""

@@ -27,7 +27,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.trees import graph_modules
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
@@ -63,7 +63,7 @@ def _changed(
     program: torch.export.ExportedProgram, facts: Facts, change: Callable[[_Slice], bool]
 ) -> Iterator[torch.fx.Graph]:
     """Yield each graph of the program and its bodies in which `change` has changed a slice; recompile it afterwards."""
-    translator = tracer.translator_of(program)
+    translator = translator_of(program)
     for module in graph_modules(program.graph_module):
         changed = [change(_Slice(node, translator, facts)) for node in _slices(module.graph)]
         if any(changed):
@@ -79,7 +79,7 @@ class _Slice:
     """One slice of a program."""
 
     def __init__(self, node: torch.fx.Node, translator: Translator, facts: Facts) -> None:
-        self._node, self._read, self._facts = node, translator.size, facts
+        self._node, self._size, self._facts = node, translator.size, facts
         self._made: list[torch.fx.Node] = []
         named = schemas.by_name(node.target, node.args, node.kwargs)
         self._operand, self._dim, self._start, self._end, self._step = map(named.get, _ARGUMENTS)
@@ -87,8 +87,8 @@ class _Slice:
     def write(self) -> bool:
         """Write out the bounds that need it; return true if any did."""
         start, end = self._start, self._end
-        size = nodes.noted(self._operand).shape[self._dim]
-        if any(symbols.about_data(nodes.noted(each)) for each in (size, start, end)) or isinstance(size, int):
+        size = nodes.metadata(self._operand).shape[self._dim]
+        if any(symbols.about_data(nodes.metadata(each)) for each in (size, start, end)) or isinstance(size, int):
             return False
         try:
             length = self._read(size)
@@ -104,7 +104,7 @@ class _Slice:
 
     def _clamped(self, bound: Any, length: Term) -> Any:
         """Return the bound, counted from the start and clamped to the size; unchanged if its sign is unknown."""
-        at = self._read(nodes.noted(bound))
+        at = self._read(bound)
         if implied(f.ge(at, 0), self._facts) and not implied(f.le(at, length), self._facts):
             return self._call(torch.sym_min, bound, self._length)
         if implied(f.lt(at, 0), self._facts) and not implied(f.ge(at + length, 0), self._facts):
@@ -113,14 +113,14 @@ class _Slice:
 
     def _ordered(self, start: Any, end: Any) -> Any:
         """Return the larger of start and end; the end unchanged if either may be negative."""
-        first, last = self._read(nodes.noted(start)), self._read(nodes.noted(end))
+        first, last = self._read(start), self._read(end)
         counted = implied(f.ge(first, 0), self._facts) and implied(f.ge(last, 0), self._facts)
         return self._call(torch.sym_max, start, end) if counted and not implied(f.le(first, last), self._facts) else end
 
     def leave(self) -> bool:
         """Remove the clamps that the slice performs itself; return true if there were any."""
         with contextlib.suppress(Untranslatable, AttributeError):
-            length = self._read(nodes.noted(self._operand).shape[self._dim])
+            length = self._read(nodes.metadata(self._operand).shape[self._dim])
             start = self._left(self._start, length, None)
             end = self._left(self._end, length, self._start or 0)
             if (start, end) != (self._start, self._end):
@@ -134,19 +134,19 @@ class _Slice:
             return bound
         for index, other in enumerate(bound.args):
             rest = bound.args[1 - index]
-            if bound.target is torch.sym_min and self._read(nodes.noted(other)) is length:
+            if bound.target is torch.sym_min and self._read(other) is length:
                 return rest
             if bound.target is torch.sym_max and start is not None and other is start and self._is_counted(rest, other):
                 return self._left(rest, length, None)
             if bound.target is torch.sym_max and other == 0 and isinstance(rest, torch.fx.Node):
                 negative = [each for each in rest.args if isinstance(each, int) and each < 0]
-                if rest.target is operator.add and negative and self._read(nodes.noted(rest)) is length + negative[0]:
+                if rest.target is operator.add and negative and self._read(rest) is length + negative[0]:
                     return negative[0]
         return bound
 
     def _is_counted(self, *bounds: Any) -> bool:
         """True if bounds are proved nonnegative, that is counted from the start."""
-        return all(implied(f.ge(self._read(nodes.noted(bound)), 0), self._facts) for bound in bounds)
+        return all(implied(f.ge(self._read(bound), 0), self._facts) for bound in bounds)
 
     @functools.cached_property
     def _length(self) -> torch.fx.Node:
@@ -155,3 +155,7 @@ class _Slice:
     def _call(self, target: Any, *args: Any) -> torch.fx.Node:
         self._made.append(nodes.insert_call(self._node, target, args))
         return self._made[-1]
+
+    def _read(self, bound: Any) -> Term:
+        """Return the term of a size, or of the size that a node computes."""
+        return self._size(nodes.metadata(bound))

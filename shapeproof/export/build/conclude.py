@@ -46,7 +46,7 @@ from shapeproof.export.report.oblivious import size_oblivious
 from shapeproof.export.report.region_map import RegionMap
 from shapeproof.export.report.report import Report
 from shapeproof.export.report.sizes import domain_of_sizes
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import close_trace, note_known_sizes, rounded_in, translator_of
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.facts import Facts
@@ -79,7 +79,7 @@ def conclude(
         notes += [trust_note(name, compared, name in found.checked) for name, compared in found.trusted.items()]
         lacking = _enforce(traced, found.main.trial, inputs, Facts(enforced, inputs.budget))
         unasserted = assert_answers(traced, [answer for finding in undecided for answer in finding.answers])
-        jump = next(jumps(traced, tracer.rounded_in(traced)), None)
+        jump = next(jumps(traced, rounded_in(traced)), None)
         diagnostics = [*diagnostics, *(unenforced(formula, found.main.trial, inputs) for formula in lacking)]
         if jump is not None:
             node, source = jump
@@ -129,7 +129,7 @@ def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 def _proved_where(undecided: Sequence[Finding], domain: Facts) -> list[Formula]:
     """Return formulas that exclude the sizes of undecided findings without run-time answers; FALSE if sizes cannot."""
-    told = [f.FALSE if each.served is f.TRUE else each.served for each in undecided if not each.answers]
+    told = [f.FALSE if each.outside is f.TRUE else each.outside for each in undecided if not each.answers]
     return simplified(told, domain)
 
 
@@ -139,15 +139,15 @@ def _enforce(traced: torch.export.ExportedProgram, trial: Trial, inputs: Inputs,
     assert_domain(traced, inputs, domain.formulas)
     write_clamps(traced, domain)
     claims = Claims(domain.formulas, trial.checks, trial.promised)
-    return unmatched(traced, inputs, claims, tracer.translator_of(traced))
+    return unmatched(traced, inputs, claims, translator_of(traced))
 
 
 def _built(traced: torch.export.ExportedProgram, inputs: Inputs, contract: Requirements) -> VerifiedProgram:
     """Build the returned program from a traced program with its domain in the graph."""
     taken_apart = TakenApart(traced, inputs)
-    tracer.close(traced, contract.formulas, inputs.user_names, taken_apart.where)
+    close_trace(traced, contract.formulas, inputs.user_names, taken_apart.where)
     exemplify(traced, inputs.hints)
-    tracer.note_known_sizes(traced)
+    note_known_sizes(traced)
     return VerifiedProgram.of(traced, taken_apart, contract)
 
 

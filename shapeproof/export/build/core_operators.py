@@ -25,7 +25,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.trees import graph_modules
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
@@ -43,7 +43,7 @@ def write_core(program: torch.export.ExportedProgram, facts: Facts) -> None:
         facts: the facts that hold for every input of the program.
     """
     remove_clamps(program, facts)
-    translator = tracer.translator_of(program)
+    translator = translator_of(program)
     for module in graph_modules(program.graph_module):
         checking = _checking(module.graph)
         for node in _calls(module.graph, *_EXTREMES):
@@ -108,7 +108,7 @@ def _computed(node: torch.fx.Node, one: Any, other: Any) -> torch.fx.Node:
 def _added(node: torch.fx.Node, by: Callable[[Any, Any], Any], *operands: Any) -> torch.fx.Node:
     """Add a call of an operator on numbers to the node's graph."""
     made = node.graph.call_function(by, operands)
-    made.meta = {**node.meta, "val": by(*map(nodes.noted, operands))}
+    made.meta = {**node.meta, "val": by(*map(nodes.metadata, operands))}
     return made
 
 
@@ -118,7 +118,7 @@ def _term(number: Any, translator: Translator) -> Term:
     Raises:
         Untranslatable: it is no integer that the solver knows.
     """
-    value = nodes.noted(number)
+    value = nodes.metadata(number)
     if not isinstance(value, int | torch.SymInt):
         raise Untranslatable(str(value))
     return translator.size(value)
@@ -135,7 +135,7 @@ def _replace(node: torch.fx.Node, by: Any, kept: Container[torch.fx.Node]) -> No
 def _divide_by_one(node: torch.fx.Node) -> None:
     """Rewrite `float(n)` of a size as `n / 1`."""
     number = node.args[0]
-    if isinstance(nodes.noted(number), torch.SymInt):
+    if isinstance(nodes.metadata(number), torch.SymInt):
         node.target, node.args = operator.truediv, (number, 1)
 
 

@@ -17,7 +17,7 @@ from shapeproof.constraints.terms import symbol
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.emit import Computation, has_graph_form
 from shapeproof.export.shim.numbers import symbols
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator
 
 SENTENCE = "it is not known whether the program is right for these data: {} does not hold"
@@ -49,7 +49,7 @@ _Number = tuple[torch.fx.Node, int | None]
 
 def _numbers(program: torch.export.ExportedProgram) -> dict[str, _Number]:
     """Map each symbol to the first node that it can be read from."""
-    translator = tracer.translator_of(program)
+    translator = translator_of(program)
     found: dict[str, _Number] = {}
     for node in program.graph_module.graph.nodes:
         value = node.meta.get("val")

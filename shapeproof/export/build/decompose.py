@@ -33,7 +33,7 @@ from shapeproof.export.trace.closed_trial import reopened
 from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.answers.witness import ascending, generic
 from shapeproof.solver.facts import Facts
-from shapeproof.wording import short, with_kind
+from shapeproof.wording import short, values_text, with_kind
 
 SMALL_INTEGERS = (-1, 0, 1, 2)
 """The values of integer inputs for questions about data."""
@@ -137,7 +137,7 @@ class TakenApart:
         whole, made = (_Run(replay.fresh_modules(each), look) for each in (self._program, apart))
         form = replay.Form(lambda: made, relaid=True)
         for step, point in self._otherwise(trial):
-            sizes = ", ".join(f"{self.inputs.user_names[name]} = {point[name]}" for name in sorted(point))
+            sizes = values_text(dict(sorted(point.items())), self.inputs.user_names)
             self._judge(replay.Eager(whole, self.inputs).compare([form], point), step.decision, f"at {sizes}")
         for step in trial.steps:
             if trial.about_data(step.decision.formula):
@@ -167,9 +167,9 @@ class TakenApart:
         for value in SMALL_INTEGERS:
             yield replay.map_integers(args, kwargs, functools.partial(torch.full_like, fill_value=value))
 
-    def _points(self, cell: Facts, begun: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    def _points(self, cell: Facts, start: Mapping[str, int]) -> Iterator[dict[str, int]]:
         """Yield a generic point and the smallest points, if their inputs fit into memory."""
-        fitting = Fitting(self.inputs, begun)
+        fitting = Fitting(self.inputs, start)
         smallest = itertools.islice(ascending(cell, fitting.names), DECOMPOSED_POINTS)
         return fitting.among((generic(cell, fitting.names), *smallest))
 

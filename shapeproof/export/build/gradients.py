@@ -24,7 +24,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.shim.autograd import has_hooks, recorded
 from shapeproof.export.shim.modules import put
 from shapeproof.export.shim.trees import leaves, map_all, map_tensors
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 
 if TYPE_CHECKING:
     from shapeproof.export.build.program import VerifiedProgram
@@ -125,8 +125,8 @@ def _parameters(program: VerifiedProgram) -> tuple[str, ...]:
 
 
 def _result_sizes(program: VerifiedProgram) -> list[tuple[Term, ...]]:
-    translator = tracer.translator_of(program)
-    noted = list(map(nodes.noted, leaves(_output(program))))
+    translator = translator_of(program)
+    noted = list(map(nodes.metadata, leaves(_output(program))))
     return [
         tuple(translator.size(size) for size in each.shape) if isinstance(each, torch.Tensor) else ()
         for each in noted[len(noted) - len(program.graph_signature.user_outputs) :]

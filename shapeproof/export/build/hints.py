@@ -19,7 +19,7 @@ from shapeproof.constraints.meaning.evaluate import evaluate, holds
 from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.limits import HINT_TRIES
 from shapeproof.export.shim.numbers import symbols
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import env_of, translator_of
 from shapeproof.export.trace.translate import Untranslatable
 from shapeproof.solver.answers.witness import grant
 from shapeproof.solver.facts import Facts
@@ -27,9 +27,8 @@ from shapeproof.solver.facts import Facts
 
 def exemplify(program: torch.export.ExportedProgram, hints: Mapping[str, int]) -> None:
     """Set the hints of a traced program to unremarkable sizes, and those of marked sizes to the marks' hints."""
-    try:
-        env = tracer.shape_env_of(program)
-    except LookupError:
+    env = env_of(program)
+    if env is None:
         return
     wanted = {symbol(name): size for name, size in hints.items()}
     for free in env.backed_var_to_val if wanted else ():
@@ -82,7 +81,7 @@ def _wishes(sizes: Sequence[Term], point: Mapping[str, int]) -> Iterator[Formula
 
 def _sizes(program: torch.export.ExportedProgram) -> list[Term]:
     """Return the distinct sizes in a program that do not come from data."""
-    translator, found = tracer.translator_of(program), list[Term]()
+    translator, found = translator_of(program), list[Term]()
     sizes = (size for value in symbols.values(program) if isinstance(value, torch.Tensor) for size in value.shape)
     for expr in dict.fromkeys(symbols.size_expression(size) for size in sizes if not symbols.about_data(size)):
         with contextlib.suppress(Untranslatable):

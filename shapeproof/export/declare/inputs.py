@@ -32,6 +32,7 @@ from shapeproof.export.shim.inputs.marks import Mark
 from shapeproof.export.source.declared_at import Where, nowhere
 from shapeproof.solver.budget import Budget
 from shapeproof.solver.facts import Facts
+from shapeproof.wording import values_text
 
 DimEntry = Any
 """An entry of dynamic_shapes: None, an int, a Dim, a derived dim or a Dim hint; or the mark that replaces it."""
@@ -145,7 +146,7 @@ class Inputs:
                 if declaration.formula.symbols and not _holds(declaration, point):
                     names = self.user_names
                     what = f"additional input {number}" if number else "the example"
-                    sizes = ", ".join(f"{names[name]} = {point[name]}" for name in sorted(declaration.formula.symbols))
+                    sizes = values_text({each: point[each] for each in sorted(declaration.formula.symbols)}, names)
                     declared = format_formula(declaration.formula, rename=names)
                     raise UsageError(f"{what} has {sizes}, but {declared} is declared")
 
@@ -191,10 +192,9 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
     _check_kinds(mod, args, kwargs)
     kwargs = binding.in_order(mod, args, kwargs or {})
     examples = [Leaf(*named) for named in binding.name_leaves(mod, args, kwargs)]
-    shapes, others = binding.resolve_shapes(mod, args, kwargs, dynamic_shapes)
-    entries = binding.match_shapes(mod, args, kwargs, shapes)
-    reader = _Reader(where, dims.root_names(entries), by_marks=not shapes)
-    leaves = tuple(reader.leaf(leaf, entries.get(leaf.source)) for leaf in examples)
+    shapes = binding.read_shapes(mod, args, kwargs, dynamic_shapes)
+    reader = _Reader(where, shapes.roots, by_marks=not shapes.tree)
+    leaves = tuple(reader.leaf(leaf, shapes.entries.get(leaf.source)) for leaf in examples)
     reader.relations(constraints)
     sampled = any(isinstance(leaf.example, TensorSpec) for leaf in leaves)
     return Inputs(
@@ -202,13 +202,13 @@ def declare(  # noqa: PLR0913, PLR0917 - all that a call says, and where
         kwargs,
         leaves,
         Domain(reader.variables, tuple(reader.declarations)),
-        () if sampled else anchors(mod, leaves, dict(reader.example), others),
+        () if sampled else anchors(mod, leaves, dict(reader.example), shapes.others),
         binding.bind(mod, args, kwargs),
-        shapes,
+        shapes.tree,
         tuple(constraints),
-        tuple(_in_vain(leaves, by_marks=not shapes)),
+        tuple(_in_vain(leaves, by_marks=not shapes.tree)),
         dict(_overrides(leaves)),
-        functools.partial(binding.map_shapes, mod, args, kwargs, shapes),
+        functools.partial(binding.map_shapes, mod, args, kwargs, shapes.tree),
     )
 
 
@@ -308,7 +308,7 @@ class _Reader:
 
     def _named(self, name: str, size: int | None, dim: NamedDim) -> Term:
         root, (lower, upper) = dim.root, dim.bounds
-        term: Term = dim.derive(symbol(root))
+        term = dim.step * symbol(root) + dim.offset
         if root in self._groups.values():
             raise UsageError(f"`{root}` is declared twice, as {dim.root_text} and as a shape_id")
         known = self._dims.setdefault(root, dim)
@@ -330,11 +330,9 @@ class _Reader:
 
     def _solve_example(self, name: str, size: int, dim: NamedDim) -> None:
         """Record the root's value in the example; raise if no value gives this size (`2*b + 1` is never 6)."""
-        offset = dim.derive(0)
-        step = dim.derive(1) - offset
-        if (size - offset) % step:
+        value, beyond = divmod(size - dim.offset, dim.step)
+        if beyond:
             raise UsageError(f"the example has {name} = {size}, which is not of the declared form {dim.shown}")
-        value = (size - offset) // step
         if self.example.setdefault(dim.root, value) != value:
             raise UsageError(f"the example has {name} = {size}, but elsewhere `{dim.root}` is {self.example[dim.root]}")
 

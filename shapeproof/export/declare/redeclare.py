@@ -23,7 +23,7 @@ from shapeproof.constraints.syntax.text import format_formula, format_term, pars
 from shapeproof.constraints.terms import Symbol, Term, symbol
 from shapeproof.export.declare.inputs import Inputs, Leaf, listed_dims
 from shapeproof.export.shim.inputs import dims
-from shapeproof.export.shim.inputs.dims import declaration_text, hint_within
+from shapeproof.export.shim.inputs.dims import Hint, NamedDim, declaration_text, hint_within
 from shapeproof.export.shim.inputs.marks import Mark
 from shapeproof.solver.learned.substitution import substitute
 
@@ -203,11 +203,11 @@ class _Writer:
         return bounds.lower if bounds.lower == bounds.upper else Dim(name, min=bounds.lower, max=bounds.upper)
 
     def _dim(self, name: str, entry: Any) -> Any:
-        if dims.is_dim(entry):
-            root, derive = dims.dim_root(entry)
-            form = self._forms.get(root.__name__)
-            return entry if form is None else form.after(derive(1) - derive(0), derive(0)).entry()
-        form = self._forms.get(name) if dims.is_hint(entry) else None
+        dim = dims.read(entry)
+        if isinstance(dim, NamedDim):
+            form = self._forms.get(dim.root)
+            return entry if form is None else form.after(dim.step, dim.offset).entry()
+        form = self._forms.get(name) if isinstance(dim, Hint) else None
         if form is None:
             return entry
         new = form.offset if form.root is None else hint_within(entry, form.bounds.lower, form.bounds.upper)

@@ -36,7 +36,13 @@ from shapeproof.export.explore.findings import (
     open_answers,
 )
 from shapeproof.export.explore.inferred.as_main import as_trace_of
-from shapeproof.export.explore.inferred.narrowing import condensed, given_up, lifted, nonempty, sayable
+from shapeproof.export.explore.inferred.narrowing import (
+    condense_narrowings,
+    narrowing_to,
+    raised_bound,
+    sayable,
+    without_empty,
+)
 from shapeproof.export.explore.inferred.scout import Looks, Scout
 from shapeproof.export.explore.judge import Judge
 from shapeproof.export.explore.main_program import MainProgram
@@ -87,13 +93,13 @@ class Explorer:
         except Impossible:
             raise
         except Exception:  # torch traces torch.cond only where no size is 0
-            above, lifts = nonempty(domain, self._inputs)
+            above, lifts = without_empty(domain, self._inputs)
             if not lifts:
                 raise
             best = self._best(above)
             best.narrowings += lifts
         best.traces = self._attempts.made
-        best.narrowings = condensed(best, self._inputs)
+        best.narrowings = condense_narrowings(best, self._inputs)
         return best
 
     def _best(self, domain: Facts) -> Exploration:
@@ -118,17 +124,17 @@ class Explorer:
             again = self._explore(domain, oblivious)
         except Exception:  # noqa: BLE001 - what serves less has been found already
             return None
-        point = again.main.trial.point | ({} if self._splitting else again.begun)
+        point = again.main.trial.point | ({} if self._splitting else again.start)
         return again if again.disagreement is None and again.serves(point) else None
 
     def _explore(self, domain: Facts, oblivious: frozenset[Formula]) -> Exploration:
         main = self._main.found(domain, oblivious)
         self._inputs.demands[:] = demands(self._inputs, main)
-        begun = self._main.example_in(domain) or self._attempts.sizes.of(main.trial.point)
-        found = Exploration(main, replay.forms(main.program), begun)
+        start = self._main.example_in(domain) or self._attempts.sizes.of(main.trial.point)
+        found = Exploration(main, replay.forms(main.program), start)
         found.narrowings, found.settled_for = list(self._main.adopted), self._main.settled_for
         self._cut = replace(self._cut, adopted=tuple(each.requirement for each in found.narrowings))
-        found.disagreement = self._judge.disagreement(found.forms, found.begun, calls=2)
+        found.disagreement = self._judge.disagreement(found.forms, found.start, calls=2)
         if found.disagreement is None or main.trial.branches_on_data:
             self._settle(main, found)
         return found
@@ -167,7 +173,7 @@ class Explorer:
             cell.learn(narrowing.requirement)
         if find(f.TRUE, cell) is None:
             return
-        whole = given_up(step.decision, outside, found, self._inputs)
+        whole = narrowing_to(step.decision, outside, found, self._inputs)
         if whole is not None and (step.decision.kind is Kind.ASSERTED or self._settles_for(cell, found)):
             found.narrowings.append(whole)
             return
@@ -178,7 +184,7 @@ class Explorer:
         own = step.decision.of_the_model and not data and self._attempts.made < LOOK_TRACES
         worth = whole is not None or (own and not self._is_in_vain(cell, found, known))
         self._look_into(step, cell, outside, found, known, closely=given or (worth and not self._splitting))
-        whole = whole or lifted(step.decision, self._inputs)
+        whole = whole or raised_bound(step.decision, self._inputs)
         news = [finding for finding in found.findings if finding not in before[0]]
         if whole is not None and news and not (self._splitting and all(each.may_be_another for each in news)):
             found.findings, found.narrowings = before[0], [*before[1], whole]
@@ -212,7 +218,7 @@ class Explorer:
         part = cell.assuming(right)
         if not (isinstance(find(f.TRUE, part), dict) and isinstance(find(f.negate(right), cell), dict)):
             return False
-        narrowing = given_up(step.decision, f.disjunction(outside, right), found, self._inputs)
+        narrowing = narrowing_to(step.decision, f.disjunction(outside, right), found, self._inputs)
         if narrowing is None:
             return False
         found.narrowings.append(narrowing)
@@ -236,7 +242,7 @@ class Explorer:
                 "the solver's budget ran out" if point is None else f"more than {TRACE_LIMIT} traces would be needed"
             )
             answers = self._cut.answers(cell, found.main.trial)
-            found.add(Finding(Outcome.UNDECIDED, step.decision, None, reason, served=outside, answers=answers))
+            found.add(Finding(Outcome.UNDECIDED, step.decision, None, reason, outside=outside, answers=answers))
             return
         same_where: Formula = f.FALSE
         finding = None if closely else self._judge.of_runs(step, cell, point, found.forms) or known
@@ -254,17 +260,17 @@ class Explorer:
             if finding is None:
                 found.served.append(there)
                 return
-        narrowing = given_up(step.decision, outside, found, self._inputs) if closely else None
+        narrowing = narrowing_to(step.decision, outside, found, self._inputs) if closely else None
         if narrowing is not None:
             found.narrowings.append(narrowing)
             return
-        asked = replace(finding, asked=step.decision.formula, served=outside)
+        asked = replace(finding, asked=step.decision.formula, outside=outside)
         finding = attributed(asked, found.main.trial)
         if finding.decision is step.decision and sayable(f.disjunction(step.decision.taken, same_where)):
             finding = replace(finding, same_where=same_where)
         if closely or not finding.is_about_another(step.decision):
             found.add(finding)
             return
-        found.add(replace(finding, served=f.disjunction(outside, finding.requirement)))
+        found.add(replace(finding, outside=f.disjunction(outside, finding.requirement)))
         cell.learn(finding.requirement)
         self._settle_cell(step, cell, found)

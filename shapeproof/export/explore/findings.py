@@ -14,7 +14,7 @@ from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.records.decisions import Decision, Kind
 from shapeproof.export.explore.beside_eager.replay import Form, Replay
 from shapeproof.export.explore.cells import Cutter
-from shapeproof.export.graph.aliasing import told_apart
+from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.source.loops import rounds
 from shapeproof.export.trace.calls.dropouts import hides_a_write
 from shapeproof.export.trace.trial import Trial
@@ -36,7 +36,7 @@ class Outcome(Enum):
 class Finding:
     """A cell of the domain that the program does not serve, or is not known to serve.
 
-    Formulas: `requirement` is what the cause asks of sizes, `served` holds outside the region of the finding, and
+    Formulas: `requirement` is what the cause asks of sizes, `outside` holds outside the region of the finding, and
     `asked` is the question whose other answer leads into it.
     """
 
@@ -46,7 +46,7 @@ class Finding:
     text: str
     asked: Formula = f.TRUE
     """The question whose other answer leads here; `decision` explains that answer best."""
-    served: Formula = f.TRUE
+    outside: Formula = f.TRUE
     """A formula that holds for every declared input outside the region of the finding."""
     unbounded: bool = False
     """True if the extent of that region is unknown."""
@@ -66,7 +66,7 @@ class Finding:
     @property
     def may_be_another(self) -> bool:
         """True if another program might serve the region: eager may accept it, and sizes distinguish it."""
-        sizes_tell = self.served is not f.TRUE and not self.answers
+        sizes_tell = self.outside is not f.TRUE and not self.answers
         return self.outcome in {Outcome.DIFFERS, Outcome.UNDECIDED} and sizes_tell
 
     @property
@@ -145,7 +145,7 @@ class Traced:
         if self.trial.doubtful or self.program is None:
             return self.trial.doubtful
         graph = self.program.graph
-        return (self.trial.ignores_layouts and told_apart(graph)) or hides_a_write(graph)
+        return (self.trial.ignores_layouts and observes_aliasing(graph)) or hides_a_write(graph)
 
 
 @dataclass(slots=True)
@@ -154,13 +154,13 @@ class Exploration:
 
     Attributes:
         forms: the forms in which the program is run beside eager.
-        begun: the point at which program and eager were first compared: the example, if there is one.
+        start: the point at which program and eager were first compared: the example, if there is one.
         disagreement: the replay at that point, if the two do not agree.
     """
 
     main: Traced
     forms: Sequence[Form]
-    begun: dict[str, int]
+    start: dict[str, int]
     disagreement: Replay | None = None
     findings: list[Finding] = field(default_factory=list)
     narrowings: list[Narrowing] = field(default_factory=list)
@@ -185,8 +185,8 @@ class Exploration:
         for index, known in enumerate(self.findings):
             if known.requirement is finding.requirement and bool(known.answers) == bool(finding.answers):
                 worst = min(known, finding, key=_rank)
-                served = f.conjunction(known.served, finding.served)
-                self.findings[index] = replace(worst, served=served, answers=known.answers + finding.answers)
+                outside = f.conjunction(known.outside, finding.outside)
+                self.findings[index] = replace(worst, outside=outside, answers=known.answers + finding.answers)
                 return
         if finding.outcome is not Outcome.DATA or not self._joined(finding.decision):
             self.findings.append(finding)
@@ -219,7 +219,7 @@ class Exploration:
 
     def serves(self, point: Mapping[str, int]) -> bool:
         """True if no finding concerns a point. A program on torch's general path may not serve its traced point."""
-        return all(holds_at(finding.served, point) for finding in self.findings)
+        return all(holds_at(finding.outside, point) for finding in self.findings)
 
     def wrong_guesses(self) -> frozenset[Formula]:
         """Return questions that the program answered against torch's fallback, where its answer fails in the domain."""
@@ -238,8 +238,8 @@ def open_answers(cut: Cutter, decision: Decision, reason: str, traced: Traced, m
         answers = tuple(cut.data_answers(main.trial))
         return Finding(Outcome.UNDECIDED, decision, None, reason, unbounded=True, answers=answers)
     cell = traced.trial.known
-    answers, served = cut.answers(cell, main.trial), cut.outside(cell)
-    return Finding(Outcome.UNDECIDED, decision, None, reason, served=served, unbounded=True, answers=answers)
+    answers, outside = cut.answers(cell, main.trial), cut.outside(cell)
+    return Finding(Outcome.UNDECIDED, decision, None, reason, outside=outside, unbounded=True, answers=answers)
 
 
 def asking(decision: Decision) -> object:
@@ -268,7 +268,7 @@ def served_part(found: Exploration, domain: Facts) -> Facts | None:
     """Return the part that a program serves by its sizes; None if a finding refutes the program or only data decide."""
     if any(finding.outcome is not Outcome.UNDECIDED or finding.answers for finding in found.findings):
         return None
-    return narrowed(domain, found.narrowings).assuming(*(finding.served for finding in found.findings))
+    return narrowed(domain, found.narrowings).assuming(*(finding.outside for finding in found.findings))
 
 
 def attributed(finding: Finding, trial: Trial) -> Finding:

@@ -36,6 +36,7 @@ from shapeproof.export.limits import (
 from shapeproof.export.trace.trial import flipped
 from shapeproof.solver.answers.witness import ascending, find, generic, smallest
 from shapeproof.solver.facts import Facts
+from shapeproof.wording import values_text
 
 Point = dict[str, int]
 
@@ -67,8 +68,7 @@ class Sizes:
 
     def describe(self, point: dict[str, int]) -> str:
         """Describe a point in the user's names."""
-        names = self._names
-        return ", ".join(f"{names.get(name, name)} = {value}" for name, value in sorted(point.items())) or "the example"
+        return values_text(dict(sorted(point.items())), self._names) or "the example"
 
 
 _GENERAL = 2
@@ -82,24 +82,24 @@ class Fitting:
 
     Args:
         inputs: the inputs.
-        begun: the point that was run first; a name that a point leaves out has its value there.
+        start: the point that was run first; a name that a point leaves out has its value there.
     """
 
-    def __init__(self, inputs: Inputs, begun: Mapping[str, int]) -> None:
+    def __init__(self, inputs: Inputs, start: Mapping[str, int]) -> None:
         self.names = sorted(inputs.domain.symbols)
-        self._inputs, self._begun = inputs, begun
-        self._large = inputs.elements(begun) > REPLAY_ELEMENTS
+        self._inputs, self._start = inputs, start
+        self._large = inputs.elements(start) > REPLAY_ELEMENTS
 
     def completed(self, point: Mapping[str, int]) -> dict[str, int]:
         """Return values for all declared sizes."""
-        return {name: point[name] if name in point else self._begun[name] for name in self.names}
+        return {name: point[name] if name in point else self._start[name] for name in self.names}
 
     def whole(self, point: Found, growth: int = REPLAY_GROWTH) -> dict[str, int] | None:
         """Return a point that was found, completed; None if none was found, or if it is too large."""
         if not isinstance(point, Mapping):
             return None
         whole = self.completed(point)
-        most = max(REPLAY_ELEMENTS, growth * self._inputs.elements(self._begun))
+        most = max(REPLAY_ELEMENTS, growth * self._inputs.elements(self._start))
         return whole if self._inputs.elements(whole) <= most else None
 
     def among(self, points: Iterable[Found]) -> Iterator[dict[str, int]]:
@@ -203,7 +203,7 @@ def replay_points(
     `run` lies in. A slice is where a decision that was found harmless goes the other way, or where one size is 0 or 1.
     The main program's own point says less than others: what the trace fixed by mistake is right there.
     """
-    fitting = Fitting(inputs, found.begun)
+    fitting = Fitting(inputs, found.start)
     names = fitting.names
     for traced in (found.main, *found.served):
         point = fitting.whole(traced.trial.point, 1 if traced is found.main else REPLAY_GROWTH)
@@ -228,15 +228,15 @@ def _where_laid_otherwise(found: Exploration, domain: Facts) -> Iterator[Found]:
     A dimension has a stride there that reaches no element: torch's fake kernels may give one that its kernels do not.
     Each point comes with the other sizes as they were at the start, which tell strides apart, and with any other sizes.
     """
-    begun = found.begun
+    start = found.start
     for sizes in found.main.trial.laid:
         varying = [size for size in dict.fromkeys(sizes) if not size.is_constant]
         several = itertools.chain.from_iterable(itertools.combinations(varying, n) for n in range(1, len(varying) + 1))
         ones = (f.conjunction(*(f.eq(size, 1) for size in each)) for each in several)
         for where in (*itertools.islice(ones, LAYOUT_POINTS), *(f.eq(size, 0) for size in varying)):
-            if not where.symbols <= begun.keys():
+            if not where.symbols <= start.keys():
                 continue
-            kept = (f.eq(symbol(name), size) for name, size in begun.items() if name not in where.symbols)
+            kept = (f.eq(symbol(name), size) for name, size in start.items() if name not in where.symbols)
             for wanted in (f.conjunction(where, *kept), where):
                 yield find(wanted, domain)
 
@@ -247,11 +247,11 @@ def kernel_points(inputs: Inputs, found: Exploration, domain: Facts, weight: int
     These are the replay points, then points beside the borders of questions, then the smallest points. `weight` is the
     number of elements that a run reads besides the inputs'.
     """
-    fitting = Fitting(inputs, found.begun)
+    fitting = Fitting(inputs, found.start)
     borders, along = _borders(found, domain), _along_each(fitting.names, found, domain)
     further = fitting.among(itertools.chain(borders, along, _smallest(fitting.names, domain)))
     chosen = itertools.chain(
-        [found.begun],
+        [found.start],
         replay_points(inputs, found, domain, []),
         (point for point in further if domain.contains(point)),
     )
@@ -277,7 +277,7 @@ def smaller_points(point: Point, inputs: Inputs, domain: Facts) -> Iterator[Poin
 def _borders(found: Exploration, domain: Facts) -> Iterator[Found]:
     """Yield points at, before and after the border of each question about sizes."""
     for formula in found.main.trial.questions.asked:
-        if formula.symbols <= found.begun.keys():
+        if formula.symbols <= found.start.keys():
             beside = [f.eq(formula.term, k) for k in (-1, 0, 1)] if isinstance(formula, f.Compare) else [formula]
             yield from (find(each, domain) for each in beside)
 
@@ -290,7 +290,7 @@ def _along_each(names: Sequence[str], found: Exploration, domain: Facts) -> Iter
     most = KERNEL_POINTS // (len(names) + 1)
     for offset, name in itertools.product(range(most), names):
         value = (domain.range_of(name).lower or 0) + offset
-        point = found.begun | {name: value}
+        point = found.start | {name: value}
         yield point if domain.contains(point) else find(f.eq(symbol(name), value), domain)
 
 

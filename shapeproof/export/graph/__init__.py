@@ -2,7 +2,6 @@
 
 nodes.py         operators, operands, mutations
 aliasing.py      views and shared storage
-layouts.py       whether two fake tensors are the same
 rounding.py      operators that amplify a small difference
 readback.py      the assertions of a graph, as formulas
 emit.py          sizes and conditions as nodes

@@ -18,7 +18,7 @@ from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
 
 
-def told_apart(graph: torch.fx.Graph) -> bool:
+def observes_aliasing(graph: torch.fx.Graph) -> bool:
     """True if the graph can observe whether some operator shared storage or copied.
 
     The body of a higher-order operator is not analysed: a body that mutates anything counts as an observer.

@@ -25,7 +25,7 @@ def line_of(node: torch.fx.Node) -> SourceLocation | None:
     return SourceLocation(users[-1]["file"], int(users[-1]["line"]), users[-1]["text"]) if users else None
 
 
-def noted(value: Any) -> Any:
+def metadata(value: Any) -> Any:
     """Return the metadata of a node: its value in the trace; anything but a node is its own value."""
     return value.meta.get("val") if isinstance(value, torch.fx.Node) else value
 
@@ -117,7 +117,7 @@ def insert_call(
     """Insert a call on nodes and numbers, with the metadata that torch's verifier and serializer expect."""
     with before.graph.inserting_before(before):
         node = before.graph.call_function(target, tuple(args), dict(kwargs or {}))
-    _describe(node, target, list(map(noted, args)))
+    _describe(node, target, list(map(metadata, args)))
     return node
 
 

@@ -8,6 +8,7 @@ stated.py           both of these, stated by users for their own operators
 decompositions.py   functions of torch that freeze a size, rewritten in functions that do not
 written/            more of these
 recurrent.py        results of LSTM, GRU and RNN
+layouts.py          sizes and layouts of fake tensors, compared
 shape_functions.py  the sizes of a result whose operands are contiguous, row by row
 properties.py       calls that read what no operator computes again: strides, offset, requires_grad
 schemas.py          arguments by name, mutated arguments, views

@@ -18,46 +18,10 @@ from typing import Any
 import torch
 
 from shapeproof.constraints import formulas as f
-from shapeproof.constraints.formulas import Formula
-from shapeproof.constraints.terms import ONE, Term, maximum, modulo
+from shapeproof.constraints.terms import ONE, modulo
+from shapeproof.export.ops.layouts import Size, Sizes, lies_row_by_row
 
-Size = int | torch.SymInt
 Shape = tuple[Size, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """Answers questions about sizes.
-
-    Attributes:
-        read: returns the term of a size.
-        known: True for a formula that is known to hold.
-    """
-
-    read: Callable[[Size], Term]
-    known: Callable[[Formula], bool]
-
-    def equal(self, a: Size, b: Size) -> bool:
-        """True if two sizes are known to be equal."""
-        mine, other = self.read(a), self.read(b)
-        return mine is other or self.known(f.eq(mine, other))
-
-    def at_least(self, a: Size | Term, low: int) -> bool:
-        """True if `a >= low` is known."""
-        term = a if isinstance(a, Term) else self.read(a)
-        return term.constant_value >= low if term.is_constant else self.known(f.ge(term, low))
-
-    def at_most(self, a: Size, high: int) -> bool:
-        """True if `a <= high` is known."""
-        return self.known(f.le(self.read(a), high))
-
-    def alike(self, some: Sequence[Size], others: Sequence[Size]) -> bool:
-        """True if two shapes are known to be equal."""
-        return len(some) == len(others) and all(map(self.equal, some, others))
-
-    def fits(self, parameter: torch.Tensor | None, shape: Sequence[Size]) -> bool:
-        """True if an optional parameter is missing or has this shape."""
-        return parameter is None or self.alike(parameter.shape, shape)
 
 
 _MATRIX = _PLANE = 2
@@ -135,34 +99,6 @@ def has_channels_last(image: torch.Tensor, sizes: Sizes) -> bool:
 def _with_channels_last(shape: Sequence[Size]) -> Strides:
     _, channels, height, width = shape
     return (channels * height * width, 1, channels * width, channels)
-
-
-def keeps_layout(operands: Sequence[torch.Tensor], read: Callable[[Size], Term]) -> bool:
-    """True if an elementwise operator returns a tensor like its one operand in everything but the elements.
-
-    Law: where the operand is contiguous, row by row, eager's result is contiguous, too, for every size. Other layouts,
-    and operators that change the dtype, are left to torch.
-    """
-    if len(operands) != 1 or torch.is_inference_mode_enabled():
-        return False
-    (x,) = operands
-    plain = x.is_floating_point() and x.layout is torch.strided and not x.is_neg()
-    return plain and not torch.is_autocast_enabled(x.device.type) and lies_row_by_row(x, read)
-
-
-def lies_row_by_row(x: torch.Tensor, read: Callable[[Size], Term]) -> bool:
-    """True if each stride is the product of the later sizes, where a size of 0 counts as 1 or as 0."""
-    return lie_row_by_row([*map(read, x.shape)], [*map(read, x.stride())])
-
-
-def lie_row_by_row(sizes: Sequence[Term], strides: Sequence[Term]) -> bool:
-    """True if each stride is the product of the later sizes, where a size of 0 counts as 1 or as 0."""
-    elements = counted = ONE
-    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
-        if stride is not elements and stride is not counted:
-            return False
-        elements, counted = elements * size, counted * maximum(ONE, size)
-    return True
 
 
 def _lie(operands: Sequence[torch.Tensor], layout: Layout, sizes: Sizes) -> bool:

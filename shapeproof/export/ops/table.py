@@ -56,6 +56,8 @@ class Operator:
         counts: its result has a row for each nonzero element of this operand.
         counts_nonzero: its result counts the nonzero elements of its operand.
         counts_true: its result counts the true elements of a bool operand.
+        stored: its result has one "row" or one "column" for each element that its operand, a sparse tensor, stores.
+        coalesced: it raises for an uncoalesced sparse tensor, which may store an element twice.
         values: bounds of the integers in its results.
         view: the meanings of the symbols that torch makes for a view.
         as_asked: the argument with the sizes of its result, a view or a copy; one of them may be -1.
@@ -94,6 +96,8 @@ class Operator:
     counts: str | None = None
     counts_nonzero: bool = False
     counts_true: bool = False
+    stored: str | None = None
+    coalesced: bool = False
     values: values.Rule | None = None
     view: Callable[[Call], list[Term]] | None = None
     as_asked: str | None = None
@@ -141,6 +145,10 @@ _FROM_DATA: Mapping[str, Operator] = {
     "repeat_interleave.Tensor": Operator(sizes=sizes.repeat_interleave, values=values.repeat_interleave),
     "bincount.default": Operator(sizes=sizes.bincount, values=values.occurrences),
     "_padded_dense_to_jagged_forward.default": Operator(sizes=sizes.unpadded),
+    **_each("values values_copy", stored="row", coalesced=True),
+    **_each("_values _values_copy col_indices col_indices_copy row_indices row_indices_copy", stored="row"),
+    **_each("indices indices_copy", stored="column", coalesced=True),
+    **_each("_indices _indices_copy", stored="column"),
 }
 """Operators that take a size or a number from data, each with its source."""
 

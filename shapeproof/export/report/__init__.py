@@ -4,7 +4,6 @@ This room words and stores the results of other rooms. Every suggestion to the u
 
 report.py       the result of a check
 explain.py      one diagnostic per finding
-given.py        diagnostics for given inputs that are not served
 rebound.py      attributes that a model rebinds in its inputs
 advice.py       checks on data that settle a question
 remedies.py     declarations that are proved to help

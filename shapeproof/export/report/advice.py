@@ -25,7 +25,7 @@ from shapeproof.solver.answers.simplify import simplified
 from shapeproof.solver.answers.witness import find, smallest
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
-from shapeproof.wording import short
+from shapeproof.wording import line_text, short, values_text
 
 _WRITABLE = f.Compare | f.Or | t.Term | t.Symbol | t.FloorDiv | t.Min | t.Max
 
@@ -130,7 +130,7 @@ def _both_ways(required: Formula, known: Facts, trial: Trial, names: Mapping[str
     for label, formula in (("true at", required), ("false at", required.negation)):
         point = smallest(formula, known, shown)
         if isinstance(point, dict):
-            values = ", ".join(f"{names.get(name, name)} = {point[name]}" for name in shown if name in point)
+            values = values_text({name: point[name] for name in shown if name in point}, names)
             notes.append(Note(label, values))
     return notes
 
@@ -139,7 +139,7 @@ def _sources(required: Formula, trial: Trial, names: Mapping[str, str]) -> list[
     unnamed = sorted(name for name in required.symbols if name in trial.origins and name not in names)
     places = [(name, trial.origins[name].user) for name in unnamed]
     return [
-        Note(name, f"is taken from data at {short(user.file)}:{user.line}   {user.text}", user)
+        Note(name, f"is taken from data at {line_text(user)}   {user.text}", user)
         for name, user in places
         if user is not None
     ]

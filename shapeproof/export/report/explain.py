@@ -7,19 +7,21 @@ lays them out.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints import terms as t
 from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocation
 from shapeproof.constraints.records.diagnostics import Diagnostic, Help, Note
 from shapeproof.constraints.records.domain import Domain, Origin
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.declare.inputs import Inputs
+from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import Disagreement
-from shapeproof.export.explore.findings import Finding, Narrowing, Outcome
+from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, Outcome
 from shapeproof.export.report.advice import advice, data_notes
 from shapeproof.export.report.remedies import Cause
 from shapeproof.export.source.errors import led_to
@@ -28,7 +30,7 @@ from shapeproof.export.source.loops import rounds
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.clash import clash
 from shapeproof.solver.prove import implied
-from shapeproof.wording import short, with_kind
+from shapeproof.wording import line_text, values_text, with_kind
 
 
 def diagnose(finding: Finding, inputs: Inputs, trial: Trial, help_: tuple[Help, ...] = ()) -> Diagnostic:
@@ -36,21 +38,60 @@ def diagnose(finding: Finding, inputs: Inputs, trial: Trial, help_: tuple[Help, 
     names = inputs.user_names | dict(trial.questions.names.get(finding.decision.formula, {}))
     required = format_formula(finding.requirement, rename=names)
     asked = required + _asked_by(finding.decision) + _following(finding, inputs, trial)
-    where, about_data = _place(finding.decision), finding.outcome is Outcome.DATA
+    about_data = finding.outcome is Outcome.DATA
     return Diagnostic(
         id=_identify(finding),
         message=_title(finding, names, required),
         severity="warning" if finding.outcome is Outcome.UNDECIDED else "error",
-        file=where.file if where else None,
-        line=where.line if where else None,
         notes=(
             *_asked_in(finding.decision),
             *_notes(finding, inputs, names, asked),
             *(data_notes(finding, trial, names) if about_data else ()),
         ),
-        witness=in_user_terms(finding.witness, names),
+        witness=None if finding.witness is None else in_user_terms(finding.witness, names),
         help=(*help_, *(advice(finding, trial, names) if about_data else ())),
+    ).at(_place(finding.decision))
+
+
+def diagnose_cause(
+    eager: replay.Eager, found: Exploration, cause: Cause, trial: Trial, help_: tuple[Help, ...] = ()
+) -> Diagnostic:
+    """Return the diagnostic of a cause; if the cause excludes an input given beside the example, that input's.
+
+    Inference keeps all given inputs in the domain. If the model needs a condition that one of them violates, that is an
+    error whatever other sizes are concerned; the smallest such input is run.
+    """
+    diagnostic = _also(diagnose(cause.finding, eager.inputs, trial, help_), cause, eager.inputs)
+    point = _lost(eager.inputs.anchors[1:], [cause.finding, *cause.others])
+    if point is None:
+        return diagnostic
+    named = in_user_terms(point, eager.inputs.user_names)
+    label, happened = _seen_there(eager.compare(found.forms, point))
+    kept = (note for note in diagnostic.notes if note.label not in {"where", "fails at"})
+    return replace(
+        diagnostic,
+        id="seen",
+        message=f"an input that was given is not served: `{values_text(named)}`",
+        severity="error",
+        notes=(*kept, Note(label, f"{values_text(named)}   {happened}")),
+        witness=named,
     )
+
+
+def _lost(given: Sequence[dict[str, int]], findings: Sequence[Finding]) -> dict[str, int] | None:
+    """Return the smallest given input in a part of the domain that findings call unserved."""
+    about_sizes = (finding for finding in findings if finding.outcome is not Outcome.DATA)
+    required = [formula for finding in about_sizes for formula in (finding.requirement, finding.outside)]
+    lost = [point for point in given if not all(holds_at(formula, point) for formula in required)]
+    return min(lost, key=lambda point: (max(point.values()), sum(point.values())), default=None)
+
+
+def _seen_there(seen: replay.Replay) -> tuple[str, str]:
+    if seen.relation is replay.Relation.BOTH_RAISE:
+        return "fails at", f"replayed; eager raises {seen.text}"
+    if not seen.agrees:
+        return "fails at", f"replayed; {seen.sentence}"
+    return "where", "the two agree there, but not where sizes are required to be the same"
 
 
 def unenforced(formula: Formula, trial: Trial, inputs: Inputs) -> Diagnostic:
@@ -79,14 +120,7 @@ def rounded_otherwise(operator: str, function: str, where: SourceLocation | None
 
 
 def _undecided(message: str, where: SourceLocation | None, *notes: Note) -> Diagnostic:
-    return Diagnostic(
-        id="undecided",
-        message=message,
-        severity="warning",
-        file=where.file if where else None,
-        line=where.line if where else None,
-        notes=notes,
-    )
+    return Diagnostic(id="undecided", message=message, severity="warning", notes=notes).at(where)
 
 
 def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
@@ -98,21 +132,15 @@ def contradiction(trial: Trial, inputs: Inputs) -> Diagnostic:
     facts = trial.region.assuming(check.formula)
     known = [format_formula(formula, rename=names) for formula in clash(facts) if formula is not check.formula]
     required = format_formula(check.formula, rename=names)
-    where = check.place.user or check.place.framework
-    return Diagnostic(
-        id="contradiction",
-        message=f"no data pass this check: `{required}`",
-        severity="error",
-        file=where.file if where else None,
-        line=where.line if where else None,
-        notes=(Note("required", required), *(Note("known", text) for text in known)),
-    )
+    notes = (Note("required", required), *(Note("known", text) for text in known))
+    found = Diagnostic(id="contradiction", message=f"no data pass this check: `{required}`", notes=notes)
+    return found.at(check.place.user or check.place.framework)
 
 
 def disagreeing(wrong: Disagreement, inputs: Inputs, help_: tuple[Help, ...] = ()) -> Diagnostic:
     """Return the diagnostic of a point at which the program and eager differ, or both raise."""
-    named = in_user_terms(wrong.point, inputs.user_names) or {}
-    sizes = ", ".join(f"{name} = {value}" for name, value in named.items()) or "the example"
+    named = in_user_terms(wrong.point, inputs.user_names)
+    sizes = values_text(named) or "the example"
     does = "eager raises, as the program does" if wrong.result.agrees else "the program does not do what eager does"
     return Diagnostic(
         id="replay",
@@ -137,32 +165,29 @@ def untraceable(error: Exception) -> str:
     unknown = _UNKNOWN_CONTAINER.search(str(error))
     said = with_kind(error).rstrip(". ") if unknown is None else _REGISTER.format(unknown[1])
     where = led_to(error)
-    at = f", at {short(where.file)}:{where.line}: {where.text}" if where else ""
+    at = f", at {line_text(where)}: {where.text}" if where else ""
     return f"torch cannot trace the model, which runs in eager: {said}{at}"
 
 
 def unexplored(where: Formula, error: Exception, inputs: Inputs) -> Diagnostic:
     """Return the diagnostic of a part of the domain for which tracing found no program."""
     text = format_formula(where, rename=inputs.user_names)
-    notes = Note("because", with_kind(error))
-    return Diagnostic(
-        "undecided", f"could not be decided: what does the model do where `{text}`?", "warning", notes=(notes,)
-    )
+    message = f"could not be decided: what does the model do where `{text}`?"
+    return _undecided(message, None, Note("because", with_kind(error)))
 
 
 def uncovered() -> Diagnostic:
     """Return the diagnostic of regions that are not proved to partition the domain."""
-    message = "could not be decided: do the regions cover the domain, and is each size in exactly one?"
-    return Diagnostic("undecided", message, "warning")
+    return _undecided("could not be decided: do the regions cover the domain, and is each size in exactly one?", None)
 
 
-def also(diagnostic: Diagnostic, cause: Cause, inputs: Inputs) -> Diagnostic:
-    """Return the diagnostic of a cause, with a note on the other findings of this cause."""
+def _also(diagnostic: Diagnostic, cause: Cause, inputs: Inputs) -> Diagnostic:
+    """Return a diagnostic with a note on the other findings of its cause."""
     if not cause.others:
         return diagnostic
     text = f"{len(cause.others)} other question{'s' if len(cause.others) > 1 else ''}"
     places = dict.fromkeys(_place(other.decision) for other in cause.others)
-    lines = ", ".join(f"{short(where.file)}:{where.line}" for where in places if where)
+    lines = ", ".join(line_text(where) for where in places if where)
     if cause.settled_by is not f.TRUE:
         text += f", settled as this one is where {format_formula(cause.settled_by, rename=inputs.user_names)}: {lines}"
     elif cause.finding.outcome is Outcome.UNDECIDED:
@@ -176,7 +201,7 @@ def narrowing_note(narrowing: Narrowing, inputs: Inputs) -> str:
     """Say which requirement was inferred, and for which line."""
     required = format_formula(narrowing.requirement, rename=inputs.user_names)
     where = _place(narrowing.decision)
-    line = f", asked for at {short(where.file)}:{where.line}" if where else ""
+    line = f", asked for at {line_text(where)}" if where else ""
     return f"inferred and enforced at run time: {required}{line}"
 
 
@@ -267,7 +292,7 @@ def _notes(finding: Finding, inputs: Inputs, names: dict[str, str], required: st
     if finding.outcome is Outcome.DATA:
         notes.append(Note("because", finding.text))
     elif finding.witness is not None:
-        sizes = ", ".join(f"{name} = {value}" for name, value in (in_user_terms(finding.witness, names) or {}).items())
+        sizes = values_text(in_user_terms(finding.witness, names))
         label = "fails at" if finding.outcome in {Outcome.RAISES, Outcome.DIFFERS} else "where"
         notes.append(Note(label, f"{sizes}   {_happened(finding)}"))
     elif finding.text:
@@ -297,7 +322,7 @@ def _origins(requirement: Formula, domain: Domain) -> list[Origin]:
 def declared_at(origin: Origin, claim: str = "") -> Note:
     """Return the note on a declaration: its claim, if given, its text and its line."""
     where = origin.where
-    parts = (claim, origin.text, f"at {short(where.file)}:{where.line}" if where else "")
+    parts = (claim, origin.text, f"at {line_text(where)}" if where else "")
     return Note("declared", "   ".join(filter(None, parts)), where)
 
 
@@ -306,7 +331,7 @@ def _asked_in(decision: Decision) -> list[Note]:
     where = decision.framework
     if decision.where is None or where is None or of_torch(where):
         return []
-    return [Note("asked in", f"{short(where.file)}:{where.line}   {where.text}", where)]
+    return [Note("asked in", f"{line_text(where)}   {where.text}", where)]
 
 
 def _following(finding: Finding, inputs: Inputs, trial: Trial) -> str:
@@ -332,9 +357,9 @@ def _place(decision: Decision) -> SourceLocation | None:
     return decision.where or decision.framework
 
 
-def in_user_terms(witness: dict[str, int] | None, names: dict[str, str]) -> dict[str, int] | None:
+def in_user_terms(point: Mapping[str, int], names: Mapping[str, str]) -> dict[str, int]:
     """Return a point by the user's names for its sizes."""
-    return None if witness is None else {names.get(name, name): value for name, value in sorted(witness.items())}
+    return {names.get(name, name): value for name, value in sorted(point.items())}
 
 
 def domain_texts(formulas: Sequence[Formula], inputs: Inputs) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from shapeproof.constraints.records.decisions import Decision, Kind, SourceLocat
 from shapeproof.constraints.syntax.text import format_formula
 from shapeproof.export.explore.findings import Exploration, Outcome
 from shapeproof.export.trace.trial import Step
-from shapeproof.wording import short
+from shapeproof.wording import line_text, values_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class Assumption:
 
     def __str__(self) -> str:
         verdict = {True: "harmless (proved)", None: "not known to be harmless", False: "does harm"}[self.harmless]
-        at = f" at {', '.join(f'{name} = {size}' for name, size in self.witness.items())}" if self.witness else ""
-        line = f"   {short(self.where.file)}:{self.where.line}" if self.where else ""
+        at = f" at {values_text(self.witness)}" if self.witness else ""
+        line = f"   {line_text(self.where)}" if self.where else ""
         by = f"   by {self.operator}" if self.operator else ""
         return f"{self.text}: {verdict}{at}{by}{line}"
 
@@ -61,7 +61,7 @@ class Oblivious:
         """Return one line for users of torch.compile."""
         harmful = next((each for each in self.assumptions if each.harmless is False), None)
         if harmful is not None:
-            sizes = ", ".join(f"{name} = {size}" for name, size in (harmful.witness or {}).items())
+            sizes = values_text(harmful.witness or {})
             wrong = f"it assumes {harmful.text}, which is wrong at {sizes}"
             return f"torch.compile: leave backed_size_oblivious=False: {wrong}"
         if self.one_path and all(each.harmless for each in self.assumptions):

@@ -14,7 +14,7 @@ from shapeproof.export.explore.beside_eager.rebound import Seen
 from shapeproof.export.report.explain import in_user_terms
 from shapeproof.export.report.report import Report
 from shapeproof.export.trace.rebinding import Left, Rebinding
-from shapeproof.wording import short
+from shapeproof.wording import line_text, values_text
 
 SHOWN = 4
 """The maximal number of outputs that a note names."""
@@ -37,9 +37,8 @@ def _diagnostic(
     argument: str, group: Sequence[Rebinding], seen: Seen, inputs: Inputs, point: dict[str, int]
 ) -> Diagnostic:
     first = group[0]
-    where = seen.lines.get(first.leaf)
-    named = in_user_terms(point, inputs.user_names) or {}
-    sizes = ", ".join(f"{name} = {value}" for name, value in named.items()) or "the example"
+    named = in_user_terms(point, inputs.user_names)
+    sizes = values_text(named) or "the example"
     missing = "returns it as another output elsewhere, or not at all" if first.sometimes else "does not return it"
     eager, program = (_described(held.leaves, first.leaf) for held in (seen.after, seen.before))
     leaves = f"{eager} there, the program {program}" if eager != program else f"another {eager} there"
@@ -47,8 +46,6 @@ def _diagnostic(
         id="rebinding",
         message=f"the model {_does(group, seen)} and {missing}",
         severity="error",
-        file=where.file if where else None,
-        line=where.line if where else None,
         notes=(
             Note(
                 "required",
@@ -57,7 +54,7 @@ def _diagnostic(
             Note("fails at", f"{sizes}   replayed; eager leaves {leaves}"),
         ),
         witness=named,
-    )
+    ).at(seen.lines.get(first.leaf))
 
 
 def _does(group: Sequence[Rebinding], seen: Seen) -> str:
@@ -104,7 +101,7 @@ def _instead(group: Sequence[Rebinding]) -> str:
 
 def _at(seen: Seen, name: Hashable) -> str:
     where = seen.lines.get(name)
-    return f" ({short(where.file)}:{where.line})" if where else ""
+    return f" ({line_text(where)})" if where else ""
 
 
 def offering_return(report: Report, missed: Sequence[str], returning: Callable[[Sequence[str]], Report]) -> Report:

@@ -17,6 +17,7 @@ from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.domain import ranges
 from shapeproof.constraints.syntax.text import format_formula, parse_formula
+from shapeproof.wording import values_text
 
 CELLS = 128
 """The maximal number of sizes drawn per dim; a larger range is sampled at equal distances."""
@@ -128,7 +129,7 @@ class RegionMap(Sequence[str]):
         for values in itertools.islice(itertools.product(*dims.values()), CELLS**2):
             point = dict(zip(dims, values, strict=True))
             if self.where(point) == kind:
-                return ", ".join(f"{self.names.get(name, name)} = {value}" for name, value in point.items())
+                return values_text(point, self.names)
         return ""
 
 

@@ -6,7 +6,7 @@ diagnostic offers help.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from shapeproof.constraints import formulas as f
@@ -23,6 +23,7 @@ from shapeproof.export.explore.beside_eager.serving_bound import serving_bound
 from shapeproof.export.explore.findings import Exploration, Finding, Outcome, narrowed, served_part
 from shapeproof.export.explore.inferred.kept_equal import kept_equal
 from shapeproof.export.explore.inferred.narrowing import anchors_of, sayable
+from shapeproof.export.report.report import Report
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.repair import Repair, repaired
 from shapeproof.solver.answers.round_anchor import round_anchor
@@ -42,7 +43,7 @@ def remedies(
         return None
     required = [
         *(narrowing.requirement for narrowing in found.narrowings),
-        *(finding.served for finding in found.findings),
+        *(finding.outside for finding in found.findings),
         *bounds,
     ]
     return _sufficient(required, anchors_of(found, inputs), inputs, simple=simple)
@@ -227,3 +228,14 @@ def _independent(repairs: Sequence[Repair]) -> list[list[Repair]]:
         touching = [g for g in groups if any(each.formula.symbols & repair.formula.symbols for each in g)]
         groups = [g for g in groups if g not in touching] + [[*(each for g in touching for each in g), repair]]
     return groups
+
+
+def offering_split(report: Report, several: Callable[[], Report]) -> Report:
+    """Return the report, with the help to split if a split is proved to serve the given inputs."""
+    lost = [diagnostic for diagnostic in report.diagnostics if diagnostic.id == "seen"]
+    if not lost or (split := several()).status != "proved":
+        return report
+    programs = split.statistics["regions"]
+    help_ = Help('branches="split"', f"proved: {programs} programs serve every input that was given")
+    told = (replace(each, help=(help_,)) if each in lost else each for each in report.diagnostics)
+    return replace(report, diagnostics=tuple(told))

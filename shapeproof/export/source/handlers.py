@@ -33,7 +33,7 @@ from shapeproof.export.source.bytecode import (
     stack_before,
 )
 from shapeproof.export.source.frames import location, model_frames
-from shapeproof.wording import short
+from shapeproof.wording import line_text
 
 Kinds = frozenset[type[BaseException]] | None
 """The exact classes that an exception may have, without subclasses; None if it may have any class."""
@@ -50,15 +50,11 @@ class Caught:
     @property
     def sentence(self) -> str:
         """The reason why no program matches the model."""
-        at = f"{_line(self.where)}: " if self.where else ""
+        at = f"{line_text(self.where)}: " if self.where else ""
         return (
-            f"{at}whether {self.what} fails depends on data, and `{self.handler.text}` at {_line(self.handler)} "
+            f"{at}whether {self.what} fails depends on data, and `{self.handler.text}` at {line_text(self.handler)} "
             "catches it: a program cannot go on as the handler does; let it raise, or choose with torch.where"
         )
-
-
-def _line(where: SourceLocation) -> str:
-    return f"{short(where.file)}:{where.line}"
 
 
 class Handlers:

@@ -15,7 +15,7 @@ import torch
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.shim.numbers.symbols import PLAIN
 from shapeproof.export.source.frames import is_users, location
-from shapeproof.wording import short
+from shapeproof.wording import line_text
 
 Ask = Callable[..., Any]
 
@@ -45,7 +45,7 @@ class Refusals:
             except (TypeError, AttributeError) as error:
                 if self.first is None:
                     place = location(frame)
-                    self.first = f"{short(place.file)}:{place.line}: {error}"
+                    self.first = f"{line_text(place)}: {error}"
                 raise
 
         return asked

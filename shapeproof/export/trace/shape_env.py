@@ -3,156 +3,82 @@
 torch asks its ShapeEnv about sizes in four ways: what is statically known, which side of a branch to take, whether a
 check may be assumed, and what a fresh symbol may be. Each question is translated into a formula and put to the trial.
 Torch's own sympy rules answer no question, no guard is produced, and no symbol is replaced by its hint.
+size_symbols.py makes the symbols, and knows their meanings.
+
+Which side of a branch to take is told by the first of these that applies (`_side`):
+
+torch's fallback   where torch only describes a tensor to itself                     shim/callers.py
+the check          where one side of a question about data raises                    checks/raising.py
+either answer      where an operator views a tensor, whose sizes mean the same        ops/table.py
+the trial          everywhere else: by its facts, torch's fallback or its point       trial.py
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import sympy
 import torch
-from torch._guards import Source
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.fx.experimental.sym_node import SymNode
-from torch.utils._sympy.functions import FloorDiv, Max, Min
 from torch.utils._sympy.numbers import int_oo
-from torch.utils._sympy.symbol import SymT, make_symbol, symbol_is_type
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.meaning import intervals
-from shapeproof.constraints.meaning.evaluate import evaluate
-from shapeproof.constraints.meaning.intervals import Interval
-from shapeproof.constraints.reals import Real, RealConstant
+from shapeproof.constraints.reals import RealConstant
 from shapeproof.constraints.records.decisions import Kind
-from shapeproof.constraints.terms import Term, symbol
+from shapeproof.constraints.terms import Term
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.call import Running
 from shapeproof.export.ops.output_sizes import ranged
-from shapeproof.export.ops.reading import Operands
-from shapeproof.export.ops.table import contents, counted, known_of, meanings, promises
-from shapeproof.export.ops.value_ranges import INTEGRAL
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim import callers
-from shapeproof.export.shim.numbers.doubles import literal, value_of
-from shapeproof.export.shim.numbers.sym_nodes import ExactShapeEnv, exact, powers
-from shapeproof.export.shim.numbers.symbols import INT64, OPAQUE, is_condition, value_range
-from shapeproof.export.shim.storages import storages
+from shapeproof.export.shim.numbers.doubles import literal
+from shapeproof.export.shim.numbers.sym_nodes import exact, powers
+from shapeproof.export.shim.numbers.symbols import is_condition, value_range
 from shapeproof.export.source import frames
 from shapeproof.export.source.handlers import Handlers
 from shapeproof.export.source.places import Place
 from shapeproof.export.trace.checks import failures
 from shapeproof.export.trace.checks.check_writer import CheckWriter, message_at
 from shapeproof.export.trace.checks.raising import side_that_raises
-from shapeproof.export.trace.known.value_numbering import Numbering
-from shapeproof.export.trace.known.values import Contents
 from shapeproof.export.trace.no_constraints import NoConstraints
 from shapeproof.export.trace.python.rejoining import where_apart
 from shapeproof.export.trace.rebinding import Left
-from shapeproof.export.trace.translate import Translator, Untranslatable, Writer, simpler
+from shapeproof.export.trace.size_symbols import SizeSymbols
+from shapeproof.export.trace.translate import Untranslatable
 from shapeproof.export.trace.trial import Trial
-from shapeproof.solver.facts import Facts
-from shapeproof.solver.functions.doubles import range_of
 
 if TYPE_CHECKING:
     from shapeproof.export.trace.calls.operators import Operators
 
 
-class ProofShapeEnv(ExactShapeEnv):
-    """A ShapeEnv whose questions go to a trial.
-
-    Args:
-        trial: holds the facts, and records the decisions.
-        sizes: for each input of the program, by torch's source name, the term of each of its sizes (a tensor) or of
-            itself (an int).
-    """
+class ProofShapeEnv(SizeSymbols):
+    """A ShapeEnv whose questions go to a trial."""
 
     operators: Operators  # set by `recording_mode`, which makes the mode
     left = Left()
 
     def __init__(self, trial: Trial, sizes: Mapping[str, tuple[Term, ...]]) -> None:
-        super().__init__(
-            tracked_fakes=[],
-            specialize_zero_one=False,
-            duck_shape=False,
-            prefer_deferred_runtime_asserts_over_guards=True,
-            trace_asserts=True,
-        )
-        self.trial, self._sizes = trial, sizes
+        super().__init__(trial, sizes)
         self.handlers = Handlers(lambda: self._place().user)
-        self._running: list[Running] = []
-        self.terms: dict[sympy.Symbol, Term] = {}
-        self._expected: list[sympy.Expr] = []
-        self._roots: dict[str, sympy.Expr] = {}
-        self._equal: dict[Term, Term] = {}  # equal sizes -> the term that stands for them all
-        self.translator = Translator(self._term)
-        self.read = self.translator.read
-        self._contents, self.numbering = Contents(), Numbering(self.read)
-        self.span = self._contents.of
-        self._operands = Operands(self.read, self.span)
-        self._open: set[Formula] = set()
+        self.checks = CheckWriter(lambda: get_proxy_mode() is not None)
         self.rounded: dict[Any, str] = {}
+        self._open: set[Formula] = set()
         self._body: callers.Body | None = None
         self._asked: object = None  # torch's node for the number in the present question
-        self.checks = CheckWriter(lambda: get_proxy_mode() is not None)
-        declared = {name for terms in sizes.values() for term in terms for name in term.symbols}
-        self._names = (name for name in map("u{}".format, itertools.count()) if name not in declared)
-        self.writer = Writer(self._roots, FloorDiv, Min, Max)
-        lower = [f.ge(symbol(name), b.lower) for name, b in trial.known.ranges.items() if b.lower is not None]
-        self._form = functools.cache(functools.partial(simpler, self.translator, self.writer, Facts(lower), OPAQUE))
-        self._replacements_version_counter = 1  # makes SymNode.expr go through `replace`
 
-    def _term(self, sympy_symbol: sympy.Symbol) -> Term:
-        """Return the term of a symbol of torch: a declared term for an input's size, or the meaning of a view's size.
-
-        Data symbols are numbered here: torch's numbers may differ in the next trace, the meaning of a fact may not.
-        """
-        if sympy_symbol not in self.terms:
-            self.terms[sympy_symbol] = symbol(next(self._names) if self._is_data(sympy_symbol) else sympy_symbol.name)
-        return self.terms[sympy_symbol]
-
-    def create_symbol(self, val: Any, source: Source, *_: object, **__: object) -> sympy.Expr:
-        """Create a separate symbol for each declared size of an input. Other strides and offsets are the example's.
-
-        Equal sizes stay two symbols for torch, with one term here: else an assertion of their equality would fold away.
-        """
-        term = self._declared(source)
-        if term is None or term.is_constant:
-            return sympy.Integer(val)
-        created = self._create(term, source)
-        self.source_to_var[source.name] = created
-        self.var_to_sources[created] = [source]
-        return created
-
-    def _declared(self, source: Source) -> Term | None:
-        """Return the term of an input's size or of an int input; None for any other property."""
-        base = getattr(source, "base", None)
-        if base is None or source.name in self._sizes:
-            return self._sizes[source.name][0] if source.name in self._sizes else None
-        if getattr(getattr(source, "prop", None), "name", "") != "SIZE" or base.name not in self._sizes:
-            return None
-        return self._sizes[base.name][source.idx]  # type: ignore[attr-defined]
-
-    def _create(self, term: Term, source: Source) -> sympy.Symbol:
-        """Create a symbol; sympy learns at most that it is not negative, since with more `1 <= s0` would fold away."""
-        bounds = intervals.bounds(term, self.trial.facts.ranges)
-        sign = {"nonnegative": True} if bounds.lower is not None and bounds.lower >= 0 else {}
-        created = self.named(make_symbol(SymT.SIZE, self._generate_unique_id(source.name), integer=True, **sign))
-        known = self.trial.known.reduce(term)
-        self.terms[created] = term if known.is_constant else self._equal.setdefault(known, term)
-        if term in map(symbol, term.symbols):
-            self._roots.setdefault(next(iter(term.symbols)), created)
-        self.backed_var_to_val[created] = sympy.Integer(evaluate(term, self.trial.point))
-        self.var_to_range[created] = value_range(bounds if sign else Interval())  # torch wants room at 0
-        self.symbol_guard_counter[created] = 0
-        return created
-
-    def _is_data(self, sympy_symbol: sympy.Symbol) -> bool:
-        return symbol_is_type(sympy_symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT))
+    @contextlib.contextmanager
+    def running(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[None]:
+        """Inside this block, an operator runs: it asks the questions, and the symbols are made for its results."""
+        self._keep_apart()
+        with super().running(func, args, kwargs):
+            yield
 
     def constrain_symbol_range(self, s: sympy.Symbol, compiler_min: int, compiler_max: int) -> None:  # type: ignore[override]
         """Take an operator's bounds for a fresh symbol; bounds that torch's own operators keep are facts."""
@@ -171,49 +97,6 @@ class ProofShapeEnv(ExactShapeEnv):
         for bound in ranged(self._term(s), -int_oo, high):
             self.must_hold(bound, lambda: value <= int(high))
 
-    @property
-    def innermost(self) -> str | None:
-        """The name of the operator that is being run, if any."""
-        return self._running[-1].name if self._running else None
-
-    @property
-    def brought(self) -> tuple[int, int]:
-        """The number of unbacked symbols so far, and the number of checks on data in the trial."""
-        return self.unbacked_symint_counter + self.unbacked_symfloat_counter, len(self.trial.checks)
-
-    @contextlib.contextmanager
-    def running(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[None]:
-        """Inside this block, an operator runs: it asks the questions, and the symbols are made for its results."""
-        self._keep_apart()
-        self._running.append(Running(func, args, kwargs))
-        try:
-            yield
-        finally:
-            self._running.pop()
-
-    def called(self, func: Any, args: Any, kwargs: Mapping[str, Any], results: Any) -> None:
-        """Take an operator's promises as facts, and note the bounds of the integers in its results."""
-        if not isinstance(func, torch._ops.OpOverload):
-            return
-        known, listed = known_of(func), results if isinstance(results, tuple | list) else (results,)
-        self._contents.forget(schemas.written(func, args, kwargs))
-        self.numbering.note(func, args, kwargs, listed)
-        whole = any(isinstance(each, torch.Tensor) and str(each.dtype) in INTEGRAL for each in listed)
-        if known.sizes is None and not (known.values and whole):
-            return
-        call = self._operands.call(func, args, kwargs, listed)
-        for promise in promises(call):
-            self.trial.learn(promise)
-        aliased = set(storages([*args, *kwargs.values()]))
-        for result, found in zip(listed, contents(call, self.bounds), strict=False):
-            if isinstance(result, torch.Tensor) and aliased.isdisjoint(storages(result)):
-                self._contents.note(result, found)
-
-    def bounds(self, term: Term) -> Interval:
-        """Return bounds of a term; every size and every number taken from data is an int64."""
-        known = self.trial.facts.ranges
-        return intervals.bounds(term, {name: INT64 & known.get(name, INT64) for name in term.symbols})
-
     @contextlib.contextmanager
     def asking(self, trial: Trial) -> Iterator[None]:
         """Inside this block, all questions go to another trial; afterwards the state is as before."""
@@ -227,75 +110,6 @@ class ProofShapeEnv(ExactShapeEnv):
             self.trial = mine
             self.backed_var_to_val.update(values)
             self.var_to_range = ranges
-
-    def move(self, point: Mapping[str, int]) -> None:
-        """Set the hints of the size symbols to the values at a point."""
-        for backed in self.backed_var_to_val:
-            self.backed_var_to_val[backed] = sympy.Integer(evaluate(self.terms[backed], point))
-
-    def note_example(self, number: object) -> None:
-        """Set the hint of a symbolic number to its value at the hints of its symbols."""
-        if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
-            value = number.node.expr.xreplace(self.backed_var_to_val)
-            known = value_of(value) if isinstance(value, sympy.Expr) else bool(value) if value.is_Atom else None
-            number.node._hint = None if known is None else number.node.pytype(known)
-
-    @contextlib.contextmanager
-    def expecting(self, known: list[sympy.Expr]) -> Iterator[None]:
-        """Inside this block, an operator runs again: its new symbols equal the known expressions, in order."""
-        self._expected = list(known)
-        try:
-            yield
-        finally:
-            self._expected = []
-
-    def create_unbacked_symint(self, source: Source | None = None) -> torch.SymInt:
-        """Create a symbol for a size that is taken from data, or for a size of a view whose bounds are."""
-        fresh = super().create_unbacked_symint(source)
-        running = self._running[-1] if self._running else None
-        if running is not None and known_of(running.func).view is not None:
-            if running.meanings is None:
-                running.meanings = meanings(self._operands.call(running.func, running.args, running.kwargs, ()))
-            if running.meanings:
-                self.terms[fresh.node.expr] = running.meanings.pop(0)
-                return fresh
-        self._take_from_data(fresh.node.expr, running)
-        return fresh
-
-    def _take_from_data(self, fresh: sympy.Symbol, running: Running | None) -> None:
-        promising = running if running is not None and known_of(running.func).sizes is not None else None
-        if promising:
-            self.terms[fresh] = self.numbering.taken(promising, lambda: self._term(fresh))
-        value = self._term(fresh)
-        for name in value.symbols - self.trial.origins.keys():
-            self.trial.origins[name] = frames.origin(self.innermost)
-        if self._expected:
-            self.trial.learn(f.eq(value, self.translator.term(self._expected.pop(0))))
-        if promising:
-            call = self._operands.call(promising.func, promising.args, promising.kwargs, ())
-            for promise in promises(counted(call, value)):
-                self.trial.learn(promise)
-
-    def create_unbacked_symbool(self) -> torch.SymBool:
-        """Create a symbol for a bool that is taken from data: 0 or 1."""
-        fresh = super().create_unbacked_symbool()
-        for drawn in fresh.node.expr.free_symbols:
-            self._take_from_data(drawn, self._running[-1] if self._running else None)
-            self.trial.flags |= self._term(drawn).symbols
-            for bound in ranged(self._term(drawn), 0, 1):
-                self.trial.learn(bound)
-        return fresh
-
-    def set_real_tensor_prop_unbacked_vals(self, k: sympy.Symbol, v: Any) -> None:
-        """Take the value of a symbol in the example's data; torch calls this only if operators also run on data."""
-        super().set_real_tensor_prop_unbacked_vals(k, v)
-        if isinstance(v, float):
-            self.trial.observe(str(k), v)
-            return
-        term = self._term(k.lhs if isinstance(k, sympy.Eq) else k)  # a bool is the question whether its symbol is 1
-        for name in term.symbols:
-            if term is symbol(name):
-                self.trial.observe(name, int(v))
 
     def evaluate_expr(  # noqa: PLR0913 - torch's signature
         self,
@@ -332,24 +146,31 @@ class ProofShapeEnv(ExactShapeEnv):
     def _evaluate(self, expr: sympy.Basic, *, fallback: bool | None, size_oblivious: bool) -> sympy.Basic:
         if not is_condition(expr):
             return literal(self.trial.value(self.translator.number(expr), self._place))
+        return sympy.true if self._side(expr, fallback=fallback, size_oblivious=size_oblivious) else sympy.false
+
+    def _side(self, expr: sympy.Basic, *, fallback: bool | None, size_oblivious: bool) -> bool:
+        """Return the side of a branch; the top of this file lists what tells it."""
         formula = self.translator.formula(expr)
         if fallback is not None and self.innermost is None and callers.noting():
-            return sympy.true if fallback else sympy.false
-        if fallback is None and self.about_data(expr):
-            checked = self._checked(formula, expr)
-            if checked is not None:
-                return sympy.true if checked else sympy.false
+            return fallback
+        checked = self._checked(formula, expr) if fallback is None and self.about_data(expr) else None
+        if checked is not None:
+            return checked
         if fallback is not None and known_of(self.innermost).view is not None:
-            # A viewing operator returns what its symbols mean under either answer: nothing is assumed. An open question
-            # stays open even when more is known: torch runs a graph again, and must find the same symbols.
-            known = None if formula in self._open else self.trial.settled(formula, self.trial.views)
-            if known is None:
-                self._open.add(formula)
-            return sympy.true if (fallback if known is None else known) else sympy.false
+            return self._viewed(formula, fallback=fallback)
         kind = Kind.BRANCH if fallback is None and not size_oblivious else Kind.ASSUMED
         apart = functools.partial(where_apart, self._asked, self.read) if self.innermost is None else None
-        chosen = self.trial.choose(formula, kind, self._place, fallback=fallback, apart=apart)
-        return sympy.true if chosen else sympy.false
+        return self.trial.choose(formula, kind, self._place, fallback=fallback, apart=apart)
+
+    def _viewed(self, formula: Formula, *, fallback: bool) -> bool:
+        """Answer a question of an operator that views a tensor: its sizes mean the same under either answer.
+
+        An open question stays open even when more is known: torch runs a graph again, and must find the same symbols.
+        """
+        known = None if formula in self._open else self.trial.settled(formula, self.trial.views)
+        if known is None:
+            self._open.add(formula)
+        return fallback if known is None else known
 
     def _checked(self, formula: Formula, expr: sympy.Basic) -> bool | None:
         """Return the answer to a question about data that is a check, since one of its sides raises; else None."""
@@ -358,10 +179,6 @@ class ProofShapeEnv(ExactShapeEnv):
         if side is False:
             return self.must_hold(formula, condition, text)
         return not self.must_hold(f.negate(formula), lambda: torch.sym_not(condition()), text) if side else None
-
-    def about_data(self, expr: sympy.Basic) -> bool:
-        """True if an expression contains a data symbol."""
-        return any(map(self._is_data, expr.free_symbols))
 
     def guard_or_defer_runtime_assert(  # type: ignore[override]
         self,
@@ -453,19 +270,6 @@ class ProofShapeEnv(ExactShapeEnv):
             return None
         return None if known is None else (sympy.true if known else sympy.false)
 
-    def replace(self, expr: Any) -> Any:  # type: ignore[override]
-        """Return the form of an expression that torch computes with; sympy need not simplify it, and could not.
-
-        torch.cond wants strides to be products of sizes: torch's `Max(1, s)` for a fresh tensor is `s` where no size is
-        0. Torch and this class cache the form: it depends on the expression alone.
-        """
-        expr = super().replace(expr) if self.replacements else expr
-        return self._form(expr) if isinstance(expr, sympy.Expr) else expr
-
-    def simplify(self, expr: Any, size_oblivious: bool = False) -> Any:  # type: ignore[override]  # noqa: ARG002, FBT001, FBT002
-        """Return `replace(expr)`: expressions are simplified as terms where it matters; torch keeps its form."""
-        return self.replace(expr)
-
     def produce_guards(self, *_: object, **__: object) -> list[str]:
         """Return no guards: the graph itself asserts the declared domain."""
         self.dim_constraints = NoConstraints()  # type: ignore[assignment]
@@ -481,13 +285,6 @@ class ProofShapeEnv(ExactShapeEnv):
             self.trial.choose(formula, Kind.BRANCH, self._place)
         else:
             self.must_hold(formula, lambda: condition, message)
-
-    def may_be_infinite(self, expr: sympy.Expr) -> bool:  # noqa: D102
-        value = self.translator.number(expr)
-        return isinstance(value, Real) and not range_of(value, self.bounds).is_finite
-
-    def range_of(self, expr: sympy.Expr) -> Any:  # noqa: D102
-        return value_range(self.bounds(self.translator.term(expr)))
 
     def _place(self) -> Place:
         operator = self.innermost or (frames.run_again() if self.trial.is_taken_apart else None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,6 @@ from torch.overrides import TorchFunctionMode
 
 from shapeproof.constraints.errors import UsageError
 from shapeproof.constraints.meaning import intervals
-from shapeproof.constraints.terms import symbol
 from shapeproof.export.graph.constants import same_constant
 from shapeproof.export.graph.serializable import make_serializable
 from shapeproof.export.ops.decompositions import reference, rounding_of, takes_symbols
@@ -46,7 +45,7 @@ from shapeproof.export.shim.autograd import has_own_backward
 from shapeproof.export.shim.callers import read_by_the_model
 from shapeproof.export.shim.inputs.binding import bind, keywords_ranged, map_leaves
 from shapeproof.export.shim.numbers.protocols import Answers, answered
-from shapeproof.export.shim.numbers.symbols import value_range, values
+from shapeproof.export.shim.numbers.symbols import value_range
 from shapeproof.export.shim.process.attention import attention_as_in_eager
 from shapeproof.export.shim.process.deferred_code import code_deferred, code_generated
 from shapeproof.export.shim.process.noted_lines import note_lines
@@ -67,20 +66,15 @@ from shapeproof.export.trace.calls.stated import Stated
 from shapeproof.export.trace.calls.views import as_asked, view_of_copy
 from shapeproof.export.trace.caught import nothing_swallowed
 from shapeproof.export.trace.checks.failures import is_of_tracing
-from shapeproof.export.trace.closed_trial import closed
 from shapeproof.export.trace.known.branch_notes import note_branches
-from shapeproof.export.trace.known.known_sizes import KnownSizes, note_sizes, proved_bounds
 from shapeproof.export.trace.python.builtins import fresh_copy, kept_symbolic
 from shapeproof.export.trace.python.plain_numbers import bounded_by_numbers
-from shapeproof.export.trace.rebinding import Left, Watched
+from shapeproof.export.trace.rebinding import Watched
 from shapeproof.export.trace.shape_env import ProofShapeEnv
-from shapeproof.export.trace.translate import Translator
 
 if TYPE_CHECKING:
-    from shapeproof.constraints.formulas import Formula
     from shapeproof.export.declare.inputs import Inputs
     from shapeproof.export.trace.trial import Trial
-    from shapeproof.solver.facts import Facts
 
 
 def recording_mode(
@@ -385,99 +379,3 @@ def _hints(mod: torch.nn.Module, inputs: Inputs) -> Any:
     if not inputs.sizes:
         return None
     return map_leaves(entries.__getitem__, bind(mod, inputs.args, inputs.kwargs))
-
-
-# ---------------------------------------------------------------------- reading a traced program
-
-
-def shape_env_of(program: torch.export.ExportedProgram) -> ProofShapeEnv:
-    """Return the ShapeEnv that a program was traced with."""
-    for value in values(program):
-        if isinstance(value, FakeTensor) and isinstance(value.fake_mode.shape_env, ProofShapeEnv):
-            return value.fake_mode.shape_env
-        if isinstance(value, torch.SymInt) and isinstance(value.node.shape_env, ProofShapeEnv):
-            return value.node.shape_env
-    raise LookupError("the program was not traced here")
-
-
-def left_in(program: torch.export.ExportedProgram) -> Left:
-    """Return what the model left in its input containers, if the program was traced here."""
-    try:
-        return shape_env_of(program).left
-    except LookupError:
-        return Left()
-
-
-def rounded_in(program: torch.export.ExportedProgram) -> Mapping[Any, str]:
-    """Return the storages of results that equal torch's only up to rounding, with the names of torch's functions."""
-    try:
-        return shape_env_of(program).rounded
-    except LookupError:
-        return {}
-
-
-def close(
-    program: torch.export.ExportedProgram,
-    enforced: Iterable[Formula],
-    names: Mapping[str, str],
-    taken_apart: Callable[[], Facts],
-) -> None:
-    """End the trace: from now on, compilers ask, for every input of the program and not only the trace's region.
-
-    Compilers are told what the solver knows about sizes on that domain.
-    """
-    with contextlib.suppress(LookupError):  # there is nothing to ask
-        env = shape_env_of(program)
-        env.trial = closed(env.trial, enforced, names, taken_apart)
-        refine = functools.partial(_refine_range, env)
-        for free in env.var_to_range:
-            refine(free)
-        facts = env.trial.facts
-        known = KnownSizes(env.translator, facts, env.terms, lambda: env.var_to_range, _maker(env), refine)
-        env.operators.known_sizes = known
-        env._form = _written(known, env._form)  # type: ignore[assignment]
-        env.forget_operations()
-
-
-def _written(known: KnownSizes, form: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return the form that torch computes with from now on: a known size stays as written, with its bound."""
-    return lambda expr: expr if known.has_written(expr) else form(expr)
-
-
-def _maker(env: ProofShapeEnv) -> Callable[[Any], int | torch.SymInt]:
-    def made(expr: Any) -> int | torch.SymInt:
-        number = env.create_symintnode(expr, hint=None)
-        env.note_example(number)
-        return number  # type: ignore[no-any-return]
-
-    return made
-
-
-def _refine_range(env: ProofShapeEnv, free: Any) -> None:
-    """Tell torch the range of a symbol over all inputs that the program takes: compilers plan memory by ranges.
-
-    Torch gives every int input a lower bound of 0, although it may be negative; there the proved range replaces
-    torch's.
-    """
-    if free.is_integer and free in env.terms:
-        proved = value_range(proved_bounds(env.terms[free], env.trial.facts))
-        env.var_to_range[free] = proved if proved.lower < 0 else env.var_to_range[free] & proved
-
-
-def note_known_sizes(program: torch.export.ExportedProgram) -> None:
-    """Write the known sizes into the metadata of a finished program."""
-    with contextlib.suppress(LookupError):
-        env = shape_env_of(program)
-        if env.operators.known_sizes is not None:
-            note_sizes(program, env.operators.known_sizes)
-        for free in program.range_constraints.keys() & env.var_to_range.keys():
-            if env._is_data(free):
-                program.range_constraints[free] &= env.var_to_range[free]
-
-
-def translator_of(program: torch.export.ExportedProgram) -> Translator:
-    """Return the translator for a program's sizes; a program without symbolic sizes gets a fresh one."""
-    try:
-        return shape_env_of(program).translator
-    except LookupError:
-        return Translator(lambda free: symbol(free.name))

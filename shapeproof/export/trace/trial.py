@@ -24,7 +24,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shapeproof.constraints.formulas import FALSE, Formula, conjunction, negate
 from shapeproof.constraints.meaning.evaluate import evaluate_number, holds, holds_at
@@ -155,8 +155,8 @@ class Trial:
         self.flags: set[str] = set()
         """The numbers from data that are bools."""
         self._outside: tuple[Facts, Facts, int, int, list[Formula]] | None = None
-        self.judged: dict[Hashable, frozenset[int]] = {}
-        """The harmless decisions of an operator, by its call and its questions."""
+        self.memo: dict[Hashable, Any] = {}
+        """What was found in this region about calls of operators: their results, and which decisions are harmless."""
         self.widened = 0
         """How often the region was widened: what held in the region before may not hold since."""
         self._rounds: Counter[Formula] = Counter()
@@ -357,7 +357,7 @@ class Trial:
         self.facts, self.region, first, known, promised = self._outside
         self._outside = None
         self.widened += 1
-        self.judged.clear()
+        self.memo.clear()
         self.learned[known:] = promised
         for formula in promised:
             self.facts.learn(formula)

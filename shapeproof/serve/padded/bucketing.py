@@ -24,6 +24,7 @@ from shapeproof.seen import Seen
 from shapeproof.serve.padded.padding import Padding, padding_of
 from shapeproof.serve.padded.plans import Plan, Point, Search, dominates, fewest, least_waste
 from shapeproof.serve.padded.sized import Sizes, sizes_of
+from shapeproof.wording import values_text
 
 Cost = Callable[[Point], int]
 _RESOLUTIONS = (12, 24, 48)
@@ -86,8 +87,7 @@ class Buckets:
         else:
             found = tuple(each for each in self.corners if dominates(each, point))
         if not found or not dominates(point, self._least):
-            said = ", ".join(f"{name} = {size}" for name, size in zip(self.names, point, strict=True))
-            raise UsageError(f"no bucket holds {said}")
+            raise UsageError(f"no bucket holds {values_text(dict(zip(self.names, point, strict=True)))}")
         return min(found, key=lambda corner: (self._cost(corner), corner))
 
     def tensorrt(self, layout: Mapping[str, Sequence[int | str]] | None = None) -> list[dict[str, Any]]:

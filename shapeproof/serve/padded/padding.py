@@ -29,6 +29,7 @@ from shapeproof.export.ops.row_by_row import Varying
 from shapeproof.export.shim.trees import leaves, map_all, map_tensors
 from shapeproof.serve.padded.plans import Point
 from shapeproof.serve.padded.trials import VALUES, Change, pairs
+from shapeproof.wording import values_text
 
 Locate = Callable[[Point], Point]
 _LARGEST = 2**22
@@ -159,7 +160,7 @@ def _refuse_corners(
     test = compiled(asked, padded)
     for corner in corners:
         if not test(*corner):
-            said = ", ".join(f"{name} = {size}" for name, size in zip(names, corner, strict=True))
+            said = values_text(dict(zip(names, corner, strict=True)))
             raise UsageError(f"the program does not take the bucket {said}; plan buckets of the program itself")
 
 
@@ -236,7 +237,7 @@ def _tried(
 
 
 def _at(names: Sequence[str], point: Point) -> str:
-    return ", ".join(f"{name} = {size}" for name, size in zip(names, point, strict=True))
+    return values_text(dict(zip(names, point, strict=True)))
 
 
 def _changed(found: Padding, program: VerifiedProgram, point: Point, corner: Point, change: Change) -> str | None:

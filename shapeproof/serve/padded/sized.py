@@ -13,10 +13,11 @@ from shapeproof.constraints.meaning.compiled import compiled
 from shapeproof.constraints.meaning.intervals import Interval
 from shapeproof.constraints.records.domain import ranges
 from shapeproof.export.build.program import VerifiedProgram
-from shapeproof.export.shim.inputs.dims import dim_bounds, dim_root, is_dim
+from shapeproof.export.shim.inputs import dims
 from shapeproof.seen import Seen
 from shapeproof.seen.joint import Joint
 from shapeproof.serve.padded.plans import Point
+from shapeproof.wording import values_text
 
 MOST_POINTS = 2**18
 """How many sizes are counted, one by one."""
@@ -36,7 +37,7 @@ class Sizes:
         >>> Sizes(("b", "s"), [(1, 2)]).said((1, 2))
         'b = 1, s = 2'
         """
-        return ", ".join(f"{name} = {size}" for name, size in zip(self.names, point, strict=True))
+        return values_text(dict(zip(self.names, point, strict=True)))
 
 
 def sizes_of(domain: Any) -> Sizes:
@@ -58,7 +59,8 @@ def sizes_of(domain: Any) -> Sizes:
 def _ends(name: Any, entry: Any) -> tuple[int, int]:
     if not isinstance(name, str):
         raise UsageError(f"expected the name of a dim, got {name!r}")
-    low, high = dim_bounds(dim_root(entry)[0]) if is_dim(entry) else _pair(name, entry)
+    dim = dims.read(entry)
+    low, high = dim.bounds if isinstance(dim, dims.NamedDim) else _pair(name, entry)
     return _checked(name, low, high)
 
 

@@ -31,6 +31,7 @@ from shapeproof.solver.history import BEGINNING, History
 from shapeproof.solver.learned.audit import Auditor, Claim, auditing
 from shapeproof.solver.ledger import Entry
 from shapeproof.solver.prove import decide
+from shapeproof.wording import values_text
 
 if TYPE_CHECKING:
     from shapeproof.solver.learned.audit import Checked
@@ -188,7 +189,7 @@ def _listed(subject: Subject) -> Iterator[str]:
         text = format_formula(entry.formula, subject.names)
         match entry.verdict:
             case Refuted(witness) if not _was_searched(entry):
-                at = ", ".join(f"{subject.names.get(name, name)} = {value}" for name, value in sorted(witness.items()))
+                at = values_text(dict(sorted(witness.items())), subject.names)
                 lines.setdefault(f"refuted by evaluation: {text} at {at or 'any point'}")
             case Undecided(reason):
                 lines.setdefault(f"undecided: {text}: {reason}")

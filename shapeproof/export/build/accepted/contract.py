@@ -21,7 +21,7 @@ from shapeproof.export.build.accepted.guards import Guard, guard_of, relaxed
 from shapeproof.export.build.accepted.memory import Layout, Memory
 from shapeproof.export.build.assertions import without_kinds
 from shapeproof.export.declare.inputs import Inputs
-from shapeproof.export.graph.aliasing import told_apart, written_inputs
+from shapeproof.export.graph.aliasing import observes_aliasing, written_inputs
 from shapeproof.export.ops.properties import OWN_BACKWARD, STRIDES
 from shapeproof.export.shim import guarding
 from shapeproof.export.shim.strides import memory_order
@@ -156,7 +156,7 @@ def _memory(inputs: Inputs, program: _Program, reads: frozenset[str]) -> Memory:
     states = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs if spec.target}
     return Memory(
         layouts,
-        reads | {STRIDES} if told_apart(program.graph) else reads,
+        reads | {STRIDES} if observes_aliasing(program.graph) else reads,
         frozenset(index - first for index, node in enumerate(found) if index >= first and node in written),
         frozenset(states[node.name] for node in found[:first] if node in written and node.name in states),
     )

@@ -19,7 +19,7 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.report.render import said_by
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
 
 
@@ -38,7 +38,7 @@ class Branch:
         self.program = program
         self._graph = _unchecked(program)
         (output,) = next(node for node in program.graph.nodes if node.op == "output").args
-        self.results = list(map(nodes.noted, output))
+        self.results = list(map(nodes.metadata, output))
         self.sizes = [_sizes(program, value) for value in self.results]
         self._copied = _views(program, output)
 
@@ -77,7 +77,7 @@ class Branch:
 
 
 def _sizes(program: torch.export.ExportedProgram, value: Any) -> list[Term | None]:
-    translator = tracer.translator_of(program)
+    translator = translator_of(program)
     found: list[Term | None] = []
     for size in value.shape if isinstance(value, torch.Tensor) else [value] if is_number(value) else []:
         try:

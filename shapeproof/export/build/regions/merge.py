@@ -43,8 +43,8 @@ from shapeproof.export.report.report import Report
 from shapeproof.export.shim import consumers
 from shapeproof.export.shim.modules import put
 from shapeproof.export.shim.trees import leaves
-from shapeproof.export.trace import tracer
 from shapeproof.export.trace.rebinding import Left
+from shapeproof.export.trace.traced import left_in
 from shapeproof.solver.answers.witness import find, generic
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import equal
@@ -167,7 +167,7 @@ class Merging:
         forms = replay.forms(program)
         for region in self.done.regions:
             traced = region.found.main.program
-            left = Left() if traced is None else tracer.left_in(traced)
+            left = Left() if traced is None else left_in(traced)
             here = [replace(form, left=left, relaid=True) for form in forms]
             found = replace(region.found, main=replace(region.found.main, program=program), forms=here)
             wrong = disagreement(replay.Eager(self.mod, self.inputs), found, self.done.within(region))

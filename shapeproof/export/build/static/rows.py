@@ -17,7 +17,7 @@ from shapeproof.constraints.terms import ONE, Term, constant, symbol
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.call import Call, Shape, product
 from shapeproof.export.ops.row_by_row import PLACED, SIZED, VIEWS, Varying, rises, row_by_row, tensors
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
 
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)
@@ -35,7 +35,7 @@ class Rows:
 
     def __init__(self, program: torch.export.ExportedProgram, varying: Varying, declared: Collection[str] = ()) -> None:
         self._declared = frozenset(declared)
-        self._translator = tracer.translator_of(program)
+        self._translator = translator_of(program)
         self.varying = varying
         self._varies: dict[torch.fx.Node, bool] = {}
         self._inner: dict[torch.fx.Node, tuple[Term, ...]] = {}

@@ -24,7 +24,7 @@ from shapeproof.export.shim.custom_operators import fake_kernel, python_kernel
 from shapeproof.export.shim.inputs.binding import rebuild_inputs
 from shapeproof.export.shim.strides import dense_strides
 from shapeproof.export.shim.trees import graph_modules
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.solver.facts import Facts
 from shapeproof.solver.learned.substitution import substitute
@@ -86,7 +86,7 @@ def is_checked(operator: Any, program: torch.export.ExportedProgram, facts: Fact
     """
     every = (node for each in graph_modules(program.graph_module) for node in each.graph.nodes)
     calls = [node for node in every if schemas.is_foreign(node.target) and node.target.name() == operator]
-    translator = tracer.translator_of(program)
+    translator = translator_of(program)
     return all(any(_Covering(translator, facts).covers(each, node) for each in _valid(node.target)) for node in calls)
 
 
@@ -121,7 +121,7 @@ class _Covering:
         Raises:
             LookupError: the arguments differ in something other than sizes.
         """
-        value = nodes.noted(had)
+        value = nodes.metadata(had)
         if isinstance(declared, list | tuple) and isinstance(value, list | tuple) and len(declared) == len(value):
             for each in zip(declared, value, strict=True):
                 yield from self._pairs(*each)

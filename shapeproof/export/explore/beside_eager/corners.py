@@ -39,8 +39,8 @@ def disagreement(eager: replay.Eager, found: Exploration, domain: Facts) -> Disa
     The two have already been compared at the start of the exploration.
     """
     if found.disagreement is not None:
-        return Disagreement(found.begun, found.disagreement)
-    run = [found.begun]
+        return Disagreement(found.start, found.disagreement)
+    run = [found.start]
     raising: list[dict[str, int]] = []
     served = False
     for point in replay_points(eager.inputs, found, domain, run):
@@ -53,7 +53,7 @@ def disagreement(eager: replay.Eager, found: Exploration, domain: Facts) -> Disa
         served |= result.relation is replay.Relation.SAME
         if result.relation is replay.Relation.BOTH_RAISE:
             raising.append(point)
-    served = served or not raising or eager.failure(found.begun, SEEDS[0]) is None
+    served = served or not raising or eager.failure(found.start, SEEDS[0]) is None
     for point in _claimed(raising, eager.inputs, found, domain) if served else ():
         result = eager.compare(found.forms, point)
         if result.relation is replay.Relation.BOTH_RAISE and raises_whatever_the_data(eager, found, point):
@@ -65,10 +65,10 @@ def _claimed(
     raising: Sequence[dict[str, int]], inputs: Inputs, found: Exploration, domain: Facts
 ) -> Iterator[dict[str, int]]:
     """Yield the points where both raise, with inferred sizes reset, so that only claimed sizes can be the cause."""
-    kept = {name: found.begun[name] for name in inputs.domain.of_role(Role.INFERRED | Role.LIFTABLE)}
+    kept = {name: found.start[name] for name in inputs.domain.of_role(Role.INFERRED | Role.LIFTABLE)}
     for point in raising:
         claimed = point | kept
-        if claimed != found.begun and domain.contains(claimed):
+        if claimed != found.start and domain.contains(claimed):
             yield claimed
 
 

@@ -59,12 +59,12 @@ class Extent:
     def _of_differing(self, finding: Finding) -> Finding:
         """Name the region that the program serves, which may be larger than the decision says, in few words."""
         required = f.conjunction(defined(finding.requirement), finding.requirement)
-        alone, joint = self._simple(required), self._simple(f.disjunction(required, finding.served))
+        alone, joint = self._simple(required), self._simple(f.disjunction(required, finding.outside))
         more = f.conjunction(joint, f.negate(alone))
         whole = joint if joint is not alone and sayable(joint) and self._everywhere(more, self._agrees) else alone
         if whole is not finding.requirement and sayable(whole):
             finding = replace(finding, joint=whole)
-        return self._first(finding, self._difference, f.disjunction(required, finding.served))
+        return self._first(finding, self._difference, f.disjunction(required, finding.outside))
 
     def _simple(self, formula: Formula) -> Formula:
         return f.conjunction(*simplified([formula], self.domain))
@@ -99,7 +99,7 @@ class Extent:
         First: the requirement holds, or the sizes lie outside the finding's region. Then: the sizes leave the failing
         path.
         """
-        yield f.disjunction(finding.requirement, finding.served)
+        yield f.disjunction(finding.requirement, finding.outside)
         left = None if finding.witness is None else self.leaving(finding.witness)
         if left is not None:
             yield left
@@ -115,7 +115,7 @@ class Extent:
 
     def _everywhere(self, where: Formula, seen: Callable[[dict[str, int]], bool]) -> bool:
         """True if there are points of a formula at which the model was run, and this was seen at all of them."""
-        fitting = Fitting(self.eager.inputs, self.found.begun)
+        fitting = Fitting(self.eager.inputs, self.found.start)
         near = fitting.among(itertools.islice(spread(self.domain.assuming(where), fitting.names), EXTENT_POINTS))
         first = next(near, None)
         run = () if first is None else itertools.chain([first], near)

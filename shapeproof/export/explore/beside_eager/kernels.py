@@ -11,7 +11,7 @@ A size that comes from data (`new_dynamic_size`) is taken from the run, so that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -27,13 +27,14 @@ from shapeproof.export.explore.beside_eager.statements import broken_statement
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.explore.points import Point, kernel_points, smaller_points
 from shapeproof.export.graph import nodes
-from shapeproof.export.graph.layouts import sharing
 from shapeproof.export.ops import schemas
+from shapeproof.export.ops.layouts import sharing
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.trees import graph_modules, leaves, map_tensors
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.solver.facts import Facts
+from shapeproof.wording import values_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Runs:
     def __init__(self, program: torch.export.ExportedProgram, inputs: Inputs) -> None:
         self._inputs = inputs
         self._fresh = replay.fresh_modules(program)
-        self._read = tracer.translator_of(program).size
+        self._read = translator_of(program).size
         self._branches = len(graph_modules(program.graph_module)) > 1
         self.weight = sum(tensor.numel() for tensor in program.state_dict.values())
 
@@ -284,15 +285,13 @@ def _unlike_sizes(had: torch.Tensor, noted: torch.Tensor, value: Callable[[Any],
 
 def fault_diagnostic(fault: Fault, point: Point, inputs: Inputs) -> Diagnostic:
     """Make the diagnostic of a fault that a run at a point has shown."""
-    found = operator_diagnostic(fault.node.target, fault.text, point, inputs)
-    where = nodes.line_of(fault.node)
-    return found if where is None else replace(found, file=where.file, line=where.line)
+    return operator_diagnostic(fault.node.target, fault.text, point, inputs).at(nodes.line_of(fault.node))
 
 
 def operator_diagnostic(operator: Any, text: str, point: Point, inputs: Inputs) -> Diagnostic:
     """Make the diagnostic of an operator that was run at a point."""
     named = {inputs.user_names.get(name, name): value for name, value in point.items()}
-    sizes = ", ".join(f"{name} = {value}" for name, value in named.items()) or "the example"
+    sizes = values_text(named) or "the example"
     return Diagnostic(
         id="operator",
         message=f"{operator.name()} {text}",

@@ -22,7 +22,7 @@ from shapeproof.export.explore.beside_eager.copies import copied, copied_state
 from shapeproof.export.explore.beside_eager.crashes import refusing_crashes
 from shapeproof.export.explore.beside_eager.laid_out import laid_otherwise
 from shapeproof.export.graph import nodes
-from shapeproof.export.graph.aliasing import told_apart
+from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.limits import INPUT_ELEMENTS
 from shapeproof.export.shim.inputs.containers import held
 from shapeproof.export.shim.inputs.without_data import error_without_data
@@ -31,9 +31,9 @@ from shapeproof.export.shim.process.transforms import transforms_ended
 from shapeproof.export.shim.storages import writes
 from shapeproof.export.shim.trees import flattened, leaves, map_tensors
 from shapeproof.export.source.errors import led_to, raised_at_run_time
-from shapeproof.export.trace import tracer
 from shapeproof.export.trace.closed_trial import without_specializing
 from shapeproof.export.trace.rebinding import Left
+from shapeproof.export.trace.traced import env_of, left_in
 from shapeproof.export.trace.trial import Trial
 from shapeproof.wording import with_kind
 
@@ -99,9 +99,9 @@ def forms(program: torch.export.ExportedProgram | None) -> list[Form]:
     """
     if program is None:
         raise ValueError("there is no program to run")
-    left = tracer.left_in(program)
+    left = left_in(program)
     found = [Form(fresh_modules(program), left=left, pure=not nodes.mutates(program.graph))]
-    if told_apart(program.graph):
+    if observes_aliasing(program.graph):
         with contextlib.suppress(Exception):  # torch itself fails at some: `resize_` to a dynamic size
             found.append(Form(fresh_modules(decomposed(program)), "after run_decompositions, ", left, relaid=True))
     return found
@@ -119,9 +119,8 @@ def asking(program: torch.export.ExportedProgram, other: Callable[[Trial], Trial
 
     Yields that trial, or None if nothing was traced with symbolic sizes.
     """
-    try:
-        env = tracer.shape_env_of(program)
-    except LookupError:
+    env = env_of(program)
+    if env is None:
         yield None
         return
     mine, env.trial = env.trial, other(env.trial)
@@ -200,7 +199,7 @@ class Eager:
 
     def agrees_apart(self, program: torch.export.ExportedProgram, point: Mapping[str, int]) -> bool:
         """True if the decomposed program agrees with eager at a point, or cannot differ from the program."""
-        return not told_apart(program.graph) or self.compare(forms(program), point).agrees
+        return not observes_aliasing(program.graph) or self.compare(forms(program), point).agrees
 
 
 def _is_at(error: Exception, where: SourceLocation) -> bool:

@@ -20,7 +20,7 @@ def serving_bound(eager: Eager, found: Exploration, point: dict[str, int]) -> Fo
     """Return a bound of one size that excludes a point where both raise; None if it excludes a given input."""
     here = dict(point)
     for name in sorted(here):
-        moved = here | {name: found.begun[name]}
+        moved = here | {name: found.start[name]}
         if not raises_whatever_the_data(eager, found, moved):
             bound = _between(eager, found, here, name)
             return bound if all(holds_at(bound, anchor) for anchor in eager.inputs.anchors) else None
@@ -30,7 +30,7 @@ def serving_bound(eager: Eager, found: Exploration, point: dict[str, int]) -> Fo
 
 def _between(eager: Eager, found: Exploration, point: dict[str, int], name: str) -> Formula:
     """Return the bound of one size between a point where eager raises and the start of the exploration."""
-    raising, serving = point[name], found.begun[name]
+    raising, serving = point[name], found.start[name]
     while abs(serving - raising) > 1:
         middle = (serving + raising) // 2
         if raises_whatever_the_data(eager, found, point | {name: middle}):

@@ -25,24 +25,23 @@ from shapeproof.export.explore.compare import rerun
 from shapeproof.export.explore.compare.bodies import Implied, Known, same_body
 from shapeproof.export.explore.compare.metadata import (
     Difference,
-    There,
+    aliasing_changed,
     at,
     label,
-    outdated,
-    outdated_twin,
-    shared_otherwise,
+    stale_metadata,
+    stale_twin,
 )
 from shapeproof.export.explore.compare.moved import resizes, same_elements
 from shapeproof.export.explore.compare.operations import Side, calls, computes_size
 from shapeproof.export.explore.compare.taken import Decided, with_branches_taken
 from shapeproof.export.graph import nodes
 from shapeproof.export.graph.constants import same_constant
-from shapeproof.export.graph.layouts import same_shape, same_strides
 from shapeproof.export.ops import schemas
+from shapeproof.export.ops.layouts import same_shape, same_strides
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import kind
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import env_of, left_in, translator_of
 from shapeproof.export.trace.translate import Translator, Untranslatable
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.facts import Facts
@@ -80,7 +79,7 @@ def _where_decided(
     """Return two programs, with the branches taken that the sizes of a region decide."""
 
     def taken(each: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-        return with_branches_taken(each, _decided(tracer.translator_of(each), trial))
+        return with_branches_taken(each, _decided(translator_of(each), trial))
 
     return taken(program), taken(there)
 
@@ -101,34 +100,27 @@ def _difference(
     found = _signature(program, there)
     if found is not None:
         return found
-    translator = tracer.translator_of(there)
+    translator = translator_of(there)
     own = {node: node.meta.get("val") for node in there.graph.nodes}
     right = Side(there, own, translator, trial.region)
     implied = _implied_always(program), _implied(translator, trial.region)
     values = _in_step(program, right, implied, trial)
     if values is not None:
-        there_too = There(values, translator, trial.region)
-        return outdated(program, there_too) or (
-            shared_otherwise(program, there_too) if nodes.mutates(program.graph) else None
-        )
+        left = Side(program, values, translator, trial.region)
+        return stale_metadata(left) or (aliasing_changed(left) if nodes.mutates(program.graph) else None)
     try:
         values = rerun.run_again(program, there)
     except Exception as error:  # noqa: BLE001 - a program that does not even run there is not the same
         return Difference(f"the program does not run there: {with_kind(error)}")
-    region = trial.region
-    on_region = There(values, translator, region)
-    found = outdated(program, on_region) or shared_otherwise(program, on_region)
-    if found is not None:
-        return found
-    left = Side(program, values, translator, region)
-    return _Comparison(left, right, trial, implied).run()
+    left = Side(program, values, translator, trial.region)
+    return stale_metadata(left) or aliasing_changed(left) or _Comparison(left, right, trial, implied).run()
 
 
 def _implied(translator: Translator, facts: Facts) -> Implied:
     """Return a test whether a check in a body follows from facts."""
 
     def follows(node: torch.fx.Node) -> bool:
-        value = nodes.noted(node.args[0])
+        value = nodes.metadata(node.args[0])
         if isinstance(value, torch.SymBool):
             return implied(translator.formula(symbols.expression(value)), facts)
         return value is True
@@ -138,11 +130,8 @@ def _implied(translator: Translator, facts: Facts) -> Implied:
 
 def _implied_always(program: torch.export.ExportedProgram) -> Implied:
     """Return a test whether a check in a program's body follows from what is known wherever the body is entered."""
-    try:
-        env = tracer.shape_env_of(program)
-    except LookupError:
-        return lambda _: False
-    return _implied(env.translator, env.trial.facts)
+    env = env_of(program)
+    return (lambda _: False) if env is None else _implied(env.translator, env.trial.facts)
 
 
 def _in_step(
@@ -179,7 +168,7 @@ def _signature(left: torch.export.ExportedProgram, right: torch.export.ExportedP
         return Difference("the parameters, buffers or constants that are used differ")
     if outputs[0] != outputs[1]:
         return Difference("what is returned or mutated differs")
-    if not tracer.left_in(left).serves(tracer.left_in(right)):
+    if not left_in(left).serves(left_in(right)):
         return Difference("what the inputs hold in the end differs")
     kept = [[(name, call.in_spec, call.out_spec) for name, call in calls(program)] for program in (left, right)]
     if kept[0] != kept[1]:
@@ -316,8 +305,7 @@ class _Comparison:
 
     def _is_noted(self, mine: torch.fx.Node, other: torch.fx.Node) -> bool:
         """True if a program's metadata of a node in a body holds on the region."""
-        there = There({}, self.right.translator, self.region)
-        return outdated_twin(mine, other, tracer.translator_of(self.left.program), there) is None
+        return stale_twin(mine, other, translator_of(self.left.program), self.right) is None
 
     def _same(self, mine: Any, other: Any) -> bool:
         if isinstance(mine, torch.fx.Node) and isinstance(other, torch.fx.Node):

@@ -6,7 +6,6 @@ proof counts as a difference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,17 +13,16 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
+from shapeproof.export.explore.compare.operations import Side
 from shapeproof.export.graph import nodes
-from shapeproof.export.graph.aliasing import told_apart
-from shapeproof.export.graph.layouts import is_empty
-from shapeproof.export.ops.shape_functions import Sizes
+from shapeproof.export.graph.aliasing import observes_aliasing
+from shapeproof.export.ops.layouts import is_empty
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import leaves
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Translator
-from shapeproof.solver.facts import Facts
-from shapeproof.solver.prove import equal, implied
+from shapeproof.solver.prove import equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,35 +47,26 @@ def label(node: torch.fx.Node) -> str:
     return str(node.target) if node.op == "call_function" else node.op
 
 
-@dataclass(frozen=True, slots=True)
-class There:
-    """A region, the values of a program's nodes on it, and the translator of the sizes in these values."""
-
-    values: Mapping[torch.fx.Node, Any]
-    translator: Translator
-    region: Facts
-
-
-def outdated(program: torch.export.ExportedProgram, there: There) -> Difference | None:
+def stale_metadata(side: Side) -> Difference | None:
     """Find a used node whose metadata has the wrong rank or sizes on the region (`squeeze` at size 1).
 
     Unused nodes do not count, since consumers drop them.
     """
-    noted_by = tracer.translator_of(program)
-    each = (_misnoted(node, there.values.get(node), noted_by, there) for node in nodes.used(program.graph))
+    noted_by = translator_of(side.program)
+    each = (_stale(node, side.value(node), noted_by, side) for node in nodes.used(side.graph))
     found = [difference for difference in each if difference is not None]
     if not found:
         return None
     return replace(found[0], unless=f.conjunction(*(difference.unless for difference in found)))
 
 
-def outdated_twin(node: torch.fx.Node, twin: torch.fx.Node, noted_by: Translator, there: There) -> Difference | None:
+def stale_twin(node: torch.fx.Node, twin: torch.fx.Node, noted_by: Translator, side: Side) -> Difference | None:
     """Check the metadata of a node in a body, given its twin that was traced on the region."""
-    return _misnoted(node, twin.meta.get("val"), noted_by, there)
+    return _stale(node, twin.meta.get("val"), noted_by, side)
 
 
-def _misnoted(node: torch.fx.Node, real: Any, noted_by: Translator, there: There) -> Difference | None:
-    """Describe how a node's metadata is wrong for a value of the node."""
+def _stale(node: torch.fx.Node, real: Any, noted_by: Translator, side: Side) -> Difference | None:
+    """Describe how a node's metadata, in terms of `noted_by`, is wrong for a value of the node on a side's region."""
     noted = node.meta.get("val")
     if isinstance(noted, list | tuple) and isinstance(real, list | tuple) and len(noted) != len(real):
         return at(node, f"the program notes {len(noted)} results of `{label(node)}`, and there are {len(real)}")
@@ -90,30 +79,31 @@ def _misnoted(node: torch.fx.Node, real: Any, noted_by: Translator, there: There
     for a, b in zip(noted.shape, real.shape, strict=True):
         if symbols.about_data(a) or symbols.about_data(b):
             continue
-        claimed, found = noted_by.size(a), there.translator.size(b)
-        if not equal(claimed, found, there.region):
+        claimed, found = noted_by.size(a), side.translator.size(b)
+        if not equal(claimed, found, side.region):
             wrong.append(f.eq(claimed, found))
     return replace(at(node, f"`{label(node)}` gives another shape"), unless=f.conjunction(*wrong)) if wrong else None
 
 
-def shared_otherwise(program: torch.export.ExportedProgram, there: There) -> Difference | None:
+def aliasing_changed(side: Side) -> Difference | None:
     """Find a node that shares storage on the region differently from its metadata, if the program can observe it."""
-    if not told_apart(program.graph):
+    if not observes_aliasing(side.graph):
         return None
     noted: dict[Any, torch.fx.Node] = {}
     found: dict[Any, torch.fx.Node] = {}
-    for node in program.graph.nodes:
-        value = there.values.get(node)
+    for node in side.graph.nodes:
+        value = side.value(node)
         mine = [noted.setdefault(storage, node) for storage in storages(node.meta.get("val"))]
         other = [found.setdefault(storage, node) for storage in storages(value)]
-        if mine != other and not all(_is_empty(each, there) for each in leaves(value)):
+        if mine != other and not all(_is_empty(each, side) for each in leaves(value)):
             return at(node, f"`{label(node)}` shares memory with other tensors")
     return None
 
 
-def _is_empty(value: Any, there: There) -> bool:
+def _is_empty(value: Any, side: Side) -> bool:
     """True if a tensor is proved to have no elements."""
-    if not isinstance(value, torch.Tensor) or any(map(symbols.about_data, value.shape)):
-        return False
-    sizes = Sizes(there.translator.size, lambda formula: implied(formula, there.region))
-    return is_empty(value, sizes)
+    return (
+        isinstance(value, torch.Tensor)
+        and not any(map(symbols.about_data, value.shape))
+        and is_empty(value, side.sizes)
+    )

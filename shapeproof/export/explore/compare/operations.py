@@ -20,9 +20,8 @@ from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import Real, Term, constant
 from shapeproof.export.explore.compare.moved import Moved
 from shapeproof.export.graph import nodes
-from shapeproof.export.graph.layouts import same_layout
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.shape_functions import Sizes
+from shapeproof.export.ops.layouts import Sizes, same_layout
 from shapeproof.export.shim.numbers import symbols
 from shapeproof.export.shim.storages import kind, storages
 from shapeproof.export.trace.translate import Translator

@@ -23,7 +23,7 @@ from shapeproof.export.explore.demands.graph_demands import indexed, size_along
 from shapeproof.export.explore.findings import Traced
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.solver.answers.witness import smallest
 
 Meet = Callable[[Mapping[str, int], dict[str, Any]], None]
@@ -35,7 +35,7 @@ def demands(inputs: Inputs, traced: Traced) -> list[Meet]:
         return []
     examples = {leaf.source: leaf.example for leaf in inputs.leaves}
     sources = _sources(traced.program, inputs)
-    read = tracer.translator_of(traced.program).size
+    read = translator_of(traced.program).size
     found = list(_of_operators(traced.program, sources, read, examples))
     taken = dict(_taken(traced.program, sources, read))
     return [*found, _Passing(traced, taken, examples)] if taken else found

@@ -18,7 +18,7 @@ from shapeproof.export.explore.demands.overlaps import of_writes
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import span_of, translator_of
 
 
 def requirements(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
@@ -30,12 +30,11 @@ def requirements(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.
 
 def _of_indices(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
     """Yield what sizes must meet for each index that is made only from sizes and constants."""
-    constants = _constants(program)
+    constants, read = _constants(program), translator_of(program).read
     for node in program.graph.nodes:
         for source, dim, index, lowest in indexed(node):
             if _from_sizes(index, constants):
-                env = tracer.shape_env_of(program)
-                size, span = env.read(size_along(source, dim)), env.span(index.meta["val"])
+                size, span = read(size_along(source, dim)), span_of(program, index.meta["val"])
                 if span.high is not None:
                     yield node, f.lt(span.high, size)
                 if span.low is not None:
@@ -44,14 +43,14 @@ def _of_indices(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.f
 
 def _of_reductions(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
     """Yield for each reduction the condition on sizes under which an element exists."""
+    read = translator_of(program).read
     for node in program.graph.nodes:
         needed = known_of(node.target).needs_element
         if needed is not None:
             named = schemas.by_name(node.target, node.args, node.kwargs)
             shape = named["self"].meta["val"].shape
             sizes = shape if needed == "all" else shape[named["dim"] :][:1]
-            env = tracer.shape_env_of(program)
-            yield node, f.conjunction(*(f.ge(env.read(size), 1) for size in sizes))
+            yield node, f.conjunction(*(f.ge(read(size), 1) for size in sizes))
 
 
 def size_along(source: torch.fx.Node, dim: int) -> int | torch.SymInt:

@@ -27,7 +27,8 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.ops.call import product
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.storages import storage_of
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.shape_env import ProofShapeEnv
+from shapeproof.export.trace.traced import env_of
 from shapeproof.solver.prove import implied
 
 
@@ -46,17 +47,16 @@ def of_writes(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.
 
 def _placed(node: torch.fx.Node, program: torch.export.ExportedProgram) -> _Placed | None:
     """Return where the elements of a node's tensor lie; None if it is no strided tensor."""
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided or storage_of(value) is None:
+    value, env = node.meta.get("val"), env_of(program)
+    if env is None or not isinstance(value, torch.Tensor) or value.layout != torch.strided or storage_of(value) is None:
         return None
-    return _Placed(value, program)
+    return _Placed(value, env)
 
 
 class _Placed:
     """The memory of a tensor: its storage, offset, sizes and strides."""
 
-    def __init__(self, tensor: torch.Tensor, program: torch.export.ExportedProgram) -> None:
-        env = tracer.shape_env_of(program)
+    def __init__(self, tensor: torch.Tensor, env: ProofShapeEnv) -> None:
         self._storage, self._bytes = storage_of(tensor), tensor.element_size()
         self._at = env.read(tensor.storage_offset()) * self._bytes
         self._sizes, self._strides = ([env.read(each) for each in every] for every in (tensor.shape, tensor.stride()))

@@ -28,7 +28,7 @@ from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.corners import raises_whatever_the_data
 from shapeproof.export.explore.demands.graph_demands import requirements
 from shapeproof.export.explore.findings import Exploration, Finding, Narrowing, Outcome, narrowed
-from shapeproof.export.explore.inferred.narrowing import conceded
+from shapeproof.export.explore.inferred.narrowing import narrowing_for
 from shapeproof.export.explore.points import failing_point
 from shapeproof.export.graph import nodes
 from shapeproof.export.trace.trial import DataCheck, Trial
@@ -91,10 +91,10 @@ class _BesideEager:
         refused = [
             name for name, point in self._emptied(domain) if raises_whatever_the_data(self.eager, self.found, point)
         ]
-        if not refused or self.eager.failure(self.found.begun, None) is not None:
+        if not refused or self.eager.failure(self.found.start, None) is not None:
             return
         for name in refused:
-            raised = conceded(_asserted(f.ge(symbol(name), 1)), self.found, self.eager.inputs)
+            raised = narrowing_for(_asserted(f.ge(symbol(name), 1)), self.found, self.eager.inputs)
             if raised is not None:
                 yield raised
 
@@ -103,9 +103,9 @@ class _BesideEager:
         failure = self.eager.failure_at(point, required.where)
         if failure is None:
             return None
-        narrowing = conceded(required, self.found, self.eager.inputs)
+        narrowing = narrowing_for(required, self.found, self.eager.inputs)
         text = sentence.format(failure)
-        return narrowing or Finding(Outcome.RAISES, required, point, text, served=required.formula)
+        return narrowing or Finding(Outcome.RAISES, required, point, text, outside=required.formula)
 
     def _of_sizes(self, formula: Formula, domain: Facts) -> list[Formula]:
         """Return what a requirement says about declared sizes.
@@ -128,8 +128,8 @@ class _BesideEager:
     def _emptied(self, domain: Facts) -> Iterator[tuple[str, dict[str, int]]]:
         """Yield each inferred or liftable size that may be 0, and the point at which that size alone is 0."""
         for name in sorted(self.eager.inputs.domain.of_role(Role.INFERRED | Role.LIFTABLE)):
-            point = self.found.begun | {name: 0}
-            if self.found.begun[name] > 0 and domain.contains(point):
+            point = self.found.start | {name: 0}
+            if self.found.start[name] > 0 and domain.contains(point):
                 yield name, point
 
 

@@ -29,11 +29,11 @@ from shapeproof.export.graph import nodes
 from shapeproof.export.limits import DRAWS
 from shapeproof.export.shim.trees import leaves, map_tensors
 from shapeproof.export.source.errors import is_stated, led_to, users_variables
-from shapeproof.export.trace import tracer
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.trial import Trial
 from shapeproof.solver.answers.simplify import in_few_words
 from shapeproof.solver.prove import implied
-from shapeproof.wording import short, with_kind
+from shapeproof.wording import line_text, with_kind
 
 _FILLS = (float("nan"), -1000.0, 0.0, 1000.0)
 """Data that all pass a threshold, or all fail it. Comparisons with NaN are false, even after a network."""
@@ -63,10 +63,10 @@ def shared_failures(eager: replay.Eager, found: Exploration) -> tuple[SharedFail
     if not by_node and not checks:
         return ()
     fresh, seen = replay.fresh_modules(program), dict[Formula, SharedFailure]()
-    for args, kwargs in _made_up(eager.inputs, found.begun):
+    for args, kwargs in _made_up(eager.inputs, found.start):
         if len(seen) == len(by_node) + len(checks):
             break
-        known = Known(tracer.translator_of(program).size, dict(found.begun))
+        known = Known(translator_of(program).size, dict(found.start))
         failed = _failing_node(fresh(), leaves((args, kwargs)), known)
         possible = [by_node[failed]] if failed in by_node else checks if failed is not None else []
         broken = next((each for each in possible if known.denies(each.formula)), None)
@@ -140,7 +140,7 @@ def _described(demand: _Demand, error: Exception, found: Exploration, known: Kno
         if said is not None:
             names[name] = said
         elif made is not None and (line := nodes.line_of(made)) is not None:
-            sources.append(f" ({name} is taken from data at {short(line.file)}:{line.line})")
+            sources.append(f" ({name} is taken from data at {line_text(line)})")
     return SharedFailure(
         format_formula(broken, rename=names),
         with_kind(error),
@@ -155,7 +155,7 @@ def _made_at(name: str, program: torch.export.ExportedProgram | None) -> torch.f
     """Return the last node with a size, of the line that takes the size from data."""
     if program is None:
         return None
-    read = tracer.translator_of(program).size
+    read = translator_of(program).size
     having = [node for node in program.graph.nodes if _dimension(name, node, read) is not None]
     same_line = [node for node in having if nodes.line_of(node) == nodes.line_of(having[0])]
     return same_line[-1] if same_line else None

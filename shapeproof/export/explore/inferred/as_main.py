@@ -18,7 +18,7 @@ from shapeproof.constraints.meaning.evaluate import holds_at
 from shapeproof.constraints.terms import Term
 from shapeproof.export.explore.findings import Traced, narrowed
 from shapeproof.export.explore.inferred.scout import Scouted
-from shapeproof.export.trace.tracer import translator_of
+from shapeproof.export.trace.traced import translator_of
 from shapeproof.export.trace.translate import Untranslatable
 from shapeproof.export.trace.trial import Step, Trial
 from shapeproof.solver.facts import Facts

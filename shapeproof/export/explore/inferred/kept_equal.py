@@ -18,7 +18,7 @@ from shapeproof.constraints.terms import symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager.replay import Eager
 from shapeproof.export.explore.findings import Exploration, Narrowing
-from shapeproof.export.explore.inferred.narrowing import given_up
+from shapeproof.export.explore.inferred.narrowing import narrowing_to
 from shapeproof.export.limits import TIED_SIZES
 from shapeproof.solver.answers.witness import find, grant
 from shapeproof.solver.facts import Facts
@@ -44,7 +44,7 @@ def kept_equal(eager: Eager, found: Exploration, domain: Facts, point: Mapping[s
         others = [other for other in broken if other is not each]
         if others and _agree(eager, found, domain.assuming(*others, each.negation), point):
             broken = others
-    asked = (given_up(Decision(each, Kind.ASSERTED, outcome=True), each, found, inputs) for each in broken)
+    asked = (narrowing_to(Decision(each, Kind.ASSERTED, outcome=True), each, found, inputs) for each in broken)
     kept = [each for each in asked if each is not None]
     return kept if len(kept) == len(broken) else []
 

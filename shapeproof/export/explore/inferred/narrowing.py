@@ -25,7 +25,7 @@ from shapeproof.solver.facts import Facts
 from shapeproof.solver.prove import implied
 
 
-def given_up(decision: Decision, requirement: Formula, found: Exploration, inputs: Inputs) -> Narrowing | None:
+def narrowing_to(decision: Decision, requirement: Formula, found: Exploration, inputs: Inputs) -> Narrowing | None:
     """Return a narrowing to the requirement, if the decision that asks for it involves inferred sizes."""
     left = narrowed(inputs.facts(), found.narrowings)
     return _granted(Narrowing(requirement, decision), left, anchors_of(found, inputs), inputs)
@@ -60,9 +60,9 @@ def _granted(asked: Narrowing, left: Facts, anchors: Sequence[dict[str, int]], i
     return asked if _stays_dynamic(required, left, anchors[0], inputs) else None
 
 
-def conceded(decision: Decision, found: Exploration, inputs: Inputs) -> Narrowing | None:
+def narrowing_for(decision: Decision, found: Exploration, inputs: Inputs) -> Narrowing | None:
     """Return a narrowing to what a decision took, or a raised lower bound under which the decision always holds."""
-    return given_up(decision, decision.taken, found, inputs) or lifted(decision, inputs)
+    return narrowing_to(decision, decision.taken, found, inputs) or raised_bound(decision, inputs)
 
 
 def anchors_of(found: Exploration, inputs: Inputs) -> list[dict[str, int]]:
@@ -80,7 +80,7 @@ def _stays_dynamic(requirement: Formula, facts: Facts, anchor: Mapping[str, int]
     return all(isinstance(find(other, here), dict) for other in others)
 
 
-def lifted(decision: Decision, inputs: Inputs) -> Narrowing | None:
+def raised_bound(decision: Decision, inputs: Inputs) -> Narrowing | None:
     """Raise the lower bound of a Dim without written bounds to 1 or 2, if the decision then always holds."""
     for name in sorted(decision.formula.symbols & inputs.domain.of_role(Role.LIFTABLE)):
         for bound in (1, 2):
@@ -94,7 +94,7 @@ def lifted(decision: Decision, inputs: Inputs) -> Narrowing | None:
     return None
 
 
-def nonempty(domain: Facts, inputs: Inputs) -> tuple[Facts, list[Narrowing]]:
+def without_empty(domain: Facts, inputs: Inputs) -> tuple[Facts, list[Narrowing]]:
     """Restrict inferred and liftable sizes to at least 1, for models that torch cannot trace with a size of 0."""
     lifts = [
         Narrowing(above, Decision(above, Kind.ASSUMED, outcome=True))
@@ -105,7 +105,7 @@ def nonempty(domain: Facts, inputs: Inputs) -> tuple[Facts, list[Narrowing]]:
     return narrowed(domain, lifts), lifts
 
 
-def condensed(found: Exploration, inputs: Inputs) -> list[Narrowing]:
+def condense_narrowings(found: Exploration, inputs: Inputs) -> list[Narrowing]:
     """Rewrite the narrowings as few simple formulas that together require the same, or hardly more."""
     domain, anchors = inputs.facts(), anchors_of(found, inputs)
     chosen = repaired(

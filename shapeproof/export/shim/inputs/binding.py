@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from torch.export import dynamic_shapes as torchs_shapes
 from torch.export.dynamic_shapes import _combine_args, _tree_map_with_path
 
 from shapeproof.constraints.errors import UsageError
+from shapeproof.export.shim.inputs import dims
 from shapeproof.export.shim.numbers.symbols import TorchConstraintError
 from shapeproof.wording import first_line
 
@@ -49,18 +51,6 @@ def flat_inputs(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dic
     """Return the flat inputs of a call in any order, with the source names that `name_leaves` gives them."""
     paths = _flatten(dict(signature.bind(*args, **kwargs).arguments))
     return [(_source(path), value) for path, value in paths]
-
-
-def match_shapes(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> dict[str, Any]:
-    """Return the entry of dynamic_shapes for each flat input, by source name.
-
-    Raises:
-        UsageError: the structure of dynamic_shapes is not that of the inputs.
-    """
-    entries: dict[str, Any] = {}
-    if shapes:
-        map_shapes(mod, args, kwargs, shapes, entries.__setitem__)
-    return entries
 
 
 def map_shapes(
@@ -110,21 +100,42 @@ def _under_their_parameter(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: 
         raise UsageError(first_line(error)) from None
 
 
-def resolve_shapes(
-    mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
-) -> tuple[Any, list[tuple[tuple[Any, ...], dict[str, Any]]]]:
-    """Return dynamic_shapes as a tree, and the further inputs that AdditionalInputs holds."""
+@dataclass(frozen=True, slots=True)
+class DynamicShapes:
+    """dynamic_shapes as torch.export reads them.
+
+    Attributes:
+        tree: as given; a ShapesCollection as a tree.
+        entries: the entry of each flat input, by source name.
+        roots: the names of the Dims in them.
+        others: the further inputs that AdditionalInputs holds.
+    """
+
+    tree: Any
+    entries: Mapping[str, Any]
+    roots: Collection[str]
+    others: Sequence[tuple[tuple[Any, ...], dict[str, Any]]] = ()
+
+
+def read_shapes(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> DynamicShapes:
+    """Read dynamic_shapes in any form.
+
+    Raises:
+        UsageError: their structure is not that of the inputs.
+    """
     if getattr(mod.forward, "_dynamic_spec", None) is not None:  # torch.export would use the spec as dynamic_shapes
         raise UsageError("invalid @dynamic_spec on the model's forward: expected its sizes as Dims, in dynamic_shapes")
+    tree, others, entries = shapes, list[Any](), dict[str, Any]()
     try:
         if isinstance(shapes, torch.export.AdditionalInputs):
             others = [(given, more or {}) for given, more in shapes._examples]
-            return shapes.dynamic_shapes(mod, args, kwargs), others
-        if isinstance(shapes, torch.export.ShapesCollection):
-            return shapes.dynamic_shapes(mod, args, kwargs), []
+        if isinstance(shapes, torch.export.AdditionalInputs | torch.export.ShapesCollection):
+            tree = shapes.dynamic_shapes(mod, args, kwargs)  # type: ignore[no-untyped-call]
     except (ValueError, AssertionError, TypeError) as error:
         raise UsageError(first_line(error)) from None
-    return shapes, []
+    if tree:
+        map_shapes(mod, args, kwargs, tree, entries.__setitem__)
+    return DynamicShapes(tree, entries, dims.root_names(entries), others)
 
 
 def rebuild_inputs(

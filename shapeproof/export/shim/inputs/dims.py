@@ -18,7 +18,7 @@ class NamedDim:
 
     Attributes:
         root: the name of the Dim itself, or of the one that it is derived from.
-        derive: the function from the size of the root to that of the Dim.
+        step, offset: the size of the Dim is `step*root + offset`.
         bounds: the bounds of the root; None for no upper bound.
         root_text: the root as source code.
         text: the Dim as source code.
@@ -26,7 +26,8 @@ class NamedDim:
     """
 
     root: str
-    derive: Callable[[Any], Any]
+    step: int
+    offset: int
     bounds: tuple[int, int | None]
     root_text: str
     text: str
@@ -49,9 +50,11 @@ def read(entry: Any) -> Any:
     ('n', (1, None), None, 7)
     """
     if is_dim(entry):
-        root, derive = dim_root(entry)
-        texts = declaration_text(root), declaration_text(entry)
-        return NamedDim(root.__name__, derive, dim_bounds(root), *texts, repr(entry))
+        root, derive = _derivation(entry)
+        line = derive(1) - derive(0), derive(0)
+        return NamedDim(
+            root.__name__, *line, _bounds(root), declaration_text(root), declaration_text(entry), repr(entry)
+        )
     if not is_hint(entry):
         return entry
     if entry.type == _DimHintType.STATIC:
@@ -70,9 +73,9 @@ def declaration_text(entry: Any) -> str:
         return f"Dim.{entry.type.name}({', '.join(ends)})" if ends else f"Dim.{entry.type.name}"
     if not is_dim(entry):
         return repr(entry)
-    if dim_root(entry)[0] is not entry:
+    if _derivation(entry)[0] is not entry:
         return str(entry.__name__)
-    lower, upper = dim_bounds(entry)
+    lower, upper = _bounds(entry)
     ends = _ends(None if lower == 0 and upper is None else lower, upper)
     named = [f'"{entry.__name__}"', *ends]
     return f"Dim({', '.join(named)})"
@@ -103,8 +106,8 @@ def must_stay_dynamic(hint: Any) -> bool:
     return bool(hint.type == _DimHintType.DYNAMIC)
 
 
-def dim_root(dim: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the named root of a Dim, and the function from the root to the Dim."""
+def _derivation(dim: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Return the named root of a Dim, and the function from the root to the Dim: torch derives by `+`, `-` and `*`."""
     if isinstance(dim, _DerivedDim):
         return dim.root, dim.fn
     return dim, lambda x: x
@@ -112,10 +115,10 @@ def dim_root(dim: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 def root_names(entries: Any) -> set[str]:
     """Return the names of the Dims in nested entries."""
-    return {dim_root(each)[0].__name__ for each in pytree.tree_leaves(entries, is_leaf=is_dim) if is_dim(each)}
+    return {_derivation(each)[0].__name__ for each in pytree.tree_leaves(entries, is_leaf=is_dim) if is_dim(each)}
 
 
-def dim_bounds(dim: Any) -> tuple[int, int | None]:
+def _bounds(dim: Any) -> tuple[int, int | None]:
     """Return the bounds of a named Dim; None for no upper bound."""
     return int(dim.min), None if dim.max == int_oo else int(dim.max)
 

@@ -28,9 +28,12 @@ from torch.fx.experimental import sym_node
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode, handle_sym_dispatch
 from torch.fx.experimental.sym_node import SymNode, to_node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._sympy.symbol import SymT, make_symbol
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from shapeproof.export.shim.numbers.doubles import FUNCTIONS, Double, literal, operation
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.export.shim.numbers.doubles import FUNCTIONS, Double, literal, operation, value_of
+from shapeproof.export.shim.numbers.symbols import value_range
 
 _T = TypeVar("_T")
 wrap_node: Callable[[SymNode], Any] = sym_node.wrap_node
@@ -230,10 +233,28 @@ class ExactShapeEnv(ShapeEnv):
             return super().bound_sympy(expr, size_oblivious)
         return self.range_of(expr) if expr.is_integer else ValueRanges.unknown()
 
-    def named(self, created: sympy.Symbol) -> sympy.Symbol:
-        """Register a symbol that torch has not made in torch's table of names (from 2.15 on)."""
-        getattr(self, "name_to_symbol", {})[created.name] = created
+    def size_symbol(self, source: Source, hint: int, bounds: Interval) -> sympy.Symbol:
+        """Create the symbol of an input's size.
+
+        Sympy learns at most that it is not negative, since with more `1 <= s0` would fold away.
+        """
+        positive = bounds.lower is not None and bounds.lower >= 0
+        sign = {"nonnegative": True} if positive else {}
+        created = make_symbol(SymT.SIZE, self._generate_unique_id(source.name), integer=True, **sign)
+        getattr(self, "name_to_symbol", {})[created.name] = created  # torch's table of names, from 2.15 on
+        self.backed_var_to_val[created] = sympy.Integer(hint)
+        self.var_to_range[created] = value_range(bounds if positive else Interval())  # torch wants room at 0
+        self.symbol_guard_counter[created] = 0
+        self.source_to_var[source.name] = created
+        self.var_to_sources[created] = [source]
         return created
+
+    def note_example(self, number: object) -> None:
+        """Set the hint of a symbolic number to its value at the hints of its symbols."""
+        if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
+            value = number.node.expr.xreplace(self.backed_var_to_val)
+            known = value_of(value) if isinstance(value, sympy.Expr) else bool(value) if value.is_Atom else None
+            number.node._hint = None if known is None else number.node.pytype(known)
 
     def forget_operations(self) -> None:
         """Clear what is remembered of operations on expressions, here and (from 2.15 on) in torch."""

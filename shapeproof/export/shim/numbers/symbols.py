@@ -11,6 +11,7 @@ import torch
 import torch._dynamo.exc
 import torch._functorch.config
 import torch.utils._pytree as pytree
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._sympy.functions import CeilToInt, FloorDiv, FloorToInt, Max, Min, RoundToInt, TruncToInt
 from torch.utils._sympy.numbers import int_oo
@@ -100,6 +101,11 @@ def is_of_input(free: sympy.Symbol) -> bool:
     return symbol_is_type(free, SymT.SIZE)
 
 
+def is_unbacked(free: sympy.Symbol) -> bool:
+    """True if torch's symbol is a number that is taken from data."""
+    return symbol_is_type(free, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT))
+
+
 def about_data(size: int | torch.SymInt) -> bool:
     """True if a size depends on data: it has an unbacked symbol."""
     return isinstance(size, torch.SymInt) and bool(data_symbols(size))
@@ -114,6 +120,15 @@ def values(program: torch.export.ExportedProgram) -> Iterator[Any]:
     """Yield the values in the metadata of a program's nodes, those of nested graph modules included."""
     every = (node for module in graph_modules(program.graph_module) for node in module.graph.nodes)
     return (leaf for node in every for leaf in pytree.tree_leaves(node.meta.get("val")))
+
+
+def shape_envs(program: torch.export.ExportedProgram) -> Iterator[Any]:
+    """Yield the ShapeEnvs of the values in the metadata of a program's nodes."""
+    for value in values(program):
+        if isinstance(value, FakeTensor):
+            yield value.fake_mode.shape_env
+        if isinstance(value, torch.SymInt):
+            yield value.node.shape_env
 
 
 def sizes(value: Any) -> list[Any]:

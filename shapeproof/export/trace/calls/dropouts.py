@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from shapeproof.export.graph.aliasing import told_apart
+from shapeproof.export.graph.aliasing import observes_aliasing
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
 
@@ -76,4 +76,4 @@ def hides_a_write(graph: torch.fx.Graph) -> bool:
         for node in graph.nodes
         if node.op == "call_function" and known_of(node.target).drops
     )
-    return any(idle) and told_apart(graph)
+    return any(idle) and observes_aliasing(graph)

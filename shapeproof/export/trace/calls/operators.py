@@ -20,9 +20,8 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.records.decisions import Kind
-from shapeproof.export.graph.layouts import sharing
 from shapeproof.export.ops import recurrent, schemas
-from shapeproof.export.ops.shape_functions import Sizes, keeps_layout
+from shapeproof.export.ops.layouts import Sizes, keeps_layout, sharing
 from shapeproof.export.ops.table import is_elementwise_in_place, known_of
 from shapeproof.export.shim.numbers.symbols import bounds_refused
 from shapeproof.export.shim.storages import kind, storage_of

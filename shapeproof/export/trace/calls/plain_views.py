@@ -5,8 +5,8 @@ has the given sizes, strides and offset; strides that reach no element may diffe
 `gives_its_operand` is true, eager returns the operand itself. The same holds of what torch noted as a result, if
 `is_plain` is true of it: no decision that torch made in its fake kernel makes a difference.
 
-The rules compare terms, which are the same at every size, and the facts about sizes are those of the caller: no answer
-that torch assumed in the call supports them.
+The rules compare sizes by what the caller knows of the whole domain: no answer that torch assumed in the call supports
+them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import torch
 
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import ONE, Term
-from shapeproof.export.graph.layouts import same_storage
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.shape_functions import Order, Size, Sizes, lie_row_by_row, lies_row_by_row
+from shapeproof.export.ops.layouts import Size, Sizes, lie_row_by_row, lies_row_by_row, same_storage
+from shapeproof.export.ops.shape_functions import Order
 from shapeproof.export.ops.table import known_of
 
 Dims = list[tuple[Term, Term]]

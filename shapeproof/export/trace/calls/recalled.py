@@ -7,7 +7,7 @@ the domain need not run it again. The same holds for a decision that made no dif
 Law: an entry holds wherever its facts hold, for calls with the same operator, modes and arguments, where sizes are
 compared as terms. So a trace may use an entry if its own facts contain the entry's facts. An entry contains nothing
 whose meaning differs between traces: no number from data, and no size that only torch's name identifies. Only results
-that a trace may repeat (repeats.py) are noted.
+that a trace may repeat (repeats.py) are noted. Within one trace, `Trial.memo` holds both.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -26,9 +27,8 @@ from shapeproof.constraints.terms import Term
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A fresh tensor that an operator returned, without its elements, and the facts under which it is returned."""
+    """A fresh tensor that an operator returned, without its elements."""
 
-    known: frozenset[Formula]
     sizes: tuple[Term, ...]
     strides: tuple[Term, ...]
     dtype: torch.dtype
@@ -37,29 +37,19 @@ class Given:
 
 
 class Recalled:
-    """Results of the traces of one model, by call."""
+    """What the traces of one model found about calls, each with the facts under which it holds."""
 
     def __init__(self) -> None:
-        self._given: dict[Hashable, list[Given]] = {}
-        self._harmless: dict[Hashable, list[frozenset[Formula]]] = {}
+        self._found: dict[Hashable, list[tuple[frozenset[Formula], Any]]] = {}
 
-    def note(self, call: Hashable, given: Given) -> None:
-        """Note the result of a call under the facts of a trace alone."""
-        if _portable(call) and self.of(call, given.known) is None:
-            self._given.setdefault(call, []).append(given)
+    def note(self, call: Hashable, known: frozenset[Formula], found: object) -> None:
+        """Note what was found about a call under these facts alone."""
+        if _portable(call) and self.of(call, known) is None:
+            self._found.setdefault(call, []).append((known, found))
 
-    def of(self, call: Hashable, known: frozenset[Formula]) -> Given | None:
-        """Return the result of a call wherever these facts hold, if it is known."""
-        return next((given for given in self._given.get(call, ()) if given.known <= known), None)
-
-    def note_harmless(self, call: Hashable, taken: Formula, known: frozenset[Formula]) -> None:
-        """Note that a call returns the same result whether `taken` holds or not, wherever the facts `known` hold."""
-        if _portable(call):
-            self._harmless.setdefault((call, taken), []).append(known)
-
-    def is_harmless(self, call: Hashable, taken: Formula, known: frozenset[Formula]) -> bool:
-        """True if `note_harmless` noted the call and `taken` under facts that `known` contains."""
-        return any(facts <= known for facts in self._harmless.get((call, taken), ()))
+    def of(self, call: Hashable, known: frozenset[Formula]) -> Any:
+        """Return what is known about a call wherever these facts hold; None if nothing is."""
+        return next((found for facts, found in self._found.get(call, ()) if facts <= known), None)
 
 
 def _portable(call: Hashable) -> bool:

@@ -21,7 +21,8 @@ import torch
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import ZERO, Term
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.shape_functions import Sizes, keeps_layout, result_like
+from shapeproof.export.ops.layouts import Sizes, keeps_layout
+from shapeproof.export.ops.shape_functions import result_like
 from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.storages import storages
 from shapeproof.export.shim.trees import is_bare
@@ -102,7 +103,6 @@ class Repeats:
         self, env: ProofShapeEnv, apart: Callable[[], AbstractContextManager[Any]], recalled: Recalled | None
     ) -> None:
         self._env, self._apart, self._recalled = env, apart, recalled
-        self._noted: dict[Hashable, _Like | _View | _Itself] = {}
         self._sizes = Sizes(env.read, lambda formula: env.trial.settled(formula) is True)
         self._from_the_start = Sizes(env.read, lambda formula: env.trial.settled(formula, env.trial.known) is True)
         self._facts = (env.trial, frozenset(env.trial.known.formulas))
@@ -115,7 +115,7 @@ class Repeats:
         """
         if not all(map(is_bare, operands)):
             return None
-        like = self._noted.get(self._now(key)) or self._by_rule(key, arguments, operands) or self._recall(key)
+        like = self._env.trial.memo.get(key) or self._by_rule(key, arguments, operands) or self._recall(key)
         if like is None:
             return None
         with self._apart():
@@ -128,14 +128,14 @@ class Repeats:
         lies_at_the_front = self._env.read(result.storage_offset()) is ZERO  # a question to torch would be a decision
         if lies_at_the_front and set(storages(result)).isdisjoint(storages(list(operands))):
             like = _Like(tuple(result.shape), result.stride(), result.dtype, result.device, result.requires_grad)
-            self._noted[self._now(key)] = like
+            self._env.trial.memo[key] = like
             if self._recalled is not None and self._env.trial.unrestricted and self._without_data:
-                self._recalled.note(key, self._everywhere(result))
+                self._recalled.note(key, self._known, self._everywhere(result))
 
     def _everywhere(self, result: torch.Tensor) -> Given:
-        """Return the result in a form valid for every trace that begins with this trace's facts."""
+        """Return the result in a form that is valid in other traces."""
         sizes, strides = (tuple(map(self._env.read, numbers)) for numbers in (result.shape, result.stride()))
-        return Given(self._known, sizes, strides, result.dtype, result.device, result.requires_grad)
+        return Given(sizes, strides, result.dtype, result.device, result.requires_grad)
 
     def _by_rule(
         self, key: tuple[Any, ...], arguments: Any, operands: Sequence[torch.Tensor]
@@ -146,7 +146,7 @@ class Repeats:
             return None
         shared = self._sharing(func, arguments)
         if shared is not None:
-            self._noted[self._now(key)] = shared
+            self._env.trial.memo[key] = shared
             return shared
         tracked = torch.is_grad_enabled() and any(each.requires_grad for each in operands)
         if known.elementwise and keeps_layout(operands, self._env.read):
@@ -162,7 +162,7 @@ class Repeats:
         plain = tuple(map(self._plainly, sizes))
         laid = None if strides is None else tuple(map(self._plainly, strides))
         like = _Like(plain, laid, dtype, operands[0].device, tracked and dtype.is_floating_point)
-        self._noted[self._now(key)] = like
+        self._env.trial.memo[key] = like
         self._env.trial.passed_over = True
         return like
 
@@ -206,7 +206,7 @@ class Repeats:
                 sizes, strides = (tuple(map(self._number, terms)) for terms in (given.sizes, given.strides))
             except Untranslatable:
                 return None
-        like = self._noted[self._now(key)] = _Like(sizes, strides, given.dtype, given.device, given.differentiable)
+        like = self._env.trial.memo[key] = _Like(sizes, strides, given.dtype, given.device, given.differentiable)
         self._env.trial.passed_over = True
         return like
 
@@ -221,7 +221,3 @@ class Repeats:
         """Return a size as a plain number where the domain leaves only one value, as torch's own runs do."""
         known = self._env.trial.known.reduce(self._env.read(size)) if isinstance(size, torch.SymInt) else None
         return known.constant_value if isinstance(known, Term) and known.is_constant else size
-
-    def _now(self, key: Hashable) -> Hashable:
-        """Return the key of a call together with its region: a region that was widened is a different key."""
-        return self._env.trial, self._env.trial.widened, key

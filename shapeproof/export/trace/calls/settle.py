@@ -33,9 +33,8 @@ from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.decisions import Kind
 from shapeproof.constraints.terms import Term
-from shapeproof.export.graph.layouts import same_layout, sharing
 from shapeproof.export.limits import RERUNS
-from shapeproof.export.ops.shape_functions import Sizes
+from shapeproof.export.ops.layouts import Sizes, same_layout, sharing
 from shapeproof.export.trace.calls.recalled import Recalled
 from shapeproof.export.trace.trial import Step, Trial, flipped
 from shapeproof.solver.answers.witness import find
@@ -75,9 +74,9 @@ def settle(trial: Trial, first: int, known: int, call: Call, recalled: Recalled 
         return
     steps = trial.steps[first:]
     key = (call.key, tuple((step.decision.taken, step.teaches) for step in steps))
-    if key not in trial.judged:
-        trial.judged[key] = frozenset(_harmless_ones(trial, steps, trial.learned[known:], call, recalled))
-    trial.forget(first, trial.judged[key], known)
+    if key not in trial.memo:
+        trial.memo[key] = frozenset(_harmless_ones(trial, steps, trial.learned[known:], call, recalled))
+    trial.forget(first, trial.memo[key], known)
 
 
 def _harmless_ones(
@@ -100,12 +99,12 @@ def _makes_no_difference(trial: Trial, step: Step, base: Facts, call: Call, reca
     """True if the operator returns the same under the other answer; with data, no other trace is consulted."""
     if recalled is None or trial.origins:
         return _harmless(trial, base.assuming(flipped(step)), call)
-    taken, known = step.decision.taken, frozenset(base.formulas)
-    if recalled.is_harmless(call.key, taken, known):
+    asked, known = (call.key, step.decision.taken), frozenset(base.formulas)
+    if recalled.of(asked, known):
         return True
     found = _harmless(trial, base.assuming(flipped(step)), call)
     if found:
-        recalled.note_harmless(call.key, taken, known)
+        recalled.note(asked, known, found)
     return found
 
 

@@ -16,16 +16,11 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.errors import UsageError
 from shapeproof.export.ops.call import product
+from shapeproof.export.ops.table import known_of
 from shapeproof.export.shim.callers import read_by_the_model
 from shapeproof.export.source.frames import place
 from shapeproof.export.trace.shape_env import ProofShapeEnv
-from shapeproof.wording import short
-
-_VALUES = {"values", "_values", "values_copy", "_values_copy"}
-_INDICES = {"indices", "_indices", "indices_copy", "_indices_copy"}
-_COMPRESSED = {"col_indices", "row_indices", "col_indices_copy", "row_indices_copy"}
-_COALESCED = {"values", "indices", "values_copy", "indices_copy"}
-"""Operators that raise for an uncoalesced tensor, which may store an element twice."""
+from shapeproof.wording import line_text
 
 _HIDDEN = {
     "_nnz": "how many elements a sparse tensor holds (read `values().shape[0]`)",
@@ -41,27 +36,16 @@ def with_rows(env: ProofShapeEnv, func: Any, args: Sequence[Any], result: Any, *
 
     `nested`: the operator is part of another operator, whose results need not show the symbol.
     """
-    name = str(func).removeprefix("aten.").removesuffix(".default")
-    source = args[0] if args else None
-    if not isinstance(source, torch.Tensor) or source.layout == torch.strided:
+    known, source = known_of(func), args[0] if args else None
+    if known.stored is None or not isinstance(source, torch.Tensor) or source.layout == torch.strided:
         return result
-    index = _rows_at(name, source)
-    if index is None:
-        return result
+    index = 1 if known.stored == "column" else source.dim() - source.sparse_dim() - source.dense_dim()
     with env.ignore_fresh_unbacked_symbols() if nested else contextlib.nullcontext():
         rows = env.create_unbacked_symint()
     env.trial.learn(f.ge(env.read(rows), 0))
-    if name in _COALESCED and source.layout == torch.sparse_coo:
+    if known.coalesced and source.layout == torch.sparse_coo:
         env.trial.learn(f.le(env.read(rows), product(map(env.read, source.shape[: source.sparse_dim()]))))
     return result.new_empty([*result.shape[:index], rows, *result.shape[index + 1 :]])
-
-
-def _rows_at(name: str, source: torch.Tensor) -> int | None:
-    """Return the index of the result's size that counts the stored elements; None if there is none."""
-    if name in _INDICES:
-        return 1
-    of_a_batch = name in _VALUES | _COMPRESSED  # test this first: `sparse_dim` and `dense_dim` are operators, too
-    return source.dim() - source.sparse_dim() - source.dense_dim() if of_a_batch else None
 
 
 def refuse_hidden(func: Any) -> None:
@@ -88,4 +72,4 @@ def _name(func: Any) -> str:
 
 def _where() -> str:
     user = place(None).user
-    return f", at {short(user.file)}:{user.line}: {user.text}" if user else ""
+    return f", at {line_text(user)}: {user.text}" if user else ""

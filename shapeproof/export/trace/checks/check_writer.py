@@ -18,13 +18,13 @@ from shapeproof.export.shim.callers import sentence
 from shapeproof.export.shim.numbers.recording import recorded
 from shapeproof.export.shim.numbers.symbols import ASSERTION
 from shapeproof.export.source.names import message_of
-from shapeproof.wording import short
+from shapeproof.wording import line_text
 
 
 def message_at(user: SourceLocation | None, formula: Formula) -> str:
     """Return the message of a check: the user's own sentence, else the source line, else the formula."""
     written = sentence() or (user and message_of(user.text))
-    return written or (f"does not hold at {short(user.file)}:{user.line}: {user.text}" if user else str(formula))
+    return written or (f"does not hold at {line_text(user)}: {user.text}" if user else str(formula))
 
 
 class CheckWriter:

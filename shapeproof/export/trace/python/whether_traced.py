@@ -19,7 +19,7 @@ import torch
 
 from shapeproof.constraints.records.decisions import SourceLocation
 from shapeproof.export.source.frames import is_users_file, location
-from shapeproof.wording import short
+from shapeproof.wording import line_text
 
 _noted: ContextVar[dict[SourceLocation, str] | None] = ContextVar("noted", default=None)
 
@@ -107,4 +107,4 @@ def asked_note(where: SourceLocation, name: str) -> str:
     'model.py:12 asks whether it is traced (`is_compiling`): what follows was compared with eager by runs alone'
     """
     what = "what follows was compared with eager by runs alone"
-    return f"{short(where.file)}:{where.line} asks whether it is traced (`{name}`): {what}"
+    return f"{line_text(where)} asks whether it is traced (`{name}`): {what}"

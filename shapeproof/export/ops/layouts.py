@@ -1,0 +1,126 @@
+"""Sizes and layouts of fake tensors, compared by terms: what is known to be equal, and which tensors are the same.
+
+This is the one meaning of *the same tensor* for a call that is run again, for a program's metadata, and for two
+programs. An equality that is not known counts as a difference.
+
+Law: a stride may differ only where it reaches no element: its size is at most 1, or the tensor has no elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.formulas import Formula
+from shapeproof.constraints.terms import ONE, Term, maximum
+from shapeproof.export.shim.storages import kind, storages
+
+Size = int | torch.SymInt
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Answers questions about sizes.
+
+    Attributes:
+        read: returns the term of a size.
+        known: True for a formula that is known to hold.
+    """
+
+    read: Callable[[Size], Term]
+    known: Callable[[Formula], bool]
+
+    def equal(self, a: Size, b: Size) -> bool:
+        """True if two sizes are known to be equal."""
+        mine, other = self.read(a), self.read(b)
+        return mine is other or self.known(f.eq(mine, other))
+
+    def at_least(self, a: Size | Term, low: int) -> bool:
+        """True if `a >= low` is known."""
+        term = a if isinstance(a, Term) else self.read(a)
+        return term.constant_value >= low if term.is_constant else self.known(f.ge(term, low))
+
+    def at_most(self, a: Size, high: int) -> bool:
+        """True if `a <= high` is known."""
+        return self.known(f.le(self.read(a), high))
+
+    def alike(self, some: Sequence[Size], others: Sequence[Size]) -> bool:
+        """True if two shapes are known to be equal."""
+        return len(some) == len(others) and all(map(self.equal, some, others))
+
+    def fits(self, parameter: torch.Tensor | None, shape: Sequence[Size]) -> bool:
+        """True if an optional parameter is missing or has this shape."""
+        return parameter is None or self.alike(parameter.shape, shape)
+
+
+def same_shape(mine: torch.Tensor, other: torch.Tensor, sizes: Sizes) -> bool:
+    """True if two tensors have the same kind, rank and sizes."""
+    return kind(mine) == kind(other) and sizes.alike(mine.shape, other.shape)
+
+
+def same_layout(mine: torch.Tensor, other: torch.Tensor, sizes: Sizes) -> bool:
+    """True if two strided tensors have the same shape and offset, and strides that differ reach no element."""
+    return (
+        mine.layout == torch.strided
+        and same_shape(mine, other, sizes)
+        and sizes.equal(mine.storage_offset(), other.storage_offset())
+        and (same_strides(mine, other, sizes) or is_empty(mine, sizes))
+    )
+
+
+def same_strides(mine: torch.Tensor, other: torch.Tensor, sizes: Sizes) -> bool:
+    """True if the strides of the last dimensions, which both tensors have, agree where the size is not 0 or 1."""
+    common = min(mine.dim(), other.dim())
+    last = (each[len(each) - common :] for each in (mine.shape, mine.stride(), other.stride()))
+    return all(sizes.equal(a, b) or sizes.at_most(size, 1) for size, a, b in zip(*last, strict=True))
+
+
+def is_empty(tensor: torch.Tensor, sizes: Sizes) -> bool:
+    """True if a tensor is known to have no elements."""
+    return sizes.known(f.eq(prod(map(sizes.read, tensor.shape), start=ONE), 0))
+
+
+def same_storage(mine: torch.Tensor, other: torch.Tensor) -> bool:
+    """True if two tensors lie in the same storage and are read in the same way."""
+    return kind(mine) == kind(other) and bool(storages(mine)) and storages(mine) == storages(other)
+
+
+def sharing(values: Sequence[Any]) -> list[int | None]:
+    """Return for each value the index of the first value in the same storage; None for a value without storage."""
+    seen: dict[Any, int] = {}
+    return [
+        seen.setdefault(found[0], index) if (found := storages(value)) else None for index, value in enumerate(values)
+    ]
+
+
+def lies_row_by_row(x: torch.Tensor, read: Callable[[Size], Term]) -> bool:
+    """True if each stride is the product of the later sizes, where a size of 0 counts as 1 or as 0."""
+    return lie_row_by_row([*map(read, x.shape)], [*map(read, x.stride())])
+
+
+def lie_row_by_row(sizes: Sequence[Term], strides: Sequence[Term]) -> bool:
+    """True if each stride is the product of the later sizes, where a size of 0 counts as 1 or as 0."""
+    elements = counted = ONE
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if stride is not elements and stride is not counted:
+            return False
+        elements, counted = elements * size, counted * maximum(ONE, size)
+    return True
+
+
+def keeps_layout(operands: Sequence[torch.Tensor], read: Callable[[Size], Term]) -> bool:
+    """True if an elementwise operator returns a tensor like its one operand in everything but the elements.
+
+    Law: where the operand is contiguous, row by row, eager's result is contiguous, too, for every size. Other layouts,
+    and operators that change the dtype, are left to torch.
+    """
+    if len(operands) != 1 or torch.is_inference_mode_enabled():
+        return False
+    (x,) = operands
+    plain = x.is_floating_point() and x.layout is torch.strided and not x.is_neg()
+    return plain and not torch.is_autocast_enabled(x.device.type) and lies_row_by_row(x, read)

@@ -1,0 +1,248 @@
+"""The symbols of sizes: what each stands for, and what the operator that makes it promises about it.
+
+Torch computes sizes with sympy symbols. The symbol of an input's size stands for a declared term; equal sizes share one
+term. A symbol that an operator makes stands for a number taken from data, or for a size of a view, whose meaning is
+known. The promises of operators become facts of the trial.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import sympy
+import torch
+
+from shapeproof.constraints import formulas as f
+from shapeproof.constraints.meaning import intervals
+from shapeproof.constraints.meaning.evaluate import evaluate
+from shapeproof.constraints.meaning.intervals import Interval
+from shapeproof.constraints.reals import Real
+from shapeproof.constraints.terms import Term, symbol
+from shapeproof.export.ops import schemas
+from shapeproof.export.ops.call import Running
+from shapeproof.export.ops.output_sizes import ranged
+from shapeproof.export.ops.reading import Operands
+from shapeproof.export.ops.table import contents, counted, known_of, meanings, promises
+from shapeproof.export.ops.value_ranges import INTEGRAL
+from shapeproof.export.shim.numbers.sym_nodes import ExactShapeEnv
+from shapeproof.export.shim.numbers.symbols import INT64, OPAQUE, SIZE_FUNCTIONS, is_unbacked, value_range
+from shapeproof.export.shim.storages import storages
+from shapeproof.export.source import frames
+from shapeproof.export.trace.known.value_numbering import Numbering
+from shapeproof.export.trace.known.values import Contents
+from shapeproof.export.trace.translate import Translator, Writer, simpler
+from shapeproof.export.trace.trial import Trial
+from shapeproof.solver.facts import Facts
+from shapeproof.solver.functions.doubles import range_of
+
+
+class SizeSymbols(ExactShapeEnv):
+    """The part of the ShapeEnv that makes symbols and knows their meanings.
+
+    Args:
+        trial: holds the facts.
+        sizes: for each input of the program, by torch's source name, the term of each of its sizes (a tensor) or of
+            itself (an int).
+    """
+
+    def __init__(self, trial: Trial, sizes: Mapping[str, tuple[Term, ...]]) -> None:
+        super().__init__(
+            tracked_fakes=[],
+            specialize_zero_one=False,
+            duck_shape=False,
+            prefer_deferred_runtime_asserts_over_guards=True,
+            trace_asserts=True,
+        )
+        self.trial, self._sizes = trial, sizes
+        self.terms: dict[sympy.Symbol, Term] = {}
+        self._equal: dict[Term, Term] = {}  # equal sizes -> the term that stands for them all
+        self._roots: dict[str, sympy.Expr] = {}
+        declared = {name for terms in sizes.values() for term in terms for name in term.symbols}
+        self._names = (name for name in map("u{}".format, itertools.count()) if name not in declared)
+        self.translator = Translator(self._term)
+        self.read = self.translator.read
+        self.writer = Writer(self._roots, *SIZE_FUNCTIONS)
+        lower = [f.ge(symbol(name), b.lower) for name, b in trial.known.ranges.items() if b.lower is not None]
+        self._form = functools.cache(functools.partial(simpler, self.translator, self.writer, Facts(lower), OPAQUE))
+        self._replacements_version_counter = 1  # makes SymNode.expr go through `replace`
+        self._running: list[Running] = []
+        self._expected: list[sympy.Expr] = []
+        self._contents, self.numbering = Contents(), Numbering(self.read)
+        self.span = self._contents.of
+        self._operands = Operands(self.read, self.span)
+
+    def create_symbol(self, val: Any, source: Any, *_: object, **__: object) -> sympy.Expr:
+        """Create a separate symbol for each declared size of an input. Other strides and offsets are the example's.
+
+        Equal sizes stay two symbols for torch, with one term here: else an assertion of their equality would fold away.
+        """
+        term = self._declared(source)
+        if term is None or term.is_constant:
+            return sympy.Integer(val)
+        created = self.size_symbol(source, evaluate(term, self.trial.point), intervals.bounds(term, self._ranges))
+        known = self.trial.known.reduce(term)
+        self.terms[created] = term if known.is_constant else self._equal.setdefault(known, term)
+        if term in map(symbol, term.symbols):
+            self._roots.setdefault(next(iter(term.symbols)), created)
+        return created
+
+    def _declared(self, source: Any) -> Term | None:
+        """Return the term of an input's size or of an int input; None for any other property."""
+        base = getattr(source, "base", None)
+        if base is None or source.name in self._sizes:
+            return self._sizes[source.name][0] if source.name in self._sizes else None
+        if getattr(getattr(source, "prop", None), "name", "") != "SIZE" or base.name not in self._sizes:
+            return None
+        return self._sizes[base.name][int(source.idx)]
+
+    def _term(self, sympy_symbol: sympy.Symbol) -> Term:
+        """Return the term of a symbol of torch: a declared term for an input's size, or the meaning of a view's size.
+
+        Data symbols are numbered here: torch's numbers may differ in the next trace, the meaning of a fact may not.
+        """
+        if sympy_symbol not in self.terms:
+            self.terms[sympy_symbol] = symbol(next(self._names) if is_unbacked(sympy_symbol) else sympy_symbol.name)
+        return self.terms[sympy_symbol]
+
+    def about_data(self, expr: sympy.Basic) -> bool:
+        """True if an expression contains a data symbol."""
+        return any(map(is_unbacked, expr.free_symbols))
+
+    @property
+    def _ranges(self) -> Mapping[str, Interval]:
+        return self.trial.facts.ranges
+
+    def bounds(self, term: Term) -> Interval:
+        """Return bounds of a term; every size and every number taken from data is an int64."""
+        return intervals.bounds(term, {name: INT64 & self._ranges.get(name, INT64) for name in term.symbols})
+
+    def may_be_infinite(self, expr: sympy.Expr) -> bool:  # noqa: D102
+        value = self.translator.number(expr)
+        return isinstance(value, Real) and not range_of(value, self.bounds).is_finite
+
+    def range_of(self, expr: sympy.Expr) -> Any:  # noqa: D102
+        return value_range(self.bounds(self.translator.term(expr)))
+
+    def replace(self, expr: Any) -> Any:  # type: ignore[override]
+        """Return the form of an expression that torch computes with; sympy need not simplify it, and could not.
+
+        torch.cond wants strides to be products of sizes: torch's `Max(1, s)` for a fresh tensor is `s` where no size is
+        0. Torch and this class cache the form: it depends on the expression alone.
+        """
+        expr = super().replace(expr) if self.replacements else expr
+        return self._form(expr) if isinstance(expr, sympy.Expr) else expr
+
+    def keep_written(self, is_known: Callable[[Any], bool]) -> None:
+        """Keep the known sizes as they are written from now on, with their bounds."""
+        form = self._form
+        self._form = lambda expr: expr if is_known(expr) else form(expr)  # type: ignore[assignment]
+        self.forget_operations()
+
+    def simplify(self, expr: Any, size_oblivious: bool = False) -> Any:  # type: ignore[override]  # noqa: ARG002, FBT001, FBT002
+        """Return `replace(expr)`: expressions are simplified as terms where it matters; torch keeps its form."""
+        return self.replace(expr)
+
+    def move(self, point: Mapping[str, int]) -> None:
+        """Set the hints of the size symbols to the values at a point."""
+        for backed in self.backed_var_to_val:
+            self.backed_var_to_val[backed] = sympy.Integer(evaluate(self.terms[backed], point))
+
+    # operators and the symbols that they make
+
+    @property
+    def innermost(self) -> str | None:
+        """The name of the operator that is being run, if any."""
+        return self._running[-1].name if self._running else None
+
+    @property
+    def brought(self) -> tuple[int, int]:
+        """The number of unbacked symbols so far, and the number of checks on data in the trial."""
+        return self.unbacked_symint_counter + self.unbacked_symfloat_counter, len(self.trial.checks)
+
+    @contextlib.contextmanager
+    def running(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[None]:
+        """Inside this block, an operator runs: it asks the questions, and the symbols are made for its results."""
+        self._running.append(Running(func, args, kwargs))
+        try:
+            yield
+        finally:
+            self._running.pop()
+
+    def called(self, func: Any, args: Any, kwargs: Mapping[str, Any], results: Any) -> None:
+        """Take an operator's promises as facts, and note the bounds of the integers in its results."""
+        if schemas.schema_of(func) is None:
+            return
+        known, listed = known_of(func), results if isinstance(results, tuple | list) else (results,)
+        self._contents.forget(schemas.written(func, args, kwargs))
+        self.numbering.note(func, args, kwargs, listed)
+        whole = any(isinstance(each, torch.Tensor) and str(each.dtype) in INTEGRAL for each in listed)
+        if known.sizes is None and not (known.values and whole):
+            return
+        call = self._operands.call(func, args, kwargs, listed)
+        for promise in promises(call):
+            self.trial.learn(promise)
+        aliased = set(storages([*args, *kwargs.values()]))
+        for result, found in zip(listed, contents(call, self.bounds), strict=False):
+            if isinstance(result, torch.Tensor) and aliased.isdisjoint(storages(result)):
+                self._contents.note(result, found)
+
+    @contextlib.contextmanager
+    def expecting(self, known: list[sympy.Expr]) -> Iterator[None]:
+        """Inside this block, an operator runs again: its new symbols equal the known expressions, in order."""
+        self._expected = list(known)
+        try:
+            yield
+        finally:
+            self._expected = []
+
+    def create_unbacked_symint(self, source: Any = None) -> torch.SymInt:
+        """Create a symbol for a size that is taken from data, or for a size of a view whose bounds are."""
+        fresh = super().create_unbacked_symint(source)
+        running = self._running[-1] if self._running else None
+        if running is not None and known_of(running.func).view is not None:
+            if running.meanings is None:
+                running.meanings = meanings(self._operands.call(running.func, running.args, running.kwargs, ()))
+            if running.meanings:
+                self.terms[fresh.node.expr] = running.meanings.pop(0)
+                return fresh
+        self._take_from_data(fresh.node.expr, running)
+        return fresh
+
+    def _take_from_data(self, fresh: sympy.Symbol, running: Running | None) -> None:
+        promising = running if running is not None and known_of(running.func).sizes is not None else None
+        if promising:
+            self.terms[fresh] = self.numbering.taken(promising, lambda: self._term(fresh))
+        value = self._term(fresh)
+        for name in value.symbols - self.trial.origins.keys():
+            self.trial.origins[name] = frames.origin(self.innermost)
+        if self._expected:
+            self.trial.learn(f.eq(value, self.translator.term(self._expected.pop(0))))
+        if promising:
+            call = self._operands.call(promising.func, promising.args, promising.kwargs, ())
+            for promise in promises(counted(call, value)):
+                self.trial.learn(promise)
+
+    def create_unbacked_symbool(self) -> torch.SymBool:
+        """Create a symbol for a bool that is taken from data: 0 or 1."""
+        fresh = super().create_unbacked_symbool()
+        for drawn in fresh.node.expr.free_symbols:
+            self._take_from_data(drawn, self._running[-1] if self._running else None)
+            self.trial.flags |= self._term(drawn).symbols
+            for bound in ranged(self._term(drawn), 0, 1):
+                self.trial.learn(bound)
+        return fresh
+
+    def set_real_tensor_prop_unbacked_vals(self, k: sympy.Symbol, v: Any) -> None:
+        """Take the value of a symbol in the example's data; torch calls this only if operators also run on data."""
+        super().set_real_tensor_prop_unbacked_vals(k, v)
+        if isinstance(v, float):
+            self.trial.observe(str(k), v)
+            return
+        term = self._term(k.lhs if isinstance(k, sympy.Eq) else k)  # a bool is the question whether its symbol is 1
+        for name in term.symbols:
+            if term is symbol(name):
+                self.trial.observe(name, int(v))
