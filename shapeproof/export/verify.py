@@ -162,7 +162,7 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     told = [extent.named(finding) for finding in told]
     missed = _rebound(task, found, [])
     task.progress("replaying at the corners")
-    faults = operator_faults(inputs, found, narrowed(domain, found.narrowings))
+    faults = operator_faults(task.eager, found, narrowed(domain, found.narrowings))
     repairs, wrong = (None, []) if faults else remedied(task.eager, found, domain, told)
     settled = causes(told, repairs or (), inputs)
     required = [cause.finding.requirement for cause in settled] + [
@@ -216,7 +216,7 @@ def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
     errors += {each.message: each for each in reversed(missed)}.values()
     for region in done.regions:
         here = done.within(region)
-        errors += operator_faults(task.inputs, region.found, here) if not errors else []
+        errors += operator_faults(task.eager, region.found, here) if not errors else []
         region.found.shared = () if errors else shared_failures(task.eager, region.found)
         served = served_part(region.found, here)
         if not errors and served is not None:
