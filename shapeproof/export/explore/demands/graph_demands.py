@@ -3,6 +3,8 @@
 Indices are data: torch traces `x[[0, 3]]` or `x[arange(4)]` of fewer than four rows. An index made only from sizes and
 constants is the same for all data, so eager raises for all data or for none.
 
+Torch traces `x[n]` for a size `n` without a look at `n`, too.
+
 Torch traces a reduction that needs an element (`x.max(0)` of no rows) at any size; eager raises if there is no element.
 """
 
@@ -24,6 +26,7 @@ from shapeproof.export.trace import tracer
 def requirements(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
     """Yield what sizes must meet: first for each index, then for each reduction, then for each write."""
     yield from _of_indices(program)
+    yield from _of_selections(program)
     yield from _of_reductions(program)
     yield from of_writes(program)
 
@@ -40,6 +43,19 @@ def _of_indices(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.f
                     yield node, f.lt(span.high, size)
                 if span.low is not None:
                     yield node, f.ge(span.low, lowest * size)
+
+
+def _of_selections(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
+    """Yield for each row that is selected by a size (`x[n]`) the condition under which the row exists."""
+    for node in program.graph.nodes:
+        if not known_of(node.target).selects:
+            continue
+        named = schemas.by_name(node.target, node.args, node.kwargs)
+        index = nodes.noted(named["index"])
+        if isinstance(index, torch.SymInt):
+            env = tracer.shape_env_of(program)
+            row, size = env.read(index), env.read(named["self"].meta["val"].shape[named["dim"]])
+            yield node, f.conjunction(f.lt(row, size), f.ge(row, -size))
 
 
 def _of_reductions(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
