@@ -32,6 +32,54 @@ class Added(torch.nn.Module):
         return x.index_add(0, torch.arange(y.shape[0]), y)
 
 
+def whole(x):
+    return x.to(torch.int64)
+
+
+DIVIDING = {
+    "//": lambda x, k: x // k,
+    "%": lambda x, k: x % k,
+    "div": lambda x, k: torch.div(x, k, rounding_mode="trunc"),
+    "fmod": torch.fmod,
+    "in place": lambda x, k: x.clone().floor_divide_(k),
+}
+
+
+class Divided(torch.nn.Module):
+    """Integers by a size: of no rows nothing is divided, and nothing raises."""
+
+    def __init__(self, operation):
+        super().__init__()
+        self.operation = operation
+
+    def forward(self, x, y):
+        return self.operation(whole(x), x.shape[0] - y.shape[0])
+
+
+@pytest.mark.parametrize("least", [0, 2])
+@pytest.mark.parametrize("name", DIVIDING)
+def test_integers_divided_by_a_size_that_may_be_0(name, least):
+    """The fault: both raise at every such size, and the program was proved."""
+    mod, rows, others = Divided(DIVIDING[name]), Dim("n", min=least, max=4), Dim("m", min=3, max=9)
+    dims = {"x": {0: rows}, "y": {0: others}}
+    args = (torch.ones(2, 3), torch.ones(9, 3))
+    report = check(mod, args, dynamic_shapes=dims)
+    assert report.status == "refuted"
+    (found,) = report.diagnostics
+    assert found.witness == {"x.shape[0]": 3, "y.shape[0]": 3}
+    assert outcome(mod, (torch.ones(3, 3), torch.ones(3, 3))) == RAISES
+    dims["y"] = {0: Dim("m", min=5, max=9)}
+    assert check(mod, args, dynamic_shapes=dims).status == "proved"
+
+
+def test_an_integer_divided_by_its_own_rows():
+    """Where the divisor is 0, there is nothing to divide."""
+    mod = Divided(DIVIDING["//"])
+    mod.operation = lambda x, _: x // x.shape[0]
+    report = check(mod, (torch.ones(2, 3), torch.ones(9, 3)), dynamic_shapes={"x": {0: Dim("n", min=0)}, "y": None})
+    assert report.status == "proved"
+
+
 MODELS = [Selected, FromTheEnd, Added]
 
 
