@@ -11,6 +11,7 @@ from shapeproof.ci.jobs import Outcome, operator_checks_of
 from shapeproof.ci.process.worker import _operator_verdict
 from shapeproof.ci.specs.spec import load_spec
 from shapeproof.constraints.errors import UsageError
+from shapeproof.export import check
 from shapeproof.operators import check_operator
 from tests.operators_planted import MATRIX, OPAQUE, RIGHT, WRONG, Planted, operator
 
@@ -67,6 +68,42 @@ def test_a_kernel_that_calls_another_operator_is_as_good_as_the_fake_of_that():
     report = check_operator(operator(Planted(kernel, torch.empty_like)), WRONG["wrong far out"].specs)
     assert report.status == "agrees"
     assert "whose fake is not proved here" in report.notes[0]
+
+
+def refuses_four_rows(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[0] == 4:
+        raise RuntimeError("no four rows")
+    return torch.from_numpy(x.numpy().copy())
+
+
+def a_view_at_six(x: torch.Tensor) -> torch.Tensor:
+    """Torch refuses a result that shares memory with an operand when it is called."""
+    return x[:] if x.shape[0] == 6 else x.clone()
+
+
+@pytest.mark.parametrize(("kernel", "rows"), [(refuses_four_rows, 4), (a_view_at_six, 6)])
+def test_a_kernel_that_raises_at_sizes_that_its_fake_takes(kernel, rows):
+    """The fault: such a run was not compared, and the operator agreed with its fake."""
+    made = operator(Planted(kernel, torch.empty_like))
+    (found,) = check_operator(made, MATRIX).diagnostics
+    assert found.witness == {"x.shape[0]": rows}
+    assert "raises where its fake does not" in found.message
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return made(x) * 2
+
+    report = check(Model(), (torch.ones(3, 3),), dynamic_shapes={"x": {0: torch.export.Dim("n", min=0, max=9)}})
+    assert [each.witness for each in report.diagnostics] == [{"x.shape[0]": rows}]
+
+
+def test_a_kernel_that_raises_on_data_is_not_refuted():
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        if bool((x > 0).any()):
+            raise RuntimeError("negative numbers only")
+        return torch.from_numpy(x.numpy().copy())
+
+    assert check_operator(operator(Planted(kernel, torch.empty_like)), MATRIX).status == "agrees"
 
 
 def test_a_kernel_that_another_library_puts_in_its_place_is_not_taken_for_the_one_in_python():

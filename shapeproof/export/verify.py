@@ -167,7 +167,7 @@ def _by_one(task: _Task, explorer: Explorer, found: Exploration, domain: Facts) 
     findings = [extent.named(finding) for finding in findings]
     missed = _rebound(task, found, [])
     task.progress("replaying at the corners")
-    faults = operator_faults(inputs, found, narrowed(domain, found.narrowings))
+    faults = operator_faults(task.eager, found, narrowed(domain, found.narrowings))
     repairs, failing = (None, []) if faults else remedied(task.eager, found, domain, findings)
     grouped = causes(findings, repairs or (), inputs)
     bounds = (f.TRUE if each.bound is None else each.bound for each in failing)
@@ -219,7 +219,7 @@ def _by_several(task: _Task, explorer: Explorer, done: Split) -> Report:
     errors += {each.message: each for each in reversed(missed)}.values()
     for region in done.regions:
         here = done.within(region)
-        errors += operator_faults(task.inputs, region.found, here) if not errors else []
+        errors += operator_faults(task.eager, region.found, here) if not errors else []
         region.found.shared = () if errors else shared_failures(task.eager, region.found)
         served = served_part(region.found, here)
         if not errors and served is not None:

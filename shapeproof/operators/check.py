@@ -11,6 +11,7 @@ Trusted: inputs are contiguous, as they are here. Only the declared dtypes are c
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ from shapeproof.export.build.regions.dispatch import Regions
 from shapeproof.export.declare.inputs import Inputs, declare
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.checked import remember_proof, unproved
+from shapeproof.export.explore.beside_eager.corners import FILLS
 from shapeproof.export.explore.beside_eager.kernels import operator_diagnostic
 from shapeproof.export.ops import schemas
 from shapeproof.export.report.report import Report
@@ -209,9 +211,8 @@ def _results(program: Program, inputs: Inputs) -> str:
 def _against_schema(operator: Any, inputs: Inputs, fakes: Sequence[Program]) -> Diagnostic | None:
     """Report what torch.library.opcheck finds at the smallest sizes of each region."""
     for point in _smallest(inputs, fakes):
-        args, kwargs = inputs.at(point, filled=True)
+        args, named = _accepted(operator, inputs, point)
         with quiet():
-            named = by_schema(operator, kwargs)
             (found,) = torch.library.opcheck(
                 operator, args, named, test_utils="test_schema", raise_exception=False
             ).values()
@@ -219,6 +220,17 @@ def _against_schema(operator: Any, inputs: Inputs, fakes: Sequence[Program]) -> 
             text = f"does not keep to its schema (torch.library.opcheck): {first_line(found)[:_SHOWN]}"
             return operator_diagnostic(operator, text, point, inputs)
     return None
+
+
+def _accepted(operator: Any, inputs: Inputs, point: dict[str, int]) -> tuple[Any, dict[str, Any]]:
+    """Return inputs at a point that the operator accepts, if some do: opcheck takes an error on data for a finding."""
+    given = inputs.at(point, filled=True)
+    for fill in (lambda tensor: tensor, *FILLS):
+        args, kwargs = map_tensors(given, fill)
+        named = by_schema(operator, kwargs)
+        if replay.outcome(operator, *copy.deepcopy((args, named)))[1] is None:
+            return args, named
+    return given[0], by_schema(operator, given[1])
 
 
 def _smallest(inputs: Inputs, fakes: Sequence[Program]) -> Iterator[dict[str, int]]:

@@ -109,8 +109,8 @@ def compare(fakes: Sequence[Program], kernels: Sequence[Program], inputs: Inputs
         for kernel in kernels:
             facts = Facts([*covered.formulas, *kernel.facts])
             if not facts.contradictory:
-                claims: list[Formula] = [f.FALSE] if writes_unsaid(kernel, operator) else []
-                claims += [*_alike(fake, kernel), *_claims(fake, kernel, names)]
+                claims: list[tuple[Formula, str]] = [(f.FALSE, _WRITES)] if writes_unsaid(kernel, operator) else []
+                claims += [*_alike(fake, kernel), *((each, "") for each in _claims(fake, kernel, names))]
                 _compare(fake, claims, facts, inputs, found)
     return found
 
@@ -119,9 +119,15 @@ def _of_sizes(program: Program, names: frozenset[str]) -> list[Formula]:
     return [each for each in program.facts if each.symbols <= names]
 
 
-def _compare(fake: Program, claims: Iterable[Formula], facts: Facts, inputs: Inputs, found: Comparison) -> None:
+_WRITES = "that it writes into no operand but those that its schema names"
+
+
+def _compare(
+    fake: Program, claims: Iterable[tuple[Formula, str]], facts: Facts, inputs: Inputs, found: Comparison
+) -> None:
+    """Prove each claim, which may come in words, or show its fault at a run."""
     names = sorted(inputs.domain.symbols)
-    for claim in claims:
+    for claim, words in claims:
         verdict = decide(claim, facts)
         if verdict.status == "proved":
             continue
@@ -131,7 +137,8 @@ def _compare(fake: Program, claims: Iterable[Formula], facts: Facts, inputs: Inp
         if isinstance(seen, Fault):
             found.faults.append(fault_diagnostic(seen, whole or {}, inputs))
             return
-        found.open.append(f"not proved of the kernel: {format_formula(claim, rename=inputs.user_names)}")
+        said = words or format_formula(claim, rename=inputs.user_names)
+        found.open.append(f"not proved of the kernel: {said}")
 
 
 _ELEMENTS = 2**24
@@ -142,13 +149,13 @@ def _is_small(inputs: Inputs, point: Mapping[str, int]) -> bool:
     return inputs.elements(point) <= _ELEMENTS
 
 
-def _alike(fake: Program, kernel: Program) -> Iterator[Formula]:
-    """Yield FALSE for each difference other than of sizes: number of results, dtype, shared storage."""
+def _alike(fake: Program, kernel: Program) -> Iterator[tuple[Formula, str]]:
+    """Yield FALSE, and what does not hold, for each difference other than of sizes."""
     if len(fake.results) != len(kernel.results) or any(map(_unlike, fake.results, kernel.results)):
-        yield f.FALSE
+        yield f.FALSE, "that it gives as many results as its fake, of the same dtypes and ranks"
         return
     if sharing([*fake.given, *fake.results]) != sharing([*kernel.given, *kernel.results]):
-        yield f.FALSE
+        yield f.FALSE, "that its results share no storage but as its fake says"
 
 
 def _unlike(mine: Any, other: Any) -> bool:

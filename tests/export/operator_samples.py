@@ -361,6 +361,17 @@ _BY_NAME |= {
     "_scaled_dot_product_flash_attention_for_cpu_backward": st.builds(
         lambda: ((*(torch.ones(1, 2, 3, 4),) * 5, torch.ones(1, 2, 3), 0.0, False), {})
     ),
+    "native_batch_norm_backward": st.builds(
+        lambda: ((*(torch.ones(4, 3),) * 2, *(torch.ones(3),) * 5, True, 1e-5, [True] * 3), {})
+    ),
+    "batch_norm_backward": st.builds(
+        lambda: ((*(torch.ones(4, 3),) * 2, *(torch.ones(3),) * 5, True, 1e-5, [True] * 3, torch.ones(0)), {})
+    ),
+    "_adaptive_avg_pool2d_backward": st.builds(lambda: ((torch.ones(2, 3, 1, 1), torch.ones(2, 3, 4, 4)), {})),
+    "_weight_norm_interface": st.builds(lambda: ((torch.ones(2, 3), torch.ones(2, 1)), {})),
+    "_weight_norm_interface_backward": st.builds(
+        lambda: ((torch.ones(2, 3), torch.ones(2, 3), torch.ones(2, 1), torch.ones(2, 1), 0), {})
+    ),
     "lstm.input": recurrent(torch.nn.LSTM, 2),
     "gru.input": recurrent(torch.nn.GRU, 1),
     "rnn_tanh.input": recurrent(torch.nn.RNN, 1),

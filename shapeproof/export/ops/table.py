@@ -68,6 +68,7 @@ class Operator:
         steps: for a recurrent operator, the number of its states, and of its gates.
         index: how it indexes along a dim.
         by_position: it takes one index per dim; an index may count from the end.
+        selects: it takes the row at an index that is a number.
         offsets: its operand whose first size bounds its offsets, and the offsets, which are at least 0.
         lengths: its operand, the lengths that add up to a size of the operand, and the dim.
         needs_element: "dim" or "all": eager raises without an element there, and the fake kernel does not check.
@@ -108,6 +109,7 @@ class Operator:
     steps: tuple[int, int] | None = None
     index: Index | None = None
     by_position: bool = False
+    selects: bool = False
     offsets: tuple[str, str] | None = None
     lengths: tuple[str, str, str] | None = None
     needs_element: str | None = None
@@ -167,7 +169,7 @@ _SAME_ELEMENTS: Mapping[str, Operator] = {
     "slice_copy.Tensor": Operator(copies_view="aten.slice.Tensor"),
     "select_copy.int": Operator(copies_view="aten.select.int"),
     "slice.Tensor": Operator(view=sizes.sliced),
-    "select.int": Operator(view=sizes.selected),
+    "select.int": Operator(view=sizes.selected, selects=True),
     **_each("reshape_as contiguous to flatten _reshape_alias type_as view_as_real", alias_or_copy=True),
     **_each("ravel positive resolve_conj resolve_neg sum_to_size", alias_or_copy=True),
     **_each("dropout feature_dropout alpha_dropout feature_alpha_dropout", alias_or_copy=True, drops=True),

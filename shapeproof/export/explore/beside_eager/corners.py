@@ -8,8 +8,10 @@ which sizes of that tensor are 0 and 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import torch
 
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.records.domain import Role
@@ -17,10 +19,17 @@ from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.explore.points import replay_points
+from shapeproof.export.shim.trees import map_tensors
 from shapeproof.solver.facts import Facts
 
 SEEDS = (None, 1, 2, 3)
 """The data seeds at which eager must raise to be said to raise for all data; None repeats the example's data."""
+FILLS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
+    torch.zeros_like,
+    torch.ones_like,
+    lambda tensor: torch.full_like(tensor, -1),
+)
+"""Data of one number: random floats nearly always have a positive number, and are no positive definite matrix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +63,14 @@ def disagreement(eager: replay.Eager, found: Exploration, domain: Facts) -> Disa
         if result.relation is replay.Relation.BOTH_RAISE:
             raising.append(point)
     served = served or not raising or eager.failure(found.start, SEEDS[0]) is None
-    for point in _claimed(raising, eager.inputs, found, domain) if served else ():
+    for point in claimed(raising, eager.inputs, found, domain) if served else ():
         result = eager.compare(found.forms, point)
         if result.relation is replay.Relation.BOTH_RAISE and raises_whatever_the_data(eager, found, point):
             return Disagreement(point, result)
     return None
 
 
-def _claimed(
+def claimed(
     raising: Sequence[dict[str, int]], inputs: Inputs, found: Exploration, domain: Facts
 ) -> Iterator[dict[str, int]]:
     """Yield the points where both raise, with inferred sizes reset, so that only claimed sizes can be the cause."""
@@ -73,9 +82,9 @@ def _claimed(
 
 
 def raises_whatever_the_data(eager: replay.Eager, found: Exploration, point: Mapping[str, int]) -> bool:
-    """True if eager raises at a point for all data: the input is empty, or all floats and every tried seed fails.
+    """True if eager raises at a point for all data: the input is empty, or all floats and every tried filling fails.
 
-    The error on floats must be torch's own, not an error about the data (LinAlgError) or one of the model.
+    The error on random floats must be torch's own, not an error about the data (LinAlgError) or one of the model.
     """
     if found.main.trial.checks:
         return False
@@ -84,4 +93,11 @@ def raises_whatever_the_data(eager: replay.Eager, found: Exploration, point: Map
     if not empty and not all(each.dtype.is_floating_point for each in tensors):
         return False
     failures = [eager.failure(point, seed) for seed in (SEEDS[:1] if empty else SEEDS)]
-    return all(said is not None and (empty or said.startswith(("RuntimeError", "IndexError"))) for said in failures)
+    if not all(said is not None and (empty or said.startswith(("RuntimeError", "IndexError"))) for said in failures):
+        return False
+    return empty or all(_raises_filled(eager, point, fill) for fill in FILLS)
+
+
+def _raises_filled(eager: replay.Eager, point: Mapping[str, int], fill: Callable[[torch.Tensor], torch.Tensor]) -> bool:
+    """True if eager raises at a point on tensors that hold one number."""
+    return eager.error_on(*map_tensors(eager.inputs.at(point, filled=True), fill)) is not None

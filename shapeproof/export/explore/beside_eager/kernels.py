@@ -10,6 +10,7 @@ A size that comes from data (`new_dynamic_size`) is taken from the run, so that 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from shapeproof.constraints.terms import Term, symbol
 from shapeproof.export.declare.inputs import Inputs
 from shapeproof.export.explore.beside_eager import replay
 from shapeproof.export.explore.beside_eager.checked import is_checked
+from shapeproof.export.explore.beside_eager.corners import FILLS, claimed, raises_whatever_the_data
 from shapeproof.export.explore.beside_eager.statements import broken_statement
 from shapeproof.export.explore.findings import Exploration
 from shapeproof.export.explore.points import Point, kernel_points, smaller_points
@@ -34,7 +36,7 @@ from shapeproof.export.shim.storages import storage_of
 from shapeproof.export.shim.trees import graph_modules, leaves, map_tensors
 from shapeproof.export.trace.traced import translator_of
 from shapeproof.solver.facts import Facts
-from shapeproof.wording import values_text
+from shapeproof.wording import first_line, values_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +47,47 @@ class Fault:
     text: str
 
 
-def operator_faults(inputs: Inputs, found: Exploration, domain: Facts) -> list[Diagnostic]:
+def operator_faults(eager: replay.Eager, found: Exploration, domain: Facts) -> list[Diagnostic]:
     """Return a diagnostic for the first point at which an operator differs from its fake kernel.
 
     `found.trusted` counts the inputs at which each operator was compared.
     """
-    program = found.main.program
+    inputs, program = eager.inputs, found.main.program
     if program is None or not (names := nodes.foreign_operators(program.graph_module)):
         return []
     found.trusted = dict.fromkeys(names, 0)
     run = Runs(program, inputs)
+    raising: list[Point] = []
+    passing: list[tuple[Point, list[str]]] = []
     for point in kernel_points(inputs, found, domain, run.weight):
         seen = run.at(point)
         if isinstance(seen, Fault):
             return [fault_diagnostic(*_smallest_fault(seen, point, smaller_points(point, inputs, domain), run), inputs)]
-        for name in seen:
-            found.trusted[name] += 1
+        passing.append((point, seen))
+        raising += [point] if run.raised is not None else []
+    for name in itertools.chain.from_iterable(names for _, names in passing):
+        found.trusted[name] += 1
+    for point in () if found.findings else claimed(sorted(raising, key=_weight), inputs, found, domain):
+        fault = run.raises_at(point)
+        if (
+            fault is not None
+            and _passes_beyond(point, fault, passing)
+            and raises_whatever_the_data(eager, found, point)
+        ):
+            return [fault_diagnostic(fault, point, inputs)]
     known = domain.assuming(*found.main.trial.facts.formulas)
     found.checked = tuple(name for name in names if is_checked(name, program, known))
     return []
+
+
+def _weight(point: Point) -> int:
+    return sum(point.values())
+
+
+def _passes_beyond(point: Point, fault: Fault, passing: Sequence[tuple[Point, list[str]]]) -> bool:
+    """True if the operator that raises at a point was compared where no size is smaller: so it is not the data."""
+    name = fault.node.target.name()  # type: ignore[union-attr]
+    return any(name in names and all(other[key] >= point[key] for key in point) for other, names in passing)
 
 
 def _smallest_fault(fault: Fault, point: Point, smaller: Iterator[Point], run: Runs) -> tuple[Fault, Point]:
@@ -87,18 +111,37 @@ class Runs:
         self._read = translator_of(program).size
         self._branches = len(graph_modules(program.graph_module)) > 1
         self.weight = sum(tensor.numel() for tensor in program.state_dict.values())
+        self.raised: Fault | None = None
+        """The custom operator that raised in the last run, if one did."""
 
     def at(self, point: Mapping[str, int]) -> Fault | list[str]:
         """Return the first fault at a point, or the operators that were compared before any error."""
         compared: list[str] = []
+        self.raised = None
         for change in (_unchanged, _opposite) if self._branches else (_unchanged,):
-            values = map_tensors(leaves(self._inputs.at(point, filled=True)), change)
-            interpreter = _Interpreter(self._fresh(), Known(self._read, dict(point)), compared)
-            try:
-                interpreter.walk(values)
-            except _Found as found:
-                return found.fault
+            fault = self._walk(point, change, compared)
+            if fault is not None:
+                return fault
         return list(dict.fromkeys(compared))
+
+    def raises_at(self, point: Mapping[str, int]) -> Fault | None:
+        """Return the operator that raises at a point, whatever the data are of a few; None if none does."""
+        for change in (_unchanged, *FILLS):
+            self.raised = None
+            self._walk(point, change, [])
+            if self.raised is None:
+                break
+        return self.raised
+
+    def _walk(self, point: Mapping[str, int], change: Callable[..., Any], compared: list[str]) -> Fault | None:
+        values = map_tensors(leaves(self._inputs.at(point, filled=True)), change)
+        interpreter = _Interpreter(self._fresh(), Known(self._read, dict(point)), compared)
+        try:
+            interpreter.walk(values)
+        except _Found as found:
+            return found.fault
+        self.raised = self.raised or interpreter.raised
+        return None
 
 
 def _unchanged(tensor: torch.Tensor) -> torch.Tensor:
@@ -177,6 +220,7 @@ class _Interpreter(Walk):
     def __init__(self, module: torch.nn.Module, known: Known, compared: list[str]) -> None:
         super().__init__(module, known)
         self._compared = compared
+        self.raised: Fault | None = None
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         """Wrap the bodies of torch.cond, so that their operators are compared too."""
@@ -193,7 +237,11 @@ class _Interpreter(Walk):
             return super().run_node(n)
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         before = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves((args, kwargs))]
-        result = super().run_node(n)
+        try:
+            result = super().run_node(n)
+        except Exception as error:
+            self.raised = Fault(n, f"raises where its fake does not: {first_line(error)}")
+            raise
         text = _written(n.target, args, kwargs, before) or _unlike(n, (args, kwargs), result, self._known.value)
         text = text or broken_statement(n.target, args, kwargs, result)
         if text is not None:

@@ -3,6 +3,8 @@
 Indices are data: torch traces `x[[0, 3]]` or `x[arange(4)]` of fewer than four rows. An index made only from sizes and
 constants is the same for all data, so eager raises for all data or for none.
 
+Torch traces `x[n]`, and `x // n` of integers, for a size `n` without a look at `n`, too.
+
 Torch traces a reduction that needs an element (`x.max(0)` of no rows) at any size; eager raises if there is no element.
 """
 
@@ -18,12 +20,15 @@ from shapeproof.export.explore.demands.overlaps import of_writes
 from shapeproof.export.graph import nodes
 from shapeproof.export.ops import schemas
 from shapeproof.export.ops.table import known_of
+from shapeproof.export.trace.checks.failures import size_that_divides
 from shapeproof.export.trace.traced import span_of, translator_of
 
 
 def requirements(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
-    """Yield what sizes must meet: first for each index, then for each reduction, then for each write."""
+    """Yield what sizes must meet: for each index, each divisor, each reduction, each write."""
     yield from _of_indices(program)
+    yield from _of_selections(program)
+    yield from _of_divisors(program)
     yield from _of_reductions(program)
     yield from of_writes(program)
 
@@ -39,6 +44,30 @@ def _of_indices(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.f
                     yield node, f.lt(span.high, size)
                 if span.low is not None:
                     yield node, f.ge(span.low, lowest * size)
+
+
+def _of_selections(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
+    """Yield for each row that is selected by a size (`x[n]`) the condition under which the row exists."""
+    read = translator_of(program).size
+    for node in program.graph.nodes:
+        if not known_of(node.target).selects:
+            continue
+        named = schemas.by_name(node.target, node.args, node.kwargs)
+        index = nodes.metadata(named["index"])
+        if isinstance(index, torch.SymInt):
+            row, size = read(index), read(named["self"].meta["val"].shape[named["dim"]])
+            yield node, f.conjunction(f.lt(row, size), f.ge(row, -size))
+
+
+def _of_divisors(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:
+    """Yield for each division of integers by a size: it is not 0, or there is nothing to divide."""
+    read = translator_of(program).size
+    for node in program.graph.nodes:
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), nodes.metadata)
+        divisor = size_that_divides(node.target, args, kwargs)
+        if divisor is not None and isinstance(args[0], torch.Tensor):
+            empty = (f.eq(read(size), 0) for size in args[0].shape)
+            yield node, f.disjunction(f.ne(read(divisor), 0), *empty)
 
 
 def _of_reductions(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Formula]]:

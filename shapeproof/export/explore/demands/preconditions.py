@@ -59,15 +59,17 @@ class _BesideEager:
         demanded = requirements(program) if program is not None else ()
         sized = ((node, each) for node, formula in demanded for each in self._of_sizes(formula, facts))
         for node, formula in sized:
-            point = failing_point(self.eager.inputs, formula, facts) if _fails(formula, facts) else None
-            if point is None:
-                continue
-            required = _unless_at(point, in_few_words(formula, facts), facts)
-            decision = _asserted(required, nodes.line_of(node), str(node.target))
-            rejected = self._rejected(decision, point, f"{replay.Relation.EAGER_RAISES.value}: {{}}")
-            if rejected is not None:
-                yield rejected
-                facts.learn(formula)
+            for wanted in (formula, _or_empty(formula)):
+                point = failing_point(self.eager.inputs, wanted, facts) if _fails(wanted, facts) else None
+                if point is None:
+                    break
+                required = _unless_at(point, in_few_words(wanted, facts), facts)
+                decision = _asserted(required, nodes.line_of(node), str(node.target))
+                rejected = self._rejected(decision, point, f"{replay.Relation.EAGER_RAISES.value}: {{}}")
+                if rejected is not None:
+                    yield rejected
+                    facts.learn(wanted)
+                    break
 
     def by_checks(self, declared: Facts) -> Iterator[Finding | Narrowing]:
         """Yield the sizes at which no data pass the model's checks."""
@@ -135,6 +137,11 @@ class _BesideEager:
 
 def _asserted(formula: Formula, where: SourceLocation | None = None, operator: str | None = None) -> Decision:
     return Decision(formula, Kind.ASSERTED, outcome=True, where=where, operator=operator)
+
+
+def _or_empty(formula: Formula) -> Formula:
+    """Weaken a requirement to sizes that are not 0: `index_add` looks at no index where it has no rows to add to."""
+    return f.disjunction(formula, *(f.eq(symbol(name), 0) for name in sorted(formula.symbols)))
 
 
 def _fails(formula: Formula, facts: Facts) -> bool:

@@ -90,7 +90,7 @@ def may_fail(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], of_data:
         return schemas.schema_of(func) is not None
     if func is ASSERTION:  # its condition was examined where it was asked
         return False
-    if _name(func).removesuffix("_") in _DIVIDING:
+    if _divides(func):
         return _divides_whole_numbers(func, args, kwargs)
     if _is_elementwise(func):
         return False
@@ -107,6 +107,18 @@ def raised_by(func: Any) -> Kinds:
 
 def _is_torchs(func: Any) -> bool:
     return schemas.schema_of(func) is not None and func.namespace == "aten"
+
+
+def size_that_divides(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.SymInt | None:
+    """Return the size by which an operator divides integers, which raises where it is 0, if there are any."""
+    if not _is_torchs(func) or not _divides(func) or not _divides_whole_numbers(func, args, kwargs):
+        return None
+    divisor = schemas.by_name(func, args, kwargs)["other"]
+    return divisor if isinstance(divisor, torch.SymInt) else None
+
+
+def _divides(func: Any) -> bool:
+    return _name(func).removesuffix("_") in _DIVIDING
 
 
 def _divides_whole_numbers(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
