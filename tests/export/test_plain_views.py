@@ -13,7 +13,7 @@ from torch.export import Dim
 from shapeproof.constraints.terms import constant
 from shapeproof.export import check
 from shapeproof.export.declare.inputs import declare
-from shapeproof.export.ops.shape_functions import Sizes
+from shapeproof.export.ops.shapes.shape_functions import Sizes
 from shapeproof.export.trace.calls.plain_views import gives_its_operand, is_plain, plain_view
 from shapeproof.export.trace.calls.repeats import Repeats
 from shapeproof.export.verify import verified

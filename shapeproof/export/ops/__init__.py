@@ -7,7 +7,7 @@ value_ranges.py     bounds of the integers in a result
 stated.py           both of these, stated by users for their own operators
 decompositions.py   functions of torch that freeze a size, rewritten in functions that do not
 recurrent.py        results of LSTM, GRU and RNN
-shape_functions.py  the sizes of a result whose operands are contiguous, row by row
+shapes/             sizes and dtypes of results without a run
 properties.py       calls that read what no operator computes again: strides, offset, requires_grad
 schemas.py          arguments by name, mutated arguments, views
 call.py, reading.py an operator's call, as the rules receive it

@@ -23,7 +23,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.terms import ONE, Term
 from shapeproof.export.ops import schemas
-from shapeproof.export.ops.shape_functions import Size, Sizes, lie_row_by_row, lies_row_by_row
+from shapeproof.export.ops.shapes.shape_functions import Size, Sizes, lie_row_by_row, lies_row_by_row
 from shapeproof.export.shim.storages import kind, storages
 
 Dims = list[tuple[Term, Term]]

@@ -2,7 +2,8 @@
 
 Law: where a function gives sizes, eager on the CPU raises nothing about sizes. Its result is one fresh, contiguous
 tensor with these sizes and the dtype that the table gives; strides that reach no element may differ. An operator on
-images leaves channels last in memory if they are last there, and then the strides are given, too. So the operator
+images leaves channels last in memory if they are last there, and then the strides are given, too. A dropout that drops
+nothing gives a copy, as in torch's fake kernel, although eager returns the operand (dropouts.py). So the operator
 need not be run. The solver answers a function's questions about sizes, for the whole region. A case that the solver
 does not settle is left to torch.
 """
@@ -10,7 +11,7 @@ does not settle is left to torch.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -20,6 +21,7 @@ import torch
 from shapeproof.constraints import formulas as f
 from shapeproof.constraints.formulas import Formula
 from shapeproof.constraints.terms import ONE, Term, maximum, modulo
+from shapeproof.export.ops.shapes.dtypes import KNOWN, WHOLE, DtypeRule, Named, is_real
 
 Size = int | torch.SymInt
 Shape = tuple[Size, ...]
@@ -59,7 +61,6 @@ class Sizes:
 _MATRIX = _PLANE = 2
 _LARGEST_FACTOR = 2**10
 """Eager multiplies as doubles: far below 2**53, products are exact."""
-Named = Mapping[str, Any]
 Rule = Callable[[Named, Sizes], Shape | None]
 Strides = tuple[Size, ...]
 Result = tuple[Shape, torch.dtype, Strides | None]
@@ -72,6 +73,7 @@ class Layout(Enum):
     ALL = "all"
     ONE = "one of them"
     NONE = "none"
+    MADE = "there are no operands"
     IMAGE = "the only one, or its channels are last, and so are the result's"
 
 
@@ -86,7 +88,7 @@ class ShapeFunction:
     """
 
     shape: Rule
-    dtype: Callable[[Named, torch.dtype | None], torch.dtype | None] = lambda _, floats: floats
+    dtype: DtypeRule = lambda _, floats: floats
     layout: Layout = Layout.ALL
 
 
@@ -99,13 +101,13 @@ def result_like(rule: ShapeFunction, named: Named, operands: Sequence[torch.Tens
     >>> result_like(rule, named, (named["input"], named["weight"]), Sizes(constant, lambda _: False))
     ((2, 5), torch.float32, None)
     """
-    if not operands or not _plain(operands):
+    if (not operands) is not (rule.layout is Layout.MADE) or not _plain(operands):
         return None
     last = rule.layout is Layout.IMAGE and has_channels_last(operands[0], sizes)
     if not last and not _lie(operands, rule.layout, sizes):
         return None
     floats = {each.dtype for each in operands if each.is_floating_point()}
-    if len(floats) > 1 or not floats <= _KNOWN:
+    if len(floats) > 1 or not floats <= KNOWN:
         return None
     dtype = rule.dtype(named, next(iter(floats), None))
     shape = None if dtype is None else rule.shape(named, sizes)
@@ -134,14 +136,27 @@ def _with_channels_last(shape: Sequence[Size]) -> Strides:
 def keeps_layout(operands: Sequence[torch.Tensor], read: Callable[[Size], Term]) -> bool:
     """True if an elementwise operator returns a tensor like its one operand in everything but the elements.
 
-    Law: where the operand is contiguous, row by row, eager's result is contiguous, too, for every size. Other layouts,
-    and operators that change the dtype, are left to torch.
+    Law: where the operand lies row by row in some order of its dimensions, eager's result lies as the operand does, for
+    every size. Other layouts, and operators that change the dtype, are left to torch.
     """
     if len(operands) != 1 or torch.is_inference_mode_enabled():
         return False
     (x,) = operands
     plain = x.is_floating_point() and x.layout is torch.strided and not x.is_neg()
-    return plain and not torch.is_autocast_enabled(x.device.type) and lies_row_by_row(x, read)
+    return plain and not torch.is_autocast_enabled(x.device.type) and _lies_in_some_order(x, read)
+
+
+def _lies_in_some_order(x: torch.Tensor, read: Callable[[Size], Term]) -> bool:
+    """True if the dimensions, in some order, lie row by row; those of size 1 are left out."""
+    left = [(size, stride) for size, stride in zip(map(read, x.shape), map(read, x.stride()), strict=True)]
+    left, elements, counted = [dim for dim in left if dim[0] is not ONE], ONE, ONE
+    while left:
+        found = next((dim for dim in reversed(left) if dim[1] is elements or dim[1] is counted), None)
+        if found is None:
+            return False
+        left.remove(found)
+        elements, counted = elements * found[0], counted * maximum(ONE, found[0])
+    return True
 
 
 def lies_row_by_row(x: torch.Tensor, read: Callable[[Size], Term]) -> bool:
@@ -160,7 +175,7 @@ def lie_row_by_row(sizes: Sequence[Term], strides: Sequence[Term]) -> bool:
 
 
 def _lie(operands: Sequence[torch.Tensor], layout: Layout, sizes: Sizes) -> bool:
-    if layout is Layout.NONE:
+    if layout in {Layout.NONE, Layout.MADE}:
         return True
     lie = (lies_row_by_row(each, sizes.read) for each in operands)
     return all(lie) if layout is Layout.ALL else any(lie)
@@ -171,66 +186,6 @@ def _plain(operands: Sequence[torch.Tensor]) -> bool:
     real = all(each.layout is torch.strided and not each.is_complex() for each in operands)
     as_is = not torch.is_inference_mode_enabled() and not torch.is_autocast_enabled("cpu")
     return real and as_is and all(each.device.type == "cpu" for each in operands)
-
-
-# ---------------------------------------------------------------------- dtypes
-
-_WHOLE = frozenset({torch.int32, torch.int64})
-_KNOWN = frozenset({*_WHOLE, torch.bool, torch.float16, torch.bfloat16, torch.float32, torch.float64})
-
-
-def of_floats(*names: str) -> Callable[[Named, torch.dtype | None], torch.dtype | None]:
-    """Return a rule: the operands' dtype, if all given operands are floats."""
-
-    def dtype(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
-        given = [named[name] for name in names if named[name] is not None]
-        tensors = [each for value in given for each in (value if isinstance(value, list | tuple) else [value])]
-        return floats if all(each.dtype == floats for each in tensors) else None
-
-    return dtype
-
-
-def promoted(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
-    """Return the float dtype if a float tensor with dims decides the promotion; others are converted to it."""
-    tensors = [each for each in (named["self"], named["other"]) if isinstance(each, torch.Tensor)]
-    known = all(each.dtype in _KNOWN for each in tensors)
-    decides = all(each.dim() or each.dtype == floats for each in tensors)
-    return floats if known and decides and any(each.dim() and each.dtype == floats for each in tensors) else None
-
-
-def subtracted(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
-    """Return the dtype of a difference: that of a sum, except that eager subtracts no bools."""
-    operands = (named["self"], named["other"])
-    bools = any(each is True or each is False or getattr(each, "dtype", None) == torch.bool for each in operands)
-    return None if bools else promoted(named, floats)
-
-
-def answer(named: Named, _: torch.dtype | None) -> torch.dtype | None:
-    """Return the dtype of a comparison."""
-    tensors = [each for each in (named["self"], named["other"]) if isinstance(each, torch.Tensor)]
-    return torch.bool if all(each.dtype in _KNOWN for each in tensors) else None
-
-
-def of_bools(named: Named, _: torch.dtype | None) -> torch.dtype | None:
-    """Return bool, if both operands are tensors of bools."""
-    both = all(getattr(named[name], "dtype", None) == torch.bool for name in ("self", "other"))
-    return torch.bool if both else None
-
-
-def kept(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
-    """Return the operand's dtype, if the limits are numbers of its kind."""
-    limits = [named[name] for name in ("min", "max") if named.get(name) is not None]
-    if floats is not None:
-        return floats if limits and all(map(_is_real, limits)) else None
-    whole = named["self"].dtype in _WHOLE and all(type(limit) is int for limit in limits)
-    return named["self"].dtype if whole and limits else None
-
-
-def summed(named: Named, floats: torch.dtype | None) -> torch.dtype | None:
-    """Return the dtype of a sum: bools and integers are summed as int64."""
-    if named["dtype"] is not None or named["self"].dtype not in _KNOWN:
-        return None
-    return floats or torch.int64
 
 
 # ---------------------------------------------------------------------- sizes
@@ -388,8 +343,58 @@ def cat(named: Named, sizes: Sizes) -> Shape | None:
 def embedding(named: Named, sizes: Sizes) -> Shape | None:
     """`embedding`: one row of the weight for each index."""
     weight, indices = named["weight"], named["indices"]
-    fits = weight.dim() == 2 and indices.dim() > 0 and indices.dtype in _WHOLE
+    fits = weight.dim() == 2 and indices.dim() > 0 and indices.dtype in WHOLE
     return (*indices.shape, weight.shape[1]) if fits and sizes.at_least(weight.shape[1], 1) else None
+
+
+def indexed(named: Named, sizes: Sizes) -> Shape | None:
+    """`index` of the first dims by integers: their sizes, broadcast, and the sizes of the other dims."""
+    x, indices = named["self"], named["indices"]
+    known = bool(indices) and len(indices) <= x.dim() and all(isinstance(each, torch.Tensor) for each in indices)
+    if not known or not all(each.dtype in WHOLE for each in indices):
+        return None
+    shape: Shape | None = ()
+    for each in indices:
+        shape = _broadcast(sizes, shape, tuple(each.shape))
+    there = all(sizes.at_least(size, 1) for size in x.shape[: len(indices)])
+    return (*shape, *x.shape[len(indices) :]) if shape is not None and there else None
+
+
+def gathered(named: Named, sizes: Sizes) -> Shape | None:
+    """`gather`: the shape of the index, which reaches beyond the operand along the dim at most."""
+    x, dim, index = named["self"], named["dim"], named["index"]
+    if not x.dim() or index.dim() != x.dim() or not -x.dim() <= dim < x.dim() or index.dtype != torch.int64:
+        return None
+    at = dim % x.dim()
+    within = (f.ge(sizes.read(of), sizes.read(size)) for of, size in zip(x.shape, index.shape, strict=True))
+    fit = all(d == at or sizes.known(formula) for d, formula in enumerate(within))
+    return tuple(index.shape) if fit and sizes.at_least(x.shape[at], 1) else None
+
+
+def counted(named: Named, sizes: Sizes) -> Shape | None:
+    """`arange` of integers: the numbers from the start up to the end."""
+    start, end, step = named.get("start", 0), named["end"], named.get("step", 1)
+    whole = all(type(each) in {int, torch.SymInt} for each in (start, end))
+    if not whole or type(step) is not int or step < 1 or not sizes.at_least(end - start, 0):
+        return None
+    return (end - start if step == 1 else (end - start + (step - 1)) // step,)
+
+
+def asked(named: Named, sizes: Sizes) -> Shape | None:
+    """`new_ones`, `new_zeros`: the sizes that are asked for."""
+    size = tuple(named["size"])
+    return size if all(type(each) in {int, torch.SymInt} and sizes.at_least(each, 0) for each in size) else None
+
+
+def chosen(named: Named, sizes: Sizes) -> Shape | None:
+    """`where`: the shapes of the condition and of both sides, broadcast."""
+    shape: Shape | None = tuple(named["condition"].shape)
+    for each in (named["self"], named["other"]):
+        if isinstance(each, torch.Tensor):
+            shape = _broadcast(sizes, shape, tuple(each.shape))
+        elif not is_real(each):
+            return None
+    return shape
 
 
 def broadcast(named: Named, sizes: Sizes) -> Shape | None:
@@ -398,9 +403,16 @@ def broadcast(named: Named, sizes: Sizes) -> Shape | None:
     if not (isinstance(x, torch.Tensor) and type(named.get("alpha", 1)) in {int, float}):
         return None
     if not isinstance(other, torch.Tensor):
-        return tuple(x.shape) if _is_real(other) else None
-    rank = max(x.dim(), other.dim())
-    mine, theirs = ((1,) * (rank - each.dim()) + tuple(each.shape) for each in (x, other))
+        return tuple(x.shape) if is_real(other) else None
+    return _broadcast(sizes, tuple(x.shape), tuple(other.shape))
+
+
+def _broadcast(sizes: Sizes, some: Shape | None, others: Shape | None) -> Shape | None:
+    """Return two shapes broadcast: sizes are known to be equal, or one of them is the constant 1."""
+    if some is None or others is None:
+        return None
+    rank = max(len(some), len(others))
+    mine, theirs = ((1,) * (rank - len(each)) + each for each in (some, others))
     found = [
         a if _is_one(b) or sizes.equal(a, b) else b if _is_one(a) else None for a, b in zip(mine, theirs, strict=True)
     ]
@@ -409,10 +421,6 @@ def broadcast(named: Named, sizes: Sizes) -> Shape | None:
 
 def _is_one(size: Size) -> bool:
     return isinstance(size, int) and size == 1
-
-
-def _is_real(number: Any) -> bool:
-    return type(number) in {bool, int, float}
 
 
 def normalized(named: Named, _: Sizes) -> Shape | None:
@@ -424,6 +432,11 @@ def normalized(named: Named, _: Sizes) -> Shape | None:
 def as_it_is(named: Named, _: Sizes) -> Shape | None:
     """Elementwise: the operand's shape."""
     return tuple(named["self"].shape)
+
+
+def passed_on(named: Named, _: Sizes) -> Shape | None:
+    """`dropout` that drops nothing: the operand's shape."""
+    return tuple(named["input"].shape)
 
 
 def reduced(named: Named, _: Sizes) -> Shape | None:
@@ -445,4 +458,4 @@ def power(named: Named, _: Sizes) -> Shape | None:
 def vector_norm(named: Named, sizes: Sizes) -> Shape | None:
     """Return the shape of a norm whose order gives a value for an empty operand, too."""
     order = named["ord"]
-    return reduced(named, sizes) if _is_real(order) and 0 < order < math.inf else None
+    return reduced(named, sizes) if is_real(order) and 0 < order < math.inf else None
