@@ -74,6 +74,7 @@ class Layout(Enum):
     ONE = "one of them"
     NONE = "none"
     MADE = "there are no operands"
+    QUERY = "the first one, or its second dim lies inside its third one, as heads do, and so does the result's"
     IMAGE = "the only one, or its channels are last, and so are the result's"
 
 
@@ -104,7 +105,8 @@ def result_like(rule: ShapeFunction, named: Named, operands: Sequence[torch.Tens
     if (not operands) is not (rule.layout is Layout.MADE) or not _plain(operands):
         return None
     last = rule.layout is Layout.IMAGE and has_channels_last(operands[0], sizes)
-    if not last and not _lie(operands, rule.layout, sizes):
+    inside = rule.layout is Layout.QUERY and has_heads_inside(operands[0], sizes)
+    if not (last or inside or _lie(operands, rule.layout, sizes)):
         return None
     floats = {each.dtype for each in operands if each.is_floating_point()}
     if len(floats) > 1 or not floats <= KNOWN:
@@ -113,7 +115,7 @@ def result_like(rule: ShapeFunction, named: Named, operands: Sequence[torch.Tens
     shape = None if dtype is None else rule.shape(named, sizes)
     if dtype is None or shape is None:
         return None
-    return shape, dtype, (_with_channels_last(shape) if last else None)
+    return shape, dtype, (_with_channels_last(shape) if last else _with_heads_inside(shape) if inside else None)
 
 
 def has_channels_last(image: torch.Tensor, sizes: Sizes) -> bool:
@@ -131,6 +133,20 @@ def has_channels_last(image: torch.Tensor, sizes: Sizes) -> bool:
 def _with_channels_last(shape: Sequence[Size]) -> Strides:
     _, channels, height, width = shape
     return (channels * height * width, 1, channels * width, channels)
+
+
+def has_heads_inside(x: torch.Tensor, sizes: Sizes) -> bool:
+    """True if the second dim lies inside the third one; between the rows there may be gaps of one size."""
+    if x.dim() != _PLANE + 2:
+        return False
+    _, heads, length, width = map(sizes.read, x.shape)
+    outer, head, row, step = map(sizes.read, x.stride())
+    return step is ONE and head is width and outer is length * row and sizes.at_least(row - heads * width, 0)
+
+
+def _with_heads_inside(shape: Sequence[Size]) -> Strides:
+    _, heads, length, width = shape
+    return (heads * length * width, width, heads * width, 1)
 
 
 def keeps_layout(operands: Sequence[torch.Tensor], read: Callable[[Size], Term]) -> bool:
@@ -177,6 +193,8 @@ def lie_row_by_row(sizes: Sequence[Term], strides: Sequence[Term]) -> bool:
 def _lie(operands: Sequence[torch.Tensor], layout: Layout, sizes: Sizes) -> bool:
     if layout in {Layout.NONE, Layout.MADE}:
         return True
+    if layout is Layout.QUERY:
+        return lies_row_by_row(operands[0], sizes.read)
     lie = (lies_row_by_row(each, sizes.read) for each in operands)
     return all(lie) if layout is Layout.ALL else any(lie)
 
